@@ -1,0 +1,46 @@
+# make demo | test | check | engine | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+PYTHON ?= python3
+RUNTIME ?=
+BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
+BIN := .venv/bin
+JAR := controller/jars/sparkpace-bridge.jar
+
+.PHONY: all setup jar demo test check engine clean
+.DELETE_ON_ERROR:
+
+all: setup
+
+setup: .venv/.stamp-env $(JAR)
+
+jar: $(JAR)
+
+.venv/.stamp-env: pyproject.toml hatch_build.py .ci/setup
+	@PYTHON='$(PYTHON)' .ci/setup env
+	@touch $@
+
+$(JAR): .venv/.stamp-env $(BRIDGE)
+	$(BIN)/python bridge/build.py
+	@touch $@
+
+demo: setup
+	$(BIN)/python -m experiments.demo $(if $(RUNTIME),--runtime $(RUNTIME))
+
+# A second environment holds Spark 3.5. SPARKPACE_SPARK35_PYTHON=... names one of yours instead.
+test: setup
+	@set -e; if [ -z "$${SPARKPACE_SPARK35_PYTHON+given}" ]; then \
+		SPARKPACE_SPARK35_PYTHON=$$(PYTHON='$(PYTHON)' .ci/setup spark35); \
+	fi; export SPARKPACE_SPARK35_PYTHON; exec $(BIN)/python -m pytest $(ARGS)
+
+check: .venv/.stamp-env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+engine:
+	dockerfiles/engine.sh
+
+# What a build makes; out/ (results) and running clusters are yours to remove.
+clean:
+	rm -rf .venv .venv35 controller/jars bridge/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

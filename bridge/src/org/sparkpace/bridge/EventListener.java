@@ -1,0 +1,105 @@
+package org.sparkpace.bridge;
+import java.util.*;
+import org.apache.spark.*;
+import org.apache.spark.executor.TaskMetrics;
+import org.apache.spark.scheduler.*;
+import org.apache.spark.storage.RDDInfo;
+
+/** Spark's listener events as the wire's events (stage_model.events), written into the journal. */
+final class EventListener extends SparkListener {
+  private final Journal journal;
+  private final Runnable urgent;
+
+  /** `urgent` is run after events that change what has to be done: they should not wait for a batch. */
+  EventListener(Journal journal, Runnable urgent) {
+    this.journal = journal;
+    this.urgent = urgent;
+  }
+
+  @Override public void onJobStart(SparkListenerJobStart e) {
+    Object[] stages = Scala.members(e, "stageInfos").stream().map(info -> stage((StageInfo) info)).toArray();
+    Map<String, String> properties = properties(e.properties());
+    journal.begin("job " + e.jobId(), Json.object("type", "job_start", "job", e.jobId(), "time_ms", e.time(), "stages", stages,
+        "sql_execution", properties.get("spark.sql.execution.id"), "properties", properties));
+    urgent.run();
+  }
+
+  @Override public void onJobEnd(SparkListenerJobEnd e) {
+    journal.end("job " + e.jobId(), Json.object("type", "job_end", "job", e.jobId(), "time_ms", e.time(),
+        "ok", e.jobResult() == JobSucceeded$.MODULE$));
+    urgent.run();
+  }
+
+  @Override public void onStageSubmitted(SparkListenerStageSubmitted e) {
+    StageInfo info = e.stageInfo();
+    journal.begin(key(info), Json.object("type", "stage_submitted", "info", stage(info), "time_ms", time(info.submissionTime())));
+    urgent.run();
+  }
+
+  @Override public void onStageCompleted(SparkListenerStageCompleted e) {
+    StageInfo info = e.stageInfo();
+    journal.end(key(info), Json.object("type", "stage_completed", "stage", info.stageId(), "attempt", info.attemptNumber(),
+        "time_ms", time(info.completionTime()),
+        "failure", info.failureReason().isDefined() ? firstLine(info.failureReason().get()) : null));
+    urgent.run();
+  }
+
+  @Override public void onTaskEnd(SparkListenerTaskEnd e) {
+    TaskInfo task = e.taskInfo();
+    Map<String, Object> event = Json.object("type", "task_end", "stage", e.stageId(), "attempt", e.stageAttemptId(),
+        "task", task.taskId(), "index", task.index(), "executor", task.executorId(),
+        "launch_ms", task.launchTime(), "finish_ms", task.finishTime(), "ok", e.reason() == Success$.MODULE$,
+        "reason", e.reason() instanceof TaskFailedReason ? firstLine(((TaskFailedReason) e.reason()).toErrorString()) : "",
+        "locality", task.taskLocality().toString());
+    TaskMetrics m = e.taskMetrics();
+    if (m != null) // null when the executor was lost with the task
+      event.putAll(Json.object("run_ms", m.executorRunTime(), "cpu_ns", m.executorCpuTime(), "gc_ms", m.jvmGCTime(),
+          "input_records", m.inputMetrics().recordsRead(), "input_bytes", m.inputMetrics().bytesRead(),
+          "shuffle_read_records", m.shuffleReadMetrics().recordsRead(),
+          "shuffle_read_bytes", m.shuffleReadMetrics().totalBytesRead(),
+          "shuffle_write_records", m.shuffleWriteMetrics().recordsWritten(),
+          "shuffle_write_bytes", m.shuffleWriteMetrics().bytesWritten()));
+    journal.add(event);
+  }
+
+  @Override public void onExecutorAdded(SparkListenerExecutorAdded e) {
+    journal.begin("executor " + e.executorId(), Json.object("type", "executor_added", "executor", e.executorId(),
+        "host", e.executorInfo().executorHost(), "cores", e.executorInfo().totalCores(), "time_ms", e.time()));
+  }
+
+  @Override public void onExecutorRemoved(SparkListenerExecutorRemoved e) {
+    journal.end("executor " + e.executorId(), Json.object("type", "executor_removed", "executor", e.executorId(),
+        "reason", firstLine(e.reason()), "time_ms", e.time()));
+  }
+
+  @Override public void onApplicationEnd(SparkListenerApplicationEnd e) {
+    journal.finish(applicationEnd(e.time()));
+    urgent.run();
+  }
+
+  static Map<String, Object> applicationEnd(long timeMs) { return Json.object("type", "application_end", "time_ms", timeMs); }
+  private static String key(StageInfo info) { return "stage " + info.stageId() + "." + info.attemptNumber(); }
+
+  private static Map<String, Object> stage(StageInfo info) {
+    Object[] scopes = Scala.members(info, "rddInfos").stream().map(rdd -> (RDDInfo) rdd).sorted(Comparator.comparingInt(RDDInfo::id))
+        .map(rdd -> rdd.scope().isDefined() ? rdd.scope().get().name() : rdd.name()).toArray();
+    return Json.object("stage", info.stageId(), "attempt", info.attemptNumber(), "name", info.name(), "tasks", info.numTasks(),
+        "parents", Scala.members(info, "parentIds"), "scopes", scopes);
+  }
+
+  private static Map<String, String> properties(Properties all) {
+    Map<String, String> kept = new TreeMap<>();
+    if (all == null) return kept;
+    for (String key : all.stringPropertyNames())
+      if (key.startsWith("spark.pace.") || key.equals("spark.job.description") || key.equals("spark.jobGroup.id")
+          || key.equals("spark.sql.execution.id")) kept.put(key, all.getProperty(key));
+    return kept;
+  }
+
+  private static long time(scala.Option<Object> time) { return time.isDefined() ? (Long) time.get() : System.currentTimeMillis(); }
+
+  private static String firstLine(String text) {
+    String line = String.valueOf(text).split("\n", 2)[0];
+    return line.length() <= 500 ? line : line.substring(0, 500);
+  }
+}

@@ -1,0 +1,66 @@
+package org.sparkpace.bridge;
+import java.util.*;
+
+/** The numbered events that the master has not acknowledged, and what is active now. When numbers are lost (overflow, a
+ * master that forgot) the active jobs, stages and executors go as a snapshot and numbering goes on behind it. */
+final class Journal {
+  private static final int CAPACITY = 50_000;
+  private final ArrayDeque<Map<String, Object>> pending = new ArrayDeque<>();
+  private final Map<String, Map<String, Object>> active = new LinkedHashMap<>();
+  private long next = 1;
+  private boolean lost;
+  private Map<String, Object> last;
+
+  synchronized void add(Map<String, Object> event) {
+    pending.add(Json.object("seq", next++, "event", event));
+    if (pending.size() > CAPACITY) {
+      pending.remove();
+      lost = true;
+    }
+  }
+
+  /** Adds an event that makes something active under `key`. */
+  synchronized void begin(String key, Map<String, Object> event) { active.put(key, event); add(event); }
+
+  /** Adds the event that ends it. */
+  synchronized void end(String key, Map<String, Object> event) { active.remove(key); add(event); }
+
+  /** The application's end; later calls do nothing. */
+  synchronized void finish(Map<String, Object> event) {
+    if (last != null) return;
+    last = event;
+    add(event);
+    notifyAll();
+  }
+
+  /** Waits until `finish` was called, `ms` at most. */
+  synchronized void awaitFinish(long ms) throws InterruptedException {
+    long end = System.nanoTime() + ms * 1_000_000;
+    while (last == null && System.nanoTime() < end) wait(Math.max(1, (end - System.nanoTime()) / 1_000_000));
+  }
+
+  synchronized boolean lost() { return lost; }
+  synchronized boolean waiting() { return lost || !pending.isEmpty(); }
+  synchronized boolean fits(int most) { return lost || pending.size() <= most; }
+
+  /** The journal's part of a message: `most` events, or a snapshot (else null) with the number behind it. */
+  synchronized Map<String, Object> take(int most) {
+    List<Object> events = new ArrayList<>(), snapshot = null;
+    if (lost) {
+      snapshot = new ArrayList<>(active.values());
+      if (last != null) snapshot.add(last);
+      pending.clear();
+    }
+    for (Iterator<Map<String, Object>> it = pending.iterator(); it.hasNext() && events.size() < most; ) events.add(it.next());
+    return Json.object("events", events, "snapshot", snapshot, "next_seq", first());
+  }
+
+  /** Throws IllegalArgumentException if the master acknowledges what was never sent. */
+  synchronized void acknowledge(long number, boolean resync) {
+    if (number < 0 || number >= next) throw new IllegalArgumentException("event " + number + " acknowledged of " + (next - 1));
+    while (!pending.isEmpty() && first() <= number) pending.remove();
+    lost = resync || number + 1 < first();
+  }
+
+  private long first() { return next - pending.size(); }
+}

@@ -1,0 +1,57 @@
+package org.sparkpace.bridge;
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.net.URI;
+import java.net.http.*;
+import java.time.Duration;
+import org.apache.spark.SparkConf;
+
+/** HTTP to the master: one JSON object there, one back. */
+final class MasterClient {
+  /** The master understood and said no (HTTP 4xx); the message is its own sentence. */
+  @SuppressWarnings("serial") static final class Refused extends Exception {
+    /** It does not know this application or its token. */
+    final boolean unknown;
+
+    Refused(int status, String sentence) {
+      super(sentence);
+      unknown = status == 401 || status == 404;
+    }
+  }
+
+  final String address;
+  private final URI root;
+  private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)
+      .proxy(HttpClient.Builder.NO_PROXY).connectTimeout(Duration.ofSeconds(3)).build();
+
+  MasterClient(String master, SparkConf conf) {
+    String scheme = conf.getBoolean("spark.pace.tls", false) ? "https" : "http";
+    root = URI.create(master.replaceFirst("^sparkpace", scheme).replaceFirst("/$", ""));
+    if (root.getHost() == null || root.getPort() < 1 || !root.getPath().isEmpty())
+      throw new IllegalArgumentException("the master URL " + master + " is not of the form sparkpace://HOST:PORT");
+    address = root.getAuthority();
+  }
+
+  /** Throws Refused for 4xx, IOException for anything else that is not a JSON object, a missing answer included. */
+  JsonNode post(String path, String token, Object message, Duration timeout) throws IOException, InterruptedException, Refused {
+    HttpRequest request = HttpRequest.newBuilder(root.resolve(path)).timeout(timeout)
+        .header("Authorization", "Bearer " + token).header("Content-Type", "application/json")
+        .POST(HttpRequest.BodyPublishers.ofByteArray(Json.MAPPER.writeValueAsBytes(message))).build();
+    HttpResponse<byte[]> response = http.send(request, HttpResponse.BodyHandlers.ofByteArray());
+    int status = response.statusCode();
+    if (status / 100 == 4) throw new Refused(status, sentence(status, response.body()));
+    if (status / 100 != 2) throw new IOException("HTTP " + status);
+    JsonNode reply = Json.MAPPER.readTree(response.body());
+    if (!reply.isObject()) throw new IOException("an answer that is no JSON object");
+    return reply;
+  }
+
+  private String sentence(int status, byte[] body) {
+    try {
+      String error = Json.MAPPER.readTree(body).path("error").asText();
+      if (!error.isEmpty()) return error;
+    } catch (IOException e) { // not our master's words, so not for the user's eyes
+    }
+    return "the Sparkpace master at " + address + " refused with HTTP " + status;
+  }
+}

@@ -1,0 +1,102 @@
+package org.sparkpace.bridge;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.util.Set;
+import java.util.concurrent.*;
+import org.apache.spark.*;
+import org.apache.spark.resource.ResourceProfile;
+import org.apache.spark.rpc.RpcAddress;
+import org.apache.spark.scheduler.*;
+import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend;
+import scala.Option;
+import scala.concurrent.Future;
+import scala.concurrent.Future$;
+
+/** Spark's scheduler backend whose executors are started elsewhere: it passes wishes to the master and losses to Spark. */
+public final class PaceBackend extends CoarseGrainedSchedulerBackend {
+  /** How long tasks of a disconnected executor wait for the master's word on why it ended. */
+  private static final long WORD_S = 5;
+  private final SparkContext sc;
+  private final TaskSchedulerImpl scheduler;
+  private final MasterClient master;
+  private final Set<String> handled = ConcurrentHashMap.newKeySet();
+  private volatile SyncLoop sync;
+  private volatile String applicationId;
+  private volatile boolean stopped;
+
+  PaceBackend(SparkContext sc, TaskSchedulerImpl scheduler, MasterClient master) {
+    super(scheduler, sc.env().rpcEnv());
+    this.sc = sc;
+    this.scheduler = scheduler;
+    this.master = master;
+  }
+
+  @Override public void start() {
+    super.start();
+    try {
+      SyncLoop loop = new SyncLoop(master, sc, new Registration(sc), this);
+      applicationId = loop.start();
+      sync = loop;
+    } catch (InterruptedException | IOException | URISyntaxException | SparkException e) {
+      throw Scala.<RuntimeException>unchecked(e);
+    }
+  }
+
+  @Override public String applicationId() { return applicationId != null ? applicationId : super.applicationId(); }
+
+  @Override public void stop() {
+    if (stopped) return;
+    stopped = true;
+    // The master first: executors that end by themselves would look like losses to it.
+    if (sync != null) sync.close();
+    super.stop();
+  }
+
+  /** Called with the scheduler's lock held: only takes note. */
+  @Override public Future<Object> doRequestTotalExecutors(scala.collection.immutable.Map<ResourceProfile, Object> totals) {
+    if (sync != null) sync.want(Wishes.of(sc.conf(), totals));
+    return Future$.MODULE$.successful((Object) true);
+  }
+
+  // Scala 2.13 (Spark 4) calls the first, Scala 2.12 (Spark 3.5) the second, so neither can carry @Override.
+  public Future<Object> doKillExecutors(scala.collection.immutable.Seq<String> ids) { return note(ids); }
+  public Future<Object> doKillExecutors(scala.collection.Seq<String> ids) { return note(ids); }
+
+  private Future<Object> note(scala.collection.Iterable<String> ids) {
+    if (sync != null) Scala.list(ids).forEach(id -> sync.kill((String) id));
+    return Future$.MODULE$.successful((Object) true);
+  }
+
+  /** What the master says of an ended executor, perhaps more than once; `exitCode` is null when nobody saw it. */
+  void executorGone(String id, Integer exitCode, boolean planned, boolean byApplication, String reason) {
+    if (stopped || !handled.add(id)) return;
+    ExecutorLossReason loss = planned ? ExecutorKilled$.MODULE$
+        : exitCode != null ? new ExecutorExited(exitCode, byApplication, reason)
+        : new ExecutorProcessLost(reason, Option.empty(), byApplication);
+    removeExecutor(id, loss);
+  }
+
+  void stopApplication(String sentence) {
+    if (stopped) return;
+    Terminal.say("the master ends this application: " + sentence);
+    try {
+      scheduler.error(sentence);
+    } catch (Exception e) { // Spark's answer when no stage is active: there is nothing to fail
+    }
+    sc.stopInNewThread();
+  }
+
+  /** On a lost connection first asks for the reason: a planned end must not count against spark.task.maxFailures.
+   * Called by the superclass's constructor, before our fields are set. */
+  @Override public CoarseGrainedSchedulerBackend.DriverEndpoint createDriverEndpoint() {
+    return new CoarseGrainedSchedulerBackend.DriverEndpoint() {
+      @Override public void onDisconnected(RpcAddress address) {
+        Option<String> id = addressToExecutorId().get(address);
+        if (stopped || sync == null || !id.isDefined() || !disableExecutor(id.get())) return;
+        sync.wake();
+        CompletableFuture.delayedExecutor(WORD_S, TimeUnit.SECONDS).execute(() -> executorGone(id.get(), null, false, true,
+            "the executor's connection was lost and the Sparkpace master does not say why"));
+      }
+    };
+  }
+}

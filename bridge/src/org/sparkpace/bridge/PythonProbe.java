@@ -1,0 +1,30 @@
+package org.sparkpace.bridge;
+import com.fasterxml.jackson.core.type.TypeReference;
+import java.io.IOException;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkConf;
+
+/** Which Python an executor's workers will be: the one Spark would start here, asked about itself. */
+final class PythonProbe {
+  private static final String QUESTION = "import json, sys; print(json.dumps({'version': '%d.%d' % sys.version_info[:2],"
+      + " 'executable': sys.executable, 'prefix': sys.prefix, 'base_prefix': sys.base_prefix}))";
+
+  /** The wire's `PythonEnvironment` as the Python tells it; null if this is no PySpark application or no Python answers. */
+  static Map<String, Object> ask(SparkConf conf) throws InterruptedException {
+    if (!conf.contains("spark.pace.python") && !DriverProcess.runsPython()) return null;
+    String inherited = System.getenv().getOrDefault("PYSPARK_PYTHON", "python3");
+    String named = conf.get("spark.pace.python", conf.get("spark.pyspark.python", inherited));
+    try {
+      Process process = new ProcessBuilder(named, "-c", QUESTION).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+      if (!process.waitFor(10, TimeUnit.SECONDS)) {
+        process.destroyForcibly();
+        throw new IOException("no answer within 10 s");
+      }
+      return Json.MAPPER.readValue(process.getInputStream(), new TypeReference<Map<String, Object>>() {});
+    } catch (IOException e) {
+      Terminal.say("warning: the Python " + named + " does not tell its version (" + e.getMessage() + "), so executors get none");
+      return null;
+    }
+  }
+}

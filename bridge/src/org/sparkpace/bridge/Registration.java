@@ -1,0 +1,72 @@
+package org.sparkpace.bridge;
+import java.io.IOException;
+import java.net.URISyntaxException;
+import java.nio.file.Path;
+import java.util.*;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Predicate;
+import java.util.regex.Pattern;
+import org.apache.spark.SecurityManager;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import scala.Tuple2;
+
+/** Everything the master must know to start executors for one SparkContext: the wire's `Registration`. */
+final class Registration {
+  private static final Pattern SECRET = Pattern.compile("secret|password|token|access[.]?key", Pattern.CASE_INSENSITIVE);
+  private static final AtomicBoolean FURTHER = new AtomicBoolean();
+  final String instance = UUID.randomUUID().toString();
+  private final Map<String, Object> facts;
+  private final double ageAtStartS;
+  private final long startNs = System.nanoTime();
+
+  Registration(SparkContext sc) throws IOException, InterruptedException, URISyntaxException {
+    SparkConf conf = sc.conf();
+    ageAtStartS = Math.max(0, System.currentTimeMillis() - clockStartMs(sc)) / 1000.0;
+    facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
+        "uid", DriverProcess.owner("uid"), "gid", DriverProcess.owner("gid"),
+        "pid", ProcessHandle.current().pid(), "pid_start", DriverProcess.startTicks(), "boot_id", DriverProcess.bootId(),
+        "host", conf.get("spark.driver.host"),
+        "driver_url", "spark://CoarseGrainedScheduler@" + sc.env().rpcEnv().address().hostPort(),
+        "ui_url", sc.uiWebUrl().isDefined() ? sc.uiWebUrl().get() : null,
+        "jars_dir", jar(SparkContext.class).getParent().toString(), "bridge_jar", jar(Registration.class).toString(),
+        "java_home", System.getProperty("java.home"), "working_dir", System.getProperty("user.dir"),
+        "conf", entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find()),
+        "startup_conf", entries(conf, SparkConf::isExecutorStartupConf), "environment", environment(sc),
+        "python", PythonProbe.ask(conf), "main", conf.get("spark.pace.main", DriverProcess.main()));
+  }
+
+  /** `applicationId` is null at first; later the id this application had before the master lost it. */
+  Map<String, Object> message(String applicationId, Map<String, Object> wanted) {
+    Map<String, Object> message = Json.object("application_id", applicationId, "wanted", wanted,
+        "age_s", ageAtStartS + (System.nanoTime() - startNs) / 1e9);
+    message.putAll(facts);
+    return message;
+  }
+
+  /** Submission for the first SparkContext of this JVM; a further one did not exist then. */
+  private static long clockStartMs(SparkContext sc) {
+    if (FURTHER.getAndSet(true)) return sc.startTime();
+    return sc.conf().getLong("spark.pace.submit.time.ms", sc.conf().getLong("spark.app.submitTime", sc.startTime()));
+  }
+
+  private static Map<String, String> entries(SparkConf conf, Predicate<String> wanted) {
+    Map<String, String> entries = new TreeMap<>();
+    for (Tuple2<String, String> entry : conf.getAll()) if (wanted.test(entry._1())) entries.put(entry._1(), entry._2());
+    return entries;
+  }
+
+  private static Map<String, String> environment(SparkContext sc) {
+    Map<String, String> environment = new TreeMap<>();
+    for (Object entry : Scala.list(sc.executorEnvs()))
+      environment.put((String) ((Tuple2<?, ?>) entry)._1(), (String) ((Tuple2<?, ?>) entry)._2());
+    environment.put("SPARK_USER", sc.sparkUser());
+    SecurityManager security = sc.env().securityManager();
+    if (security.isAuthenticationEnabled()) environment.put(SecurityManager.ENV_AUTH_SECRET(), security.getSecretKey());
+    return environment;
+  }
+
+  private static Path jar(Class<?> type) throws URISyntaxException {
+    return Path.of(type.getProtectionDomain().getCodeSource().getLocation().toURI()).toAbsolutePath();
+  }
+}

@@ -1,0 +1,25 @@
+package org.sparkpace.bridge;
+import java.io.IOException;
+import java.nio.file.*;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.spark.*;
+
+/** The token that lets this user submit: read from a private file, sent as a header, never kept in a conf. */
+final class SubmitToken {
+  static String read(SparkConf conf) throws SparkException {
+    String home = System.getenv("SPARKPACE_HOME");
+    if (home == null || home.isEmpty()) home = System.getProperty("user.home") + "/.sparkpace";
+    Path file = Path.of(conf.get("spark.pace.token.file", home + "/submit.token"));
+    try {
+      String mode = PosixFilePermissions.toString(Files.getPosixFilePermissions(file));
+      if (!mode.endsWith("------"))
+        throw new SparkException("the token file " + file + " has mode " + mode + ", open to others; make it private: chmod 600 " + file);
+      String token = Files.readString(file).trim();
+      if (token.matches("[\\x21-\\x7e]+")) return token;
+      throw new SparkException("the token file " + file + " holds no token; it must be one line, as `sparkpace up` writes it");
+    } catch (IOException e) {
+      throw new SparkException("no submit token can be read from " + file + "; run `sparkpace up` as this user"
+          + " or name its file by --conf spark.pace.token.file=FILE", e);
+    }
+  }
+}

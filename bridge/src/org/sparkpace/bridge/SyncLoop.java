@@ -1,0 +1,173 @@
+package org.sparkpace.bridge;
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.*;
+
+/** The conversation with the master: register, then sync for as long as the driver lives. A master that is away, slow or
+ * wrong never stops the job: everything is sent again until it is acknowledged. */
+final class SyncLoop implements Runnable {
+  private static final int MOST_EVENTS = 2_000;
+  private static final long DEBOUNCE_MS = 20, BATCH_MS = 200, HEARTBEAT_MS = 1_000, LEAST_BACKOFF_MS = 500, MOST_BACKOFF_MS = 5_000;
+  private static final long REGISTER_MS = 15_000, FAREWELL_MS = 4_500;
+  private static final Duration PATIENCE = Duration.ofSeconds(5);
+  private final MasterClient master;
+  private final SparkConf conf;
+  private final Registration registration;
+  private final PaceBackend backend;
+  private final Journal journal = new Journal();
+  private final Set<String> killed = ConcurrentHashMap.newKeySet();
+  private final Thread thread = new Thread(this, "sparkpace-sync");
+  private volatile Map<String, Object> wanted;
+  private volatile String applicationId;
+  private volatile boolean closing;
+  private boolean urgent, away, finished;
+  private int failures;
+  private String token; // null: to be registered
+
+  SyncLoop(MasterClient master, SparkContext sc, Registration registration, PaceBackend backend) {
+    this.master = master;
+    this.conf = sc.conf();
+    this.registration = registration;
+    this.backend = backend;
+    this.wanted = Wishes.initial(conf, sc.resourceProfileManager().defaultResourceProfile());
+    sc.listenerBus().addToQueue(new EventListener(journal, this::wake), "sparkpace");
+    thread.setDaemon(true);
+  }
+
+  /** Returns the application's id once the master has accepted it, and goes on in the background. */
+  String start() throws SparkException, InterruptedException {
+    long end = System.nanoTime() + REGISTER_MS * 1_000_000;
+    while (true) {
+      try {
+        register();
+        thread.start();
+        return applicationId;
+      } catch (MasterClient.Refused e) {
+        throw new SparkException(e.getMessage());
+      } catch (IOException e) {
+        if (System.nanoTime() > end)
+          throw new SparkException("no Sparkpace master answers at " + master.address + " (" + why(e)
+              + "); start one with `sparkpace up` or name another by --master sparkpace://HOST:PORT");
+        Thread.sleep(500);
+      }
+    }
+  }
+
+  void want(Map<String, Object> level) { wanted = level; wake(); }
+  void kill(String executorId) { killed.add(executorId); wake(); }
+
+  synchronized void wake() {
+    urgent = true;
+    notifyAll();
+  }
+
+  /** Sends what is left and says that the application has ended; gives up after about 5 s. */
+  void close() {
+    closing = true;
+    wake();
+    try {
+      thread.join(FAREWELL_MS / 2); // an exchange that hangs is cut off, to use what is left of the time
+      if (thread.isAlive()) thread.interrupt();
+      thread.join(FAREWELL_MS / 2 + 500);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  @Override public void run() {
+    while (!closing) {
+      try {
+        awaitTurn(System.nanoTime());
+        if (!closing) attempt(PATIENCE);
+      } catch (InterruptedException e) {
+        if (!closing) return;
+      }
+    }
+    farewell(System.nanoTime() + FAREWELL_MS * 1_000_000);
+  }
+
+  private void farewell(long end) {
+    while (System.nanoTime() < end) {
+      try {
+        if (!finished) journal.awaitFinish(1_000); // Spark posts its application end just before it stops us
+        journal.finish(EventListener.applicationEnd(System.currentTimeMillis()));
+        finished = true;
+        if (attempt(Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()))) && !journal.waiting()) return;
+        if (failures > 0) Thread.sleep(200);
+      } catch (InterruptedException e) {
+        continue; // once, from close(): what was under way hung
+      }
+    }
+  }
+
+  /** Urgent news go at once, other events in batches, and a heartbeat when there are none; slower while the master is away. */
+  private synchronized void awaitTurn(long sinceNs) throws InterruptedException {
+    while (!closing) {
+      long due = failures > 0 ? Math.min(MOST_BACKOFF_MS, LEAST_BACKOFF_MS << Math.min(failures - 1, 10))
+          : urgent ? DEBOUNCE_MS : journal.waiting() ? BATCH_MS : HEARTBEAT_MS;
+      long left = due - (System.nanoTime() - sinceNs) / 1_000_000;
+      if (left <= 0) break;
+      wait(Math.min(left, BATCH_MS));
+    }
+    urgent = false;
+  }
+
+  /** One exchange; true if the master took it. This is the one place where everything is caught. */
+  private boolean attempt(Duration patience) throws InterruptedException {
+    try {
+      if (token == null) register();
+      exchange(patience);
+      if (away) Terminal.say("the master at " + master.address + " answers again");
+      away = false;
+      failures = 0;
+      return true;
+    } catch (InterruptedException e) {
+      throw e;
+    } catch (Exception e) {
+      failures++;
+      boolean forgotten = token != null && e instanceof MasterClient.Refused && ((MasterClient.Refused) e).unknown;
+      if (forgotten) token = null; // it has lost its state: register again
+      else if (!away) Terminal.say("warning: the master at " + master.address + " gives no usable answer (" + why(e)
+          + "); the job goes on and the bridge keeps trying");
+      away |= !forgotten;
+      return false;
+    }
+  }
+
+  private void exchange(Duration patience) throws IOException, InterruptedException, MasterClient.Refused {
+    boolean last = finished && journal.fits(MOST_EVENTS);
+    Map<String, Object> message = journal.take(MOST_EVENTS);
+    message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last));
+    JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
+    journal.acknowledge(reply.path("acknowledged").asLong(-1), reply.path("resync").asBoolean());
+    if (!journal.fits(MOST_EVENTS)) wake();
+    for (JsonNode gone : reply.path("gone")) {
+      String id = gone.path("executor_id").asText();
+      killed.remove(id);
+      backend.executorGone(id, gone.path("exit_code").isInt() ? gone.path("exit_code").asInt() : null,
+          gone.path("planned").asBoolean(), gone.path("by_application").asBoolean(), gone.path("reason").asText());
+    }
+    notices(reply);
+    if (reply.path("stop").isTextual() && !closing) backend.stopApplication(reply.path("stop").asText());
+  }
+
+  private void register() throws SparkException, IOException, InterruptedException, MasterClient.Refused {
+    JsonNode reply = master.post("/v1/applications", SubmitToken.read(conf), registration.message(applicationId, wanted), PATIENCE);
+    String id = reply.path("application_id").asText(), own = reply.path("token").asText();
+    if (!id.matches("[A-Za-z0-9._-]+") || own.isEmpty() || (applicationId != null && !id.equals(applicationId)))
+      throw new IOException("an answer without a usable application_id and token");
+    journal.acknowledge(reply.path("acknowledged").asLong(0), journal.lost());
+    applicationId = id;
+    token = own;
+    notices(reply);
+  }
+
+  private static void notices(JsonNode reply) {
+    for (JsonNode notice : reply.path("notices")) Terminal.say(notice.asText());
+  }
+
+  private static String why(Exception e) { return e.getMessage() != null ? e.getMessage() : e.getClass().getSimpleName(); }
+}

@@ -1,0 +1,113 @@
+"""Attributes an executor's container CPU and quota to the stages that ran in it: pure, fed once per observation.
+
+Spark's own `executorCpuTime` leaves out Python workers, the container's counter does not; where stages overlap, CPU goes to
+them by running tasks. Counters are cumulative over this life of the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controller.agent.decide import Executor, OwnStage, StageKey
+from controller.messages import StageUse
+from stage_model.progress import Progress, StageProgress
+
+STAGES_KEPT = 512
+"""Stage attempts kept per executor, the last touched ones: the master adds up what it was told, and a hostile file may
+name new ones all the time."""
+
+
+@dataclass(slots=True)
+class _Stage:
+    running: int = 0
+    done: int = 0
+    records_done: float = 0.0
+    records_running: float = 0.0
+    cpu_core_s: float = 0.0
+    allocated_core_s: float = 0.0
+    speed: float = 0.0
+    touched_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Account:
+    """One executor's account. `slots` bounds what a progress file may claim to be running."""
+
+    slots: int
+    stages: dict[StageKey, _Stage] = field(default_factory=dict)
+    cpu_s: float | None = None
+    at_s: float | None = None
+    busy_at_s: float | None = None
+    sequence: int = -1
+
+    def observe(self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None) -> float:
+        """Takes one observation in; returns the cores used since the last one. `cpu_s` is cumulative container CPU."""
+        elapsed = 0.0 if self.at_s is None else now_s - self.at_s
+        used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
+        self.at_s, self.cpu_s = now_s, cpu_s
+        weights = self._take(progress) if progress else {k: float(s.running) for k, s in self.stages.items()}
+        total = sum(weights.values())
+        if total > 0:
+            self.busy_at_s = now_s
+        for key, stage in self.stages.items():
+            share = weights.get(key, 0.0) / total if total > 0 else 0.0
+            stage.cpu_core_s += used * share
+            stage.allocated_core_s += quota_cores * elapsed * share
+            stage.speed = used * share / elapsed if elapsed > 0 else stage.speed
+            if share > 0:
+                stage.touched_s = now_s
+        return used / elapsed if elapsed > 0 else 0.0
+
+    def _take(self, progress: Progress) -> dict[StageKey, float]:
+        """Updates counters (never backwards); returns each stage's weight: running tasks now, before, or ended between."""
+        weights: dict[StageKey, float] = {}
+        running_left = self.slots
+        for claim in reversed(progress.stages):
+            key = (claim.stage, claim.attempt)
+            # taken out and put in again: the last touched ones come last
+            stage = self.stages[key] = self.stages.pop(key, _Stage())
+            running = min(claim.running, running_left)
+            running_left -= running
+            ended = max(0, claim.done - stage.done)
+            weights[key] = max(float(running), float(stage.running), 0.5 * ended)
+            _update(stage, claim, running)
+        for key, stage in self.stages.items():
+            if key not in weights:
+                stage.running, stage.records_running, stage.speed = 0, 0.0, 0.0
+        for key in list(self.stages)[: max(0, len(self.stages) - STAGES_KEPT)]:
+            del self.stages[key]
+        self.sequence = progress.sequence
+        return weights
+
+    def executor(self, now_s: float) -> Executor:
+        """The executor as `decide` sees it."""
+        stages = {
+            k: OwnStage(s.running, s.done, s.records_done + s.records_running, s.records_running, s.cpu_core_s)
+            for k, s in self.stages.items()
+        }
+        return Executor(self.slots, stages, None if self.busy_at_s is None else now_s - self.busy_at_s)
+
+    def uses(self, since_s: float = 0.0) -> Iterable[StageUse]:
+        """Counters of the stages that have run since `since_s`."""
+        for (stage, attempt), s in self.stages.items():
+            if s.touched_s < since_s:
+                continue
+            yield StageUse(
+                stage=stage,
+                attempt=attempt,
+                running=s.running,
+                done=s.done,
+                records=s.records_done + s.records_running,
+                records_running=s.records_running,
+                cpu_core_s=s.cpu_core_s,
+                allocated_core_s=s.allocated_core_s,
+                speed=s.speed,
+            )
+
+
+def _update(stage: _Stage, claim: StageProgress, running: int) -> None:
+    stage.running = running
+    stage.done = max(stage.done, claim.done)
+    stage.records_done = max(stage.records_done, float(claim.records_done))
+    stage.records_running = float(claim.records_running) if running else 0.0

@@ -1,0 +1,33 @@
+"""Which quota writes a period needs, in which order: pure.
+
+Only changed quotas are written (a write costs 15 to 30 ms through Docker), and those that lower come before those that
+raise, so that the sum never passes the worker's capacity on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.runtime.base import ExecutorKey
+
+SAME_CORES = 0.005
+"""Quotas closer than this are equal: half of the kernel's finest quota (1 ms of 100 ms)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    key: ExecutorKey
+    before: float | None
+    cores: float
+
+
+def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[ExecutorKey, float]) -> list[Change]:
+    """Writes that bring `current` quotas (None: unlimited) to `wanted` ones; executors not in `current` are left out."""
+    todo = [
+        Change(key, before, wanted[key])
+        for key, before in current.items()
+        if key in wanted and (before is None or abs(before - wanted[key]) >= SAME_CORES)
+    ]
+    # an unlimited quota counts as infinite: limiting it is lowering
+    return sorted(todo, key=lambda c: (c.before is not None and c.cores > c.before, c.key))

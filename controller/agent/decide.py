@@ -1,0 +1,135 @@
+"""How many cores one executor should have now: the pure decision of an agent's period.
+
+The laws control the *application's* progress over all its executors; this module divides an application's demand over its
+executors by runnable tasks and treats what laws do not know: before the first task, between stages, no profile, no deadline,
+a stage the master has not described yet. Arbitration between applications is `arbitrate`; reading the world is `observe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from controller.agent.laws import LAWS, Decision, Memory, StageKey, View, group_progress, set_point
+from stage_model.live import StageLive
+from stage_model.plan import ApplicationPlan
+from stage_model.settings import QuotaSettings
+
+__all__ = ["Decision", "Executor", "Memory", "OwnStage", "StageKey", "aged", "decide", "live_stages"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStage:
+    """What this executor has done of a stage attempt."""
+
+    running: int = 0
+    done: int = 0
+    records: float = 0.0
+    records_running: float = 0.0
+    cpu_core_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """This executor as observed. `idle_s`: seconds since a task last ran here, None before the first task."""
+
+    slots: int
+    stages: Mapping[StageKey, OwnStage]
+    idle_s: float | None
+
+
+def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
+    """The plan `age_s` seconds after it was sent: less time left, and the other executors gone on at their last speed."""
+    if age_s <= 0:
+        return plan
+    stages = tuple(
+        structs.replace(
+            s,
+            left_s=None if s.left_s is None else s.left_s - age_s,
+            elsewhere_cpu_core_s=s.elsewhere_cpu_core_s + s.elsewhere_speed * age_s,
+        )
+        for s in plan.stages
+    )
+    left_s = None if plan.left_s is None else plan.left_s - age_s
+    return structs.replace(plan, stages=stages, left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
+
+
+def live_stages(plan: ApplicationPlan, executor: Executor) -> list[StageLive]:
+    """The plan's stages with this executor's own part added."""
+    stages = []
+    for s in plan.stages:
+        own = executor.stages.get((s.stage, s.attempt), OwnStage())
+        stages.append(
+            StageLive(
+                plan=s,
+                running=s.elsewhere_running + own.running,
+                done=s.elsewhere_done + own.done,
+                records=s.elsewhere_records + own.records,
+                records_running=s.elsewhere_records_running + own.records_running,
+                cpu_core_s=s.elsewhere_cpu_core_s + own.cpu_core_s,
+                own_running=own.running,
+            )
+        )
+    return stages
+
+
+def decide(
+    plan: ApplicationPlan,
+    executor: Executor,
+    memory: Memory,
+    *,
+    dt_s: float,
+    period_s: float,
+    quota: QuotaSettings,
+) -> Decision:
+    """Demand of this executor; `plan` must be aged to now, `dt_s` is the time since the last decision."""
+    stages = live_stages(plan, executor)
+    waiting = sum(s.waiting for s in stages)
+    own_running = sum(s.running for s in executor.stages.values())
+    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them
+    own = min(executor.slots, own_running + waiting)
+    total = max(own, min(plan.slots, sum(s.running for s in stages) + waiting))
+    if plan.left_s is None or plan.deadline_s is None:
+        constrained = None
+    else:
+        constrained = View(
+            plan=plan,
+            stages=stages,
+            slots=executor.slots,
+            own=own,
+            total=total,
+            left_s=plan.left_s,
+            deadline_s=plan.deadline_s,
+            dt_s=dt_s,
+            quota=quota,
+            memory=memory,
+        )
+    if executor.idle_s is None:
+        decision = Decision(float(executor.slots), memory, "before its first task")
+    elif plan.law == "constant" and constrained is not None:
+        decision = LAWS["constant"](constrained)
+    elif not own:
+        decision = _idle(executor, memory, period_s)
+    elif constrained is None:
+        decision = Decision(own * plan.speed_limit, memory, "no deadline")
+    elif not plan.known:
+        decision = Decision(own * plan.speed_limit, memory, "no profile")
+    else:
+        decision = LAWS[plan.law](constrained)
+    shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
+    return replace(
+        decision,
+        memory=Memory(decision.demand, decision.memory.paper),
+        stage=shown.plan.stage if shown else None,
+        set_point=set_point(shown.plan) if shown else None,
+        progress=group_progress(shown) if shown else None,
+    )
+
+
+def _idle(executor: Executor, memory: Memory, period_s: float) -> Decision:
+    """No runnable task: the next stage usually follows at once, so the demand is held for two periods, then given up."""
+    if executor.idle_s is not None and executor.idle_s < 2 * period_s and memory.demand is not None:
+        return Decision(memory.demand, memory, "between stages")
+    return Decision(0.0, memory, "no runnable task")

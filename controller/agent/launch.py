@@ -1,0 +1,144 @@
+"""From the master's `ExecutorSpec` to a `Launch` on this worker: fills placeholders, checks what may be mounted.
+
+A token holder can register any path, so the agent decides: paths the user asked for must lie within the allowed roots;
+Spark's jars, a Python environment and the bridge jar must look like what they claim to be and are always read-only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.messages import ExecutorSpec, Mount, PythonEnvironment
+from controller.runtime.base import Bind, ExecutorKey, Launch
+from stage_model.errors import RuntimeRefused
+
+SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """This worker's places and rules. `local_root` is shared by the workers of one host: executors of one host read each
+    other's shuffle files from disk (spark.shuffle.readHostLocalDisk)."""
+
+    host: str
+    local_root: Path
+    run_root: Path
+    allowed_mounts: tuple[Path, ...]
+
+    def local_dir(self, key: ExecutorKey) -> Path:
+        return self.local_root / key.application_id
+
+    def executor_dir(self, key: ExecutorKey) -> Path:
+        return self.local_dir(key) / f"executor-{key.executor_id}"
+
+    def control_dir(self, key: ExecutorKey) -> Path:
+        return self.executor_dir(key) / "control"
+
+    def log_dir(self, key: ExecutorKey) -> Path:
+        return self.run_root / key.application_id / "executors" / key.executor_id
+
+
+def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float) -> Launch:
+    """Raises `RuntimeRefused` when a path is not allowed or is not what it claims to be."""
+    key = ExecutorKey(spec.application_id, spec.executor_id)
+    names = {
+        "{local}": str(site.local_dir(key)),
+        "{logs}": str(site.log_dir(key)),
+        "{control}": str(site.control_dir(key)),
+        "{host}": site.host,
+    }
+
+    def fill(text: str) -> str:
+        for name, value in names.items():
+            text = text.replace(name, value)
+        return text
+
+    binds = [Bind(site.local_dir(key), writable=True), Bind(site.log_dir(key), writable=True)]
+    binds += [Bind(_checked(mount, site), mount.writable) for mount in spec.mounts]
+    if spec.python:
+        binds += [Bind(path) for path in python_roots(spec.python)]
+    environment = {name: fill(value) for name, value in spec.environment.items()}
+    return Launch(
+        key=key,
+        argv=[java, *map(fill, spec.java_args)],
+        environment=environment,
+        binds=_without_doubles(binds),
+        working_dir=site.executor_dir(key),
+        log_dir=site.log_dir(key),
+        memory_bytes=spec.memory_mb << 20,
+        cores=cores,
+        uid=spec.uid,
+        gid=spec.gid,
+        image=spec.image,
+    )
+
+
+def make_directories(spec: ExecutorSpec, site: Site) -> None:
+    """The executor's directories, owned by the submitter and closed to others. Raises `OSError`."""
+    key = ExecutorKey(spec.application_id, spec.executor_id)
+    _make_beneath(site.local_root, site.control_dir(key), spec, owned_from=1)
+    _make_beneath(site.run_root, site.log_dir(key), spec, owned_from=3)
+
+
+def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from: int) -> None:
+    """Makes `directory`, level by level; from level `owned_from` below `root` on they become the submitter's.
+
+    An application may write between the levels, so each is opened without following links before an agent that is root
+    gives it away: a link put there would hand over what it points to.
+    """
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for level, name in enumerate(directory.relative_to(root).parts, 1):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=here)
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = below
+            if os.geteuid() == 0 and level >= owned_from:
+                os.fchown(here, spec.uid, spec.gid)
+    finally:
+        os.close(here)
+
+
+def _checked(mount: Mount, site: Site) -> Path:
+    path = Path(mount.path)
+    if not path.is_absolute() or mount.path.startswith("//") or ".." in path.parts or ":" in mount.path:
+        raise RuntimeRefused(f"mount {mount.path!r} is not allowed; accepted: an absolute path without '..' and ':'")
+    if not path.exists():
+        raise RuntimeRefused(f"mount {mount.path!r} does not exist on this worker")
+    real = path.resolve()
+    if mount.asked:
+        if not any(real.is_relative_to(root.resolve()) for root in site.allowed_mounts):
+            roots = ", ".join(map(str, site.allowed_mounts)) or "none"
+            raise RuntimeRefused(f"mount {mount.path!r} is outside the roots this agent allows ({roots}; --allow-mount)")
+    elif mount.writable or {str(path), str(real)} & {*SYSTEM_ROOTS}:
+        raise RuntimeRefused(f"mount {mount.path!r} is not allowed: only paths asked for with --mount may be writable")
+    return path
+
+
+def python_roots(python: PythonEnvironment) -> list[Path]:
+    """Directories of the driver's Python environment to show inside; none for a system Python, which the image has.
+
+    Raises `RuntimeRefused` when they are not a Python environment."""
+    roots = []
+    for prefix in dict.fromkeys((python.prefix, python.base_prefix)):
+        path = Path(prefix)
+        if str(path) in ("/usr", "/usr/local", "/"):
+            continue
+        if not path.is_absolute() or ".." in path.parts or not any((path / "bin").glob("python3*")):
+            raise RuntimeRefused(f"Python environment {prefix!r} has no bin/python3; accepted: a Python prefix")
+        roots.append(path)
+    return roots
+
+
+def _without_doubles(binds: list[Bind]) -> list[Bind]:
+    """One bind per path; what is writable anywhere is writable."""
+    merged: dict[Path, Bind] = {}
+    for bind in binds:
+        writable = bind.writable or (bind.path in merged and merged[bind.path].writable)
+        merged[bind.path] = Bind(bind.path, writable)
+    return sorted(merged.values(), key=lambda b: len(b.path.parts))

@@ -1,0 +1,162 @@
+"""Starts and stops executors beside the control loop, one at a time, so that a slow engine never delays a quota.
+
+Level-triggered: the loop says each period what should start or stop; what is under way is not begun twice. Keeps a 0600
+record of every executor started (without its environment), so that a restarted agent can adopt it and tell its driver's fate.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import msgspec
+from msgspec import structs
+
+from controller.agent.launch import Site, make_directories, make_launch, python_roots
+from controller.messages import ExecutorSpec
+from controller.runtime.base import Bind, ExecutorKey, Runtime
+from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+log = logging.getLogger("sparkpace.agent")
+
+FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
+STOP_GRACE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    key: ExecutorKey
+    spec: ExecutorSpec
+    cores: float
+
+
+class Launcher:
+    """`state(key)` is "starting" until the runtime shows the executor, "refused" when it can never start here."""
+
+    def __init__(self, runtime: Runtime, site: Site, record_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.runtime, self.site, self.record_dir, self.clock = runtime, site, record_dir, clock
+        self._lock = threading.Lock()
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._under_way: set[ExecutorKey] = set()
+        self._cores: dict[ExecutorKey, float] = {}
+        self._stopping: set[ExecutorKey] = set()
+        self._refused: dict[ExecutorKey, str] = {}
+        self._retry: dict[ExecutorKey, tuple[float, float]] = {}
+        self._versions: dict[tuple[str | None, str, int], str] = {}
+        record_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def run(self, wake: Callable[[], None], stop: threading.Event) -> None:
+        """The launcher's thread: works the queue off until `stop`; `wake` tells the loop that something changed."""
+        while not stop.is_set():
+            try:
+                job = self._jobs.get(timeout=0.5)
+            except Empty:
+                continue
+            job()
+            wake()
+
+    def start(self, start: Start) -> None:
+        with self._lock:
+            # a start may wait long behind others: it then begins with the newest grant, not with that of the first asking
+            self._cores[start.key] = start.cores
+            if start.key in self._under_way or start.key in self._refused:
+                return
+            if self._retry.get(start.key, (0.0, 0.0))[0] > self.clock():
+                return
+            self._under_way.add(start.key)
+        self._jobs.put(lambda: self._start(start))
+
+    def stop(self, key: ExecutorKey) -> None:
+        with self._lock:
+            if key in self._stopping:
+                return
+            self._stopping.add(key)
+        self._jobs.put(lambda: self._stop(key))
+
+    def state(self, key: ExecutorKey) -> str:
+        return "refused" if key in self._refused else "starting"
+
+    def reason(self, key: ExecutorKey) -> str:
+        return self._refused.get(key, "")
+
+    def busy(self, key: ExecutorKey) -> bool:
+        return key in self._under_way or key in self._stopping
+
+    def forget(self, key: ExecutorKey, *, application_over: bool = False) -> None:
+        """Drops what was kept of an executor; with the application over, its local directory, too."""
+        if application_over:
+            local = self.site.local_dir(key)
+            self._jobs.put(lambda: shutil.rmtree(local, ignore_errors=True))
+        self._refused.pop(key, None)
+        self._retry.pop(key, None)
+        self._cores.pop(key, None)
+        self._record(key).unlink(missing_ok=True)
+
+    def remembered(self, key: ExecutorKey) -> ExecutorSpec | None:
+        """The spec (without environment) of an executor started by an earlier life of this agent."""
+        try:
+            return msgspec.json.decode(self._record(key).read_bytes(), type=ExecutorSpec)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def _record(self, key: ExecutorKey) -> Path:
+        return self.record_dir / f"{key.application_id}.{key.executor_id}.json"
+
+    def _start(self, start: Start) -> None:
+        key, spec = start.key, start.spec
+        try:
+            self._check_python(spec)
+            make_directories(spec, self.site)
+            self._remember(key, spec)
+            self.runtime.start(make_launch(spec, self.site, self.runtime.java(spec.java_home), self._cores[key]))
+            log.info("started executor %s of %s with %.2f cores", key.executor_id, key.application_id, self._cores[key])
+        except RuntimeRefused as error:
+            log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
+            self._refused[key] = str(error)
+        except (RuntimeFailed, OSError) as error:
+            wait = min(LAST_RETRY_S, max(FIRST_RETRY_S, 2 * self._retry.get(key, (0.0, 0.0))[1]))
+            self._retry[key] = (self.clock() + wait, wait)
+            log.warning("executor %s of %s did not start, next try in %.0f s: %s", *key[::-1], wait, error)
+        finally:
+            with self._lock:
+                self._under_way.discard(key)
+
+    def _stop(self, key: ExecutorKey) -> None:
+        try:
+            self.runtime.stop(key, STOP_GRACE_S)
+        except RuntimeFailed as error:
+            log.warning("executor %s of %s did not stop and will be tried again: %s", *key[::-1], error)
+        finally:
+            with self._lock:
+                self._stopping.discard(key)
+
+    def _remember(self, key: ExecutorKey, spec: ExecutorSpec) -> None:
+        path = self._record(key)
+        data = msgspec.json.encode(structs.replace(spec, environment={}))
+        new = path.with_suffix(".new")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        new.replace(path)
+
+    def _check_python(self, spec: ExecutorSpec) -> None:
+        """Spark's Python workers must be of the driver's minor version; found out before anything starts."""
+        if spec.python is None:
+            return
+        known = (spec.image, spec.python.executable, spec.uid)
+        if known not in self._versions:
+            binds = [Bind(path) for path in python_roots(spec.python)]
+            self._versions[known] = self.runtime.python_version(
+                spec.python.executable, binds, spec.image, uid=spec.uid, gid=spec.gid
+            )
+        if self._versions[known] != spec.python.version:
+            raise RuntimeRefused(
+                f"{spec.python.executable} is Python {self._versions[known]} on the executors but {spec.python.version} "
+                f"on the driver; accepted: the same minor version (--image or --python names another)"
+            )

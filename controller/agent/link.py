@@ -1,0 +1,126 @@
+"""The agent's line to the master, on threads of its own: the control loop never waits for the network.
+
+One thread posts the newest report and takes the desired state from the reply; another hangs on the master's change notice,
+so that stage events act at once. Orders of a foreign cluster or an older master generation are refused.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable
+
+import msgspec
+
+from controller.messages import Desired, WorkerReply, WorkerSync
+
+log = logging.getLogger("sparkpace.agent")
+
+NOTICE_WAIT_S = 20
+FIRST_RETRY_S, LAST_RETRY_S = 0.5, 5.0
+
+
+class Refused(Exception):
+    """A reply that must not be obeyed; the message says why."""
+
+
+class Gate:
+    """Remembers which cluster and generation may give orders to this worker."""
+
+    def __init__(self, cluster_id: str | None = None) -> None:
+        self.cluster_id, self.generation = cluster_id, 0
+
+    def check(self, desired: Desired) -> None:
+        """Raises `Refused` for a foreign cluster or an older generation."""
+        if self.cluster_id is None:
+            self.cluster_id = desired.cluster_id
+        if desired.cluster_id != self.cluster_id:
+            raise Refused(f"orders of cluster {desired.cluster_id} refused; this agent belongs to {self.cluster_id}")
+        if desired.generation < self.generation:
+            raise Refused(f"orders of generation {desired.generation} refused; {self.generation} was seen")
+        self.generation = desired.generation
+
+
+class Link:
+    """`report` returns the newest report to send, `deliver` takes reply and note count; both are called on link threads."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        worker_id: str,
+        gate: Gate,
+        report: Callable[[], WorkerSync],
+        deliver: Callable[[WorkerReply, WorkerSync], None],
+    ) -> None:
+        parts = urllib.parse.urlsplit(url)
+        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._address = (parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80))
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._base = f"/v1/workers/{urllib.parse.quote(worker_id, safe='')}"
+        self.gate, self.report, self.deliver = gate, report, deliver
+        self.send_now = threading.Event()
+        self.version = -1
+        self._connections = threading.local()
+        self._away_since: float | None = None
+
+    def run_sync(self, period_s: float, stop: threading.Event) -> None:
+        """Posts a report whenever `send_now` is set, else every two periods."""
+        retry_s = FIRST_RETRY_S
+        while not stop.is_set():
+            self.send_now.wait(2 * period_s)
+            self.send_now.clear()
+            try:
+                self._sync()
+                retry_s = FIRST_RETRY_S
+                if self._away_since is not None:
+                    log.warning("the master answers again after %.0f s", time.monotonic() - self._away_since)
+                    self._away_since = None
+            except (OSError, http.client.HTTPException, msgspec.DecodeError, Refused) as error:
+                self._drop()
+                if self._away_since is None:
+                    self._away_since = time.monotonic()
+                    log.warning("no usable master (%s); going on towards the last deadlines", error)
+                stop.wait(retry_s)
+                retry_s = min(LAST_RETRY_S, 2 * retry_s)
+
+    def run_notices(self, stop: threading.Event) -> None:
+        """Waits for the master's change notices and makes the other thread sync at once."""
+        while not stop.is_set():
+            try:
+                path = f"{self._base}/changes?seen={self.version}&wait={NOTICE_WAIT_S}"
+                reply = msgspec.json.decode(self._call("GET", path, None, NOTICE_WAIT_S + 10), type=dict[str, int])
+                if reply.get("version", self.version) != self.version:
+                    self.version = reply["version"]
+                    self.send_now.set()
+            except (OSError, http.client.HTTPException, msgspec.DecodeError):
+                self._drop()
+                stop.wait(1.0)
+
+    def _sync(self) -> None:
+        sent = self.report()
+        data = self._call("POST", f"{self._base}/sync", msgspec.json.encode(sent), 10.0)
+        reply = msgspec.json.decode(data, type=WorkerReply)
+        self.gate.check(reply.desired)
+        self.version = max(self.version, reply.desired.version)
+        self.deliver(reply, sent)
+
+    def _call(self, method: str, path: str, body: bytes | None, timeout_s: float) -> bytes:
+        connection = getattr(self._connections, "it", None)
+        if connection is None:
+            connection = self._connections.it = self._kind(*self._address, timeout=timeout_s)
+        connection.request(method, path, body, self._headers)
+        response = connection.getresponse()
+        data: bytes = response.read()
+        if response.status != 200:
+            raise OSError(f"status {response.status}: {data[:200].decode(errors='replace')}")
+        return data
+
+    def _drop(self) -> None:
+        connection = getattr(self._connections, "it", None)
+        if connection is not None:
+            connection.close()
+            self._connections.it = None

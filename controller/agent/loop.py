@@ -1,0 +1,355 @@
+"""The control loop of one worker: `run_once` is the algorithm, read it first.
+
+Observe every executor, decide what each needs, arbitrate between applications, apply changed quotas, reconcile what should
+run, report. This is the shell around pure parts (`accounting`, `decide`, `arbitrate`); the network is `link`'s, the process
+`child`'s. Nothing here stops an executor without an explicit order or a provably dead driver.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from controller.agent.accounting import Account
+from controller.agent.apply import SAME_CORES, Change, changes
+from controller.agent.arbitrate import Request, arbitrate
+from controller.agent.decide import Decision, Memory, aged, decide
+from controller.agent.launch import Site
+from controller.agent.launcher import Launcher, Start
+from controller.agent.progress_file import ProgressRefused, read_progress
+from controller.messages import Desired, ExecutorReport, ExecutorSpec, Sample, WorkerInfo, WorkerSync
+from controller.processes import ProcessId, alive
+from controller.runtime.base import ExecutorKey, Observed, Runtime
+from stage_model.errors import RuntimeFailed
+from stage_model.plan import ApplicationPlan
+from stage_model.settings import QuotaSettings
+
+log = logging.getLogger("sparkpace.agent")
+
+REPEATED_S = 60.0
+"""A stage's counters are reported for so long after it ran, or after the master last answered: a report may be lost."""
+SAMPLES_KEPT = 100_000
+"""Samples kept while the master is away; older ones are dropped (a day of one executor)."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What the agent knows of one executor besides what the runtime shows."""
+
+    account: Account
+    spec: ExecutorSpec | None = None
+    memory: Memory = field(default_factory=Memory)
+    decision: Decision | None = None
+    grant: float = 0.0
+    sampled_cpu_s: float | None = None
+    sampled_at_s: float = 0.0
+    complaint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Desired state and when it came (monotonic seconds)."""
+
+    desired: Desired
+    at_s: float
+
+
+class Agent:
+    """One worker's controller. `clock` is monotonic seconds; `received` returns the newest accepted desired state."""
+
+    def __init__(
+        self,
+        worker: WorkerInfo,
+        site: Site,
+        runtime: Runtime,
+        launcher: Launcher,
+        *,
+        instance: str,
+        period_s: float,
+        quota: QuotaSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
+        self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
+        self.received: Received | None = None
+        self.held: dict[ExecutorKey, _Held] = {}
+        self.samples: list[Sample] = []
+        self.sample_seq = 0
+        self.plans: dict[str, tuple[ApplicationPlan, float]] = {}
+        self.notes: list[str] = []
+        self._last_tick_s: float | None = None
+        self._last_sample_s = 0.0
+        self._heard_s = 0.0
+
+    def run_once(self) -> WorkerSync:
+        """One period: returns the report for the master."""
+        now_s = self.clock()
+        self._take_desired()
+        observed = self.runtime.observe()
+        self._account(observed, now_s)
+        self._decide(observed, now_s)
+        grants = self._arbitrate(now_s)
+        self._apply(observed, grants)
+        self._reconcile(observed, grants)
+        if now_s - self._last_sample_s >= 0.9 * self.period_s:
+            self._sample(observed, now_s)
+        self._last_tick_s = now_s
+        return self._report(observed)
+
+    # ------------------------------------------------------------------ observe
+
+    def _take_desired(self) -> None:
+        if self.received is None:
+            return
+        for plan in self.received.desired.applications:
+            self.plans[plan.application_id] = (plan, self.received.at_s)
+        for spec in self.received.desired.executors:
+            key = ExecutorKey(spec.application_id, spec.executor_id)
+            held = self.held.get(key)
+            if held is None:
+                self.held[key] = _Held(Account(spec.slots), spec)
+            elif held.spec is None:
+                held.spec, held.account.slots = spec, spec.slots
+
+    def _account(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
+        for key, seen in observed.items():
+            held = self.held.get(key) or self._adopt(key)
+            progress = None
+            try:
+                uid = held.spec.uid if held.spec else self.site.control_dir(key).stat().st_uid
+                progress = read_progress(self.site.control_dir(key), key.executor_id, uid)
+                held.complaint = ""
+            except (ProgressRefused, OSError) as error:
+                if str(error) != held.complaint and seen.running:
+                    held.complaint = str(error)
+                    self._note(f"{error}; its container CPU is used instead")
+            held.account.observe(now_s, seen.cpu_s, seen.quota_cores or 0.0, progress)
+
+    def _adopt(self, key: ExecutorKey) -> _Held:
+        """An executor found running: its slots are the worker's until the master describes it again."""
+        spec = self.launcher.remembered(key)
+        held = self.held[key] = _Held(Account(spec.slots if spec else max(1, round(self.worker.cores + 0.49))), spec)
+        self._note(f"adopted running executor {key.executor_id} of {key.application_id}")
+        return held
+
+    # ------------------------------------------------------------------ decide
+
+    def _decide(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
+        dt_s = self.period_s if self._last_tick_s is None else now_s - self._last_tick_s
+        for key, held in self.held.items():
+            seen = observed.get(key)
+            plan, at_s = self.plans.get(key.application_id, (None, 0.0))
+            if (seen is not None and not seen.running) or (seen is None and self.launcher.state(key) == "refused"):
+                # it runs no more, or never will: it must not hold cores that others can use
+                held.decision = None
+            elif plan is None:
+                # fail open: without a plan an executor gets all it can use
+                held.decision = Decision(float(held.account.slots), held.memory, "no plan yet")
+            else:
+                held.decision = decide(
+                    aged(plan, now_s - at_s),
+                    held.account.executor(now_s),
+                    held.memory,
+                    dt_s=dt_s,
+                    period_s=self.period_s,
+                    quota=self.quota,
+                )
+                held.memory = held.decision.memory
+
+    def _arbitrate(self, now_s: float) -> dict[ExecutorKey, float]:
+        requests = []
+        for key, held in self.held.items():
+            if held.decision is None:
+                continue
+            plan, at_s = self.plans.get(key.application_id, (None, 0.0))
+            left_s = plan.left_s - (now_s - at_s) if plan and plan.left_s is not None else None
+            requests.append(
+                Request(
+                    key=key,
+                    application_id=key.application_id,
+                    demand=held.decision.demand,
+                    floor=self.quota.floor,
+                    priority=plan.priority if plan else 50,
+                    left_s=left_s,
+                    beyond_saving=held.decision.beyond_saving,
+                    debt_core_s=plan.debt_core_s if plan else 0.0,
+                )
+            )
+        grants = arbitrate(requests, self.worker.cores, self.quota.core_quantum, period_s=self.period_s)
+        for key, grant in grants.items():
+            self.held[key].grant = grant
+        return grants
+
+    # ------------------------------------------------------------------ act
+
+    def _apply(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
+        current = {k: seen.quota_cores for k, seen in observed.items() if seen.running and k in grants}
+        not_lowered = False
+        for change in changes(current, grants):
+            lowers = change.before is None or change.cores < change.before
+            if not_lowered and not lowers and not self._has_room(current, change):
+                continue
+            if self._set_quota(change):
+                current[change.key] = change.cores
+            else:
+                not_lowered |= lowers
+
+    def _has_room(self, current: Mapping[ExecutorKey, float | None], change: Change) -> bool:
+        """After a failed lowering a quota is raised only while the sum of what is really set stays within the worker."""
+        others = sum(math.inf if cores is None else cores for key, cores in current.items() if key != change.key)
+        return others + change.cores <= self.worker.cores + SAME_CORES
+
+    def _set_quota(self, change: Change) -> bool:
+        """Whether it was written, or the executor is gone and needs none."""
+        held = self.held[change.key]
+        try:
+            self.runtime.set_quota(change.key, change.cores)
+        except RuntimeFailed as error:
+            self._note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
+            return False
+        log.info(
+            "quota %s/%s %s -> %.2f cores: %s",
+            change.key.application_id,
+            change.key.executor_id,
+            "none" if change.before is None else f"{change.before:.2f}",
+            change.cores,
+            held.decision.reason if held.decision else "",
+        )
+        return True
+
+    def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
+        desired = self.received.desired if self.received else None
+        stopped = {ExecutorKey(*s.split("/", 1)) for s in desired.stopped} if desired else set()
+        for spec in desired.executors if desired else ():
+            key = ExecutorKey(spec.application_id, spec.executor_id)
+            if key not in observed and key not in stopped:
+                self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor)))
+        for key in set(observed) | set(self.held):
+            if key in stopped or self._orphaned(key):
+                self._remove(key, observed.get(key))
+        known = {k.application_id for k in self.held}
+        if desired:
+            known |= {p.application_id for p in desired.applications}
+        self.plans = {a: p for a, p in self.plans.items() if a in known}
+
+    def _orphaned(self, key: ExecutorKey) -> bool:
+        """Only a driver that provably died here makes an orphan; silence does not."""
+        held = self.held.get(key)
+        spec = held.spec if held else None
+        if spec is None or not spec.driver_pid or spec.driver_boot_id != self.worker.boot_id:
+            return False
+        return not alive(ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id))
+
+    def _remove(self, key: ExecutorKey, seen: Observed | None) -> None:
+        if seen is not None:
+            if seen.running:
+                self.launcher.stop(key)
+                return
+            if key not in self.held or self._told(key):
+                self.runtime.remove(key)
+        if seen is None and self._told(key) and not self.launcher.busy(key):
+            desired = self.received.desired if self.received else None
+            over = desired is not None and key.application_id in desired.ended
+            self.launcher.forget(key, application_over=over)
+            self.held.pop(key, None)
+
+    def _told(self, key: ExecutorKey) -> bool:
+        """The master has said that this executor is over, so its last report has arrived."""
+        desired = self.received.desired if self.received else None
+        return desired is not None and f"{key.application_id}/{key.executor_id}" in desired.stopped
+
+    # ------------------------------------------------------------------ report
+
+    def _sample(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
+        self._last_sample_s = now_s
+        for key, held in self.held.items():
+            seen, decision = observed.get(key), held.decision
+            plan, at_s = self.plans.get(key.application_id, (None, 0.0))
+            if seen is None or decision is None or plan is None:
+                continue
+            before, held.sampled_cpu_s = held.sampled_cpu_s, seen.cpu_s
+            span, held.sampled_at_s = now_s - held.sampled_at_s, now_s
+            if before is None or span <= 0:
+                continue
+            self.samples.append(
+                Sample(
+                    application_id=key.application_id,
+                    executor_id=key.executor_id,
+                    time_s=round(plan.elapsed_s + now_s - at_s, 3),
+                    stage=decision.stage,
+                    set_point=decision.set_point,
+                    progress=decision.progress,
+                    demand=round(decision.demand, 4),
+                    grant=held.grant,
+                    quota=seen.quota_cores or 0.0,
+                    usage=round((seen.cpu_s - before) / span, 4),
+                    forecast_end_s=decision.forecast_end_s,
+                )
+            )
+        if len(self.samples) > SAMPLES_KEPT:
+            dropped = len(self.samples) - SAMPLES_KEPT
+            self.samples, self.sample_seq = self.samples[dropped:], self.sample_seq + dropped
+            self._note(f"dropped the {dropped} oldest samples: the master has been away for long")
+
+    def acknowledge(self, number: int, notes: Collection[str], at_s: float) -> None:
+        """At `at_s` (monotonic) the master had stored samples below `number` and seen these notes."""
+        number = min(number, self.sample_seq + len(self.samples))
+        self.samples = self.samples[max(0, number - self.sample_seq) :]
+        self.sample_seq = max(self.sample_seq, number)
+        self.notes = [note for note in self.notes if note not in notes]
+        self._heard_s = at_s
+
+    def _note(self, text: str) -> None:
+        log.warning("%s", text)
+        self.notes.append(text)
+        del self.notes[:-100]
+
+    def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
+        reports, gone = [], set()
+        for key, held in self.held.items():
+            seen = observed.get(key)
+            state, reason, code = self.launcher.state(key), "", None
+            if seen is not None:
+                state = "running" if seen.running else "exited"
+                reason, code = seen.reason, seen.exit_code
+            elif state == "refused":
+                reason = self.launcher.reason(key)
+            if self._orphaned(key):
+                gone.add(key.application_id)
+            reports.append(
+                ExecutorReport(
+                    application_id=key.application_id,
+                    executor_id=key.executor_id,
+                    state=state,
+                    exit_code=code,
+                    reason=reason,
+                    quota_cores=(seen.quota_cores or 0.0) if seen else 0.0,
+                    demand_cores=held.decision.demand if held.decision else 0.0,
+                    cpu_core_s=seen.cpu_s if seen else 0.0,
+                    memory_bytes=seen.memory_bytes if seen else 0,
+                    log_dir=str(self.site.log_dir(key)),
+                    stages=tuple(held.account.uses(self._heard_s - REPEATED_S)),
+                )
+            )
+        desired = self.received.desired if self.received else None
+        return WorkerSync(
+            instance=self.instance,
+            cluster_id=desired.cluster_id if desired else "",
+            generation=desired.generation if desired else 0,
+            worker=self.worker,
+            executors=tuple(reports),
+            sample_seq=self.sample_seq,
+            samples=tuple(self.samples[:2000]),
+            drivers_gone=tuple(sorted(gone)),
+            notes=tuple(self.notes),
+        )
+
+    def fail_open(self, reason: str) -> None:
+        """Every running executor gets the worker's capacity: a job may become expensive, never stuck."""
+        for key, seen in self.runtime.observe().items():
+            if seen.running:
+                self.runtime.set_quota(key, self.worker.cores)
+        log.warning("quotas opened to %.2f cores: %s", self.worker.cores, reason)

@@ -1,0 +1,63 @@
+"""Reads the progress file an executor writes. It comes from a container, so it is hostile input.
+
+Opened without following links, must be a regular file of the executor's user, at most `progress.MAX_BYTES`, of the schema,
+for that executor; counters may not be negative. Anything else is no progress at all, with the reason. Claimed progress is
+bounded further where it is used: by tasks (`stage_model.live`) and by container CPU (`accounting`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from stage_model.progress import MAX_BYTES, SCHEMA, Progress
+
+NAME = "progress.json"
+_LARGEST = 1 << 53
+_decoder = msgspec.json.Decoder(Progress)
+
+
+class ProgressRefused(Exception):
+    """The file is there but cannot be believed; the message says why."""
+
+
+def read_progress(directory: Path, executor_id: str, uid: int) -> Progress | None:
+    """The executor's progress, None when there is none yet. Raises `ProgressRefused`."""
+    path = directory / NAME
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ProgressRefused(f"progress file of executor {executor_id} cannot be opened: {error.strerror}") from error
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise ProgressRefused(f"progress file of executor {executor_id} is not a regular file")
+        if info.st_uid != uid:
+            raise ProgressRefused(f"progress file of executor {executor_id} belongs to uid {info.st_uid}, not {uid}")
+        if info.st_size > MAX_BYTES:
+            raise ProgressRefused(f"progress file of executor {executor_id} has {info.st_size} bytes, over {MAX_BYTES}")
+        data = os.read(descriptor, MAX_BYTES)
+    finally:
+        os.close(descriptor)
+    try:
+        progress = _decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ProgressRefused(f"progress file of executor {executor_id} does not fit its schema: {error}") from error
+    _check(progress, executor_id)
+    return progress
+
+
+def _check(progress: Progress, executor_id: str) -> None:
+    if progress.schema != SCHEMA:
+        raise ProgressRefused(f"progress file of executor {executor_id} has schema {progress.schema}, not {SCHEMA}")
+    if progress.executor != executor_id:
+        raise ProgressRefused(f"progress file of executor {executor_id} claims to be of {progress.executor[:40]!r}")
+    for s in progress.stages:
+        numbers = (s.stage, s.attempt, s.running, s.done, s.failed, s.records_done, s.records_running, s.cpu_ns)
+        if any(not 0 <= n < _LARGEST for n in numbers):
+            raise ProgressRefused(f"progress file of executor {executor_id} holds an impossible number in stage {s.stage}")

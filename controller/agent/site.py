@@ -1,0 +1,64 @@
+"""What one worker is made of: its places, its facts, its runtime. Built from options, nothing is decided here."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+
+from controller.agent.launch import Site
+from controller.messages import WorkerInfo
+from controller.options import AgentOptions
+from controller.runtime.base import Runtime
+from controller.runtime.process_identity import boot_id
+
+
+def make_site(options: AgentOptions) -> Site:
+    return Site(
+        host=_address(options),
+        local_root=options.home / "local",
+        run_root=options.home / "runs",
+        allowed_mounts=options.allow_mounts,
+    )
+
+
+def make_worker(options: AgentOptions) -> WorkerInfo:
+    return WorkerInfo(
+        worker_id=options.worker_id,
+        host=_address(options),
+        cores=options.cores,
+        memory_mb=options.memory_mb,
+        runtime=options.runtime,
+        pid=os.getpid(),
+        boot_id=boot_id(),
+        allowed_mounts=tuple(map(str, options.allow_mounts)),
+    )
+
+
+def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
+    """The runtime of that name; its libraries are imported only here, so an agent carries only what it uses.
+
+    Raises `Unavailable` when there is no engine."""
+    if options.runtime == "docker":
+        from controller.runtime.docker_engine import DockerRuntime
+
+        return DockerRuntime(
+            cluster_id,
+            options.worker_id,
+            image=options.image,
+            base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
+        )
+    from controller.runtime.process import ProcessRuntime
+
+    return ProcessRuntime(cluster_id, options.worker_id, options.home / "agents" / options.worker_id / "processes")
+
+
+def _address(options: AgentOptions) -> str:
+    """Where executors of this worker are reached: loopback with a loopback master, else the way out towards the master."""
+    host = urllib.parse.urlsplit(options.master_url).hostname or "127.0.0.1"
+    if host in ("127.0.0.1", "localhost", "::1"):
+        return "127.0.0.1"
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))
+        return str(probe.getsockname()[0])

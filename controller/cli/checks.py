@@ -1,0 +1,67 @@
+"""Checks of what the services' commands are given; each refusal names option, value and what would be accepted."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from stage_model.errors import BadInput, Unavailable
+from stage_model.units import parse_duration
+
+SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 0.2, 60.0
+"""Below, `docker update` (15 to 55 ms each) is a good part of the period; above, a stage is over before it is seen."""
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_host(host: str, insecure: bool) -> None:
+    """Raises `BadInput` for a host beyond loopback unless `insecure`."""
+    if not is_loopback(host) and not insecure:
+        raise BadInput(f"--host {host} is reachable by others without TLS; use 127.0.0.1 or add --insecure")
+
+
+def parse_period(text: str) -> float:
+    """The control period in seconds. Raises `BadInput`."""
+    seconds = parse_duration(text, option="--period")
+    if not SHORTEST_PERIOD_S <= seconds <= LONGEST_PERIOD_S:
+        raise BadInput(f"--period {text} is out of range; it must be 200ms to 60s")
+    return seconds
+
+
+def parse_worker_id(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,62}", text):
+        raise BadInput(f"--worker-id {text!r} is not usable; it must be 1 to 63 of a-z, 0-9, '.', '_', '-'")
+    return text
+
+
+def mount_roots(given: Sequence[Path], default: Path) -> tuple[Path, ...]:
+    """Absolute roots for --mount; the default when none is given. Raises `BadInput` for a path that is no directory."""
+    roots = tuple(path.expanduser().absolute() for path in given) or (default,)
+    for root in roots:
+        if not root.is_dir():
+            raise BadInput(f"--allow-mount {root} is no directory; it must be an existing one")
+    return roots
+
+
+def check_port(host: str, port: int) -> int:
+    """The port to use: `port` itself, or for 0 one that is free now. Raises `Unavailable` when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise Unavailable(
+                f"port {port} of {host} cannot be used ({error.strerror}); name another with --port, or 0 for any free one"
+            ) from error
+        return int(probe.getsockname()[1])

@@ -1,0 +1,69 @@
+"""What several commands share: the home option, the client of the local cluster, naming an application."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from controller.client import MasterClient
+from controller.home import Home, find_home
+from controller.messages import ApplicationView
+from stage_model.errors import BadInput
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def home_option(function: F) -> F:
+    """--home, given to the command as a `Home`."""
+
+    def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Home:
+        return find_home(value, os.environ)
+
+    return click.option(
+        "--home",
+        type=click.Path(path_type=Path, file_okay=False),
+        callback=convert,
+        help="The cluster's directory [default: $SPARKPACE_HOME or ~/.sparkpace].",
+    )(function)
+
+
+def table_console() -> Console:
+    """For tables on stdout: as wide as the terminal; a pipe has no width, and cut names are of no use in one."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 200
+    return console
+
+
+def submit_client(home: Home) -> MasterClient:
+    """The local cluster's master with the submit scope. Raises `Unavailable` without a cluster."""
+    return MasterClient(home.need_cluster().url, home.submit_token())
+
+
+def admin_client(home: Home) -> MasterClient:
+    return MasterClient(home.need_cluster().url, home.admin_token())
+
+
+def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
+    """The application that `wanted` names: `last`, an id, a unique start of one, or a name (the newest of that name).
+
+    `views` are in order of submission. Raises `BadInput`.
+    """
+    if wanted == "last" and views:
+        return views[-1]
+    exact = [view for view in views if wanted in (view.application_id, view.submission)]
+    named = [view for view in views if view.name == wanted]
+    begins = [view for view in views if wanted and view.application_id.startswith(wanted)]
+    if exact or named:
+        return (exact or named)[-1]
+    if len(begins) == 1:
+        return begins[0]
+    if begins:
+        ids = ", ".join(view.application_id for view in begins[:5])
+        raise BadInput(f"application {wanted!r} could be any of {ids}; give more of the id")
+    raise BadInput(f"no application {wanted!r} is known here; `sparkpace ps` lists them, `last` is the newest")

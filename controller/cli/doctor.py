@@ -1,0 +1,97 @@
+"""`sparkpace doctor`: looks at everything a cluster and a submission need; a remedy for whatever is not there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from controller.bridge_jar import bridge_jar
+from controller.cli.checks import check_port
+from controller.cli.common import home_option, table_console
+from controller.client import MasterClient
+from controller.engines import docker_version, find_java, machine_cores
+from controller.home import Home
+from controller.spark_install import find_spark
+from stage_model.errors import PaceError, Unavailable
+
+Check = Callable[[], str]
+
+
+@click.command()
+@home_option
+@click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
+def doctor(home: Home, port: int) -> None:
+    """Checks JDK, Spark, engine, cgroups, port, tokens and Python. Exit code 0 if Sparkpace is usable here."""
+    needed: dict[str, Check] = {
+        "Python": _python,
+        "Java": lambda: f"{(java := find_java(os.environ)).version} in {java.home}",
+        "Spark": lambda: f"{(spark := find_spark(os.environ)).home} (from {spark.source})",
+        "bridge jar": lambda: str(bridge_jar()),
+        "cluster": lambda: _cluster(home, port),
+        "tokens": lambda: _tokens(home),
+        "cores": lambda: f"{machine_cores():g}",
+    }
+    optional: dict[str, Check] = {
+        "Docker engine": docker_version,
+        "cgroups": lambda: cgroups(Path("/sys/fs/cgroup")),
+    }
+    table = Table(box=None, pad_edge=False)
+    for heading in ("what", "state", "found, or remedy"):
+        table.add_column(heading, overflow="fold")
+    bad = [name for name, check in needed.items() if not _add(table, name, check, "bad")]
+    for name, check in optional.items():
+        _add(table, name, check, "missing")
+    table_console().print(table)
+    if bad:
+        raise Unavailable(f"not usable yet: {', '.join(bad)}; see the remedies above")
+
+
+def cgroups(root: Path) -> str:
+    """Which cgroup version can be written here. Raises `Unavailable` when none can: pacing then is by suspension."""
+    if (root / "cgroup.controllers").exists():
+        if "cpu" in (root / "cgroup.controllers").read_text().split() and os.access(root, os.W_OK):
+            return "v2, writable"
+    elif os.access(root / "cpu", os.W_OK):
+        return "v1, writable"
+    raise Unavailable("not writable, so the runtime `process` paces by suspending; delegate a cgroup, or run as root")
+
+
+def _add(table: Table, name: str, check: Check, otherwise: str) -> bool:
+    try:
+        table.add_row(name, "ok", check())
+    except PaceError as error:
+        table.add_row(name, otherwise, str(error))
+        return False
+    return True
+
+
+def _python() -> str:
+    return f"{'.'.join(str(part) for part in sys.version_info[:3])} ({sys.executable})"
+
+
+def _cluster(home: Home, port: int) -> str:
+    cluster = home.cluster()
+    if cluster is None:
+        check_port("127.0.0.1", port)
+        return f"none runs; port {port} is free"
+    MasterClient(cluster.url).health()
+    workers = MasterClient(cluster.url, home.submit_token()).workers()
+    return f"answers at {cluster.url}, {len(workers)} worker(s)"
+
+
+def _tokens(home: Home) -> str:
+    if not home.path.exists():
+        return f"{home.path} will be made by `sparkpace up`"
+    mode = stat.S_IMODE(home.path.stat().st_mode)
+    if mode & 0o022:
+        raise Unavailable(f"{home.path} has mode {mode:04o}, so others may change it; run chmod 700 on it")
+    for file in (home.admin_token_file, home.submit_token_file):
+        if file.exists():
+            (home.admin_token if file == home.admin_token_file else home.submit_token)()
+    return str(home.path)

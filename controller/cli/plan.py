@@ -1,0 +1,95 @@
+"""`sparkpace plan`: can a deadline be kept, with how many cores, and what is the least possible one?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+from rich.table import Table
+
+from controller.cli.common import home_option, submit_client, table_console
+from controller.client import MasterClient
+from controller.home import Home
+from controller.messages import PlanReply, PlanRequest
+from controller.profile_choice import read_profile
+from stage_model.errors import Infeasible
+from stage_model.settings import LAWS
+from stage_model.units import format_duration, parse_deadline
+
+
+@click.command()
+@home_option
+@click.option("--profile", required=True, help="Name of a stored profile, or a profile's file.")
+@click.option("--deadline", help="90s, 10min, 1h30m, or an ISO time.")
+@click.option("--num-executors", type=click.IntRange(min=1), help="[default: one per worker]")
+@click.option("--executor-cores", type=click.IntRange(min=1), help="[default: all slots of a worker]")
+@click.option("--law", type=click.Choice(LAWS))
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_context
+def plan(
+    context: click.Context,
+    home: Home,
+    profile: str,
+    deadline: str | None,
+    num_executors: int | None,
+    executor_cores: int | None,
+    law: str | None,
+    as_json: bool,
+) -> None:
+    """Says whether a deadline is feasible, with the cores and deadline of every stage."""
+    now = datetime.now(UTC).astimezone()
+    deadline_s = None if deadline is None else parse_deadline(deadline, now, option="--deadline")
+    chosen = read_profile(profile, Path.cwd())
+    request = PlanRequest(
+        profile=chosen.name,
+        profile_json=chosen.text,
+        deadline_s=deadline_s,
+        executors=num_executors,
+        executor_cores=executor_cores,
+        law=law,
+    )
+    reply = ask(submit_client(home), request)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(reply)).decode())
+    else:
+        print_plan(reply, profile)
+    context.exit(Infeasible.exit_code if reply.feasible is False else 0)
+
+
+def ask(client: MasterClient, request: PlanRequest) -> PlanReply:
+    """The master's plan. Without any profile nothing can be said; then only master and token are tried."""
+    if request.profile is None and request.profile_json is None:
+        client.applications()
+        return PlanReply(known=False)
+    return client.plan(request)
+
+
+def print_plan(reply: PlanReply, profile: str | None) -> None:
+    """For people, on stdout."""
+    console = table_console()
+    if not reply.known:
+        named = f"profile {profile} is not known" if profile else "no profile is known"
+        console.print(f"{named}: a first run takes what is free, and teaches", soft_wrap=True)
+        return
+    if reply.stages:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("stage", overflow="fold")
+        for heading in ("tasks", "work (core-s)", "deadline", "initial cores"):
+            table.add_column(heading, justify="right")
+        for stage in reply.stages:
+            table.add_row(
+                stage.name,
+                str(stage.tasks),
+                f"{stage.work_core_s:.1f}",
+                "-" if stage.deadline_s is None else format_duration(stage.deadline_s),
+                "-" if stage.initial_cores is None else f"{stage.initial_cores:.2f}",
+            )
+        console.print(table)
+    if reply.least_deadline_s is not None:
+        console.print(f"least deadline: {format_duration(reply.least_deadline_s)}, with {reply.cluster_cores:g} cores")
+    if reply.cores is not None:
+        console.print(f"cores needed: {reply.cores:.2f}")
+    if reply.reason:
+        console.print(reply.reason, soft_wrap=True)

@@ -1,0 +1,106 @@
+"""`sparkpace profile list|show|learn|forget`: what runs have taught. No master is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from controller.cli.common import home_option, table_console
+from controller.eventlog_files import read_event_log_file
+from controller.home import Home
+from controller.profile_store import ProfileStore
+from stage_model.errors import BadInput
+from stage_model.profile import Profile, profile_json, profile_key
+from stage_model.units import format_duration
+
+
+@click.group()
+def profile() -> None:
+    """Shows, teaches and forgets profiles."""
+
+
+@profile.command("list")
+@home_option
+def list_profiles(home: Home) -> None:
+    """Lists the stored profiles."""
+    store = ProfileStore(home.profiles)
+    table = _table("PROFILE", "RUNS", "LAST RUN", "CORES", "STAGES")
+    for key in store.list():
+        known = store.load(key)
+        if known is not None and known.runs:
+            last = known.runs[-1]
+            table.add_row(
+                key, str(len(known.runs)), format_duration(last.duration_s), f"{last.cores:g}", str(len(last.stages))
+            )
+    table_console().print(table)
+
+
+@profile.command()
+@home_option
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="The profile's file, for --profile FILE elsewhere.")
+def show(home: Home, name: str, as_json: bool) -> None:
+    """Shows a profile: the stages of its last run."""
+    known = _load(home, name)
+    if as_json:
+        click.echo(profile_json(known), nl=False)
+        return
+    console = table_console()
+    runs = ", ".join(format_duration(run.duration_s) for run in known.runs)
+    console.print(f"{known.key}: {len(known.runs)} run(s), which took {runs}", soft_wrap=True)
+    table = _table("STAGE", "TASKS", "RECORDS", "WORK (core-s)", "LASTED", "TEACHES")
+    for stage in known.runs[-1].stages if known.runs else ():
+        table.add_row(
+            stage.name or stage.signature,
+            str(stage.tasks),
+            str(stage.records),
+            f"{stage.work_core_s:.2f}",
+            format_duration(stage.duration_s),
+            "yes" if stage.teaches else "no",
+        )
+    console.print(table)
+
+
+@profile.command()
+@home_option
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", help="Profile to teach [default: by the application's name and main file].")
+def learn(home: Home, file: Path, name: str | None) -> None:
+    """Teaches a profile from a Spark event log (plain, rolling or zstd) of any cluster."""
+    record = read_event_log_file(file).record()
+    key = profile_key(name, record.name, record.main)
+    if not record.complete:
+        raise BadInput(f"event log {file} is of a run that failed or was cut short; give one of a run that succeeded")
+    home.create()
+    ProfileStore(home.profiles).learn(key, record)
+    click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
+
+
+@profile.command()
+@home_option
+@click.argument("name")
+def forget(home: Home, name: str) -> None:
+    """Removes a stored profile."""
+    if not home.profiles.is_dir() or not ProfileStore(home.profiles).forget(name):
+        raise _unknown(home, name)
+    click.echo(f"Profile {name} is forgotten.")
+
+
+def _load(home: Home, name: str) -> Profile:
+    known = ProfileStore(home.profiles).load(name)
+    if known is None:
+        raise _unknown(home, name)
+    return known
+
+
+def _unknown(home: Home, name: str) -> BadInput:
+    return BadInput(f"there is no profile {name!r} in {home.profiles}; `sparkpace profile list` names them")
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", overflow="fold")
+    return table

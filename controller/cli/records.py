@@ -1,0 +1,128 @@
+"""`sparkpace report`, `plot` and `logs`: what a run left in its folder. No master is needed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+from rich.table import Table
+
+from controller.cli.common import home_option, table_console
+from controller.client import MasterClient
+from controller.home import Home
+from controller.run_folders import RunFolder, find_run, need_summary
+from stage_model.errors import BadInput, PaceError
+
+FOLLOW_S = 0.25
+
+
+@click.command()
+@home_option
+@click.argument("application", metavar="APP")
+@click.option("--json", "as_json", is_flag=True)
+def report(home: Home, application: str, as_json: bool) -> None:
+    """Shows a run's summary. APP is an id, a unique start of one, a name, or `last`."""
+    run = find_run(home.runs, application)
+    summary = need_summary(run)
+    if as_json:
+        click.echo(json.dumps(summary, indent=2))
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for key, value in summary.items():
+        table.add_row(key, _shown(value))
+    console = table_console()
+    console.print(table)
+    console.print(f"run folder: {run.path}", soft_wrap=True)
+
+
+@click.command()
+@home_option
+@click.argument("application", metavar="APP")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
+def plot(home: Home, application: str, output: Path) -> None:
+    """Draws a run: progress against set-point, cores, stage borders, deadline and end."""
+    if not output.parent.is_dir():
+        raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
+    run = find_run(home.runs, application)
+    need_summary(run)
+    from controller.plot import plot_run  # here, because matplotlib takes a second to import
+
+    plot_run(run.path, output)
+    click.echo(str(output))
+
+
+@click.command()
+@home_option
+@click.argument("application", metavar="APP")
+@click.argument("executor", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows; end with Ctrl-C.")
+def logs(home: Home, application: str, executor: str | None, follow: bool) -> None:
+    """Prints the logs of an application's executors (or of one), and its driver's if it was detached."""
+    run = find_run(home.runs, application)
+    files = _log_files(run, executor)
+    driver = _driver_log(home, run) if executor is None else None
+    named = {**({"driver": driver} if driver else {}), **files}
+    if not named:
+        raise BadInput(f"run {run.application_id} has no logs yet; its executors have not started")
+    _print(named, follow=follow)
+
+
+def _log_files(run: RunFolder, executor: str | None) -> dict[str, Path]:
+    root = run.path / "executors"
+    found = sorted(path for path in root.glob("*") if path.is_dir())
+    if executor is not None:
+        found = [path for path in found if path.name == executor]
+        if not found:
+            known = ", ".join(sorted(path.name for path in root.glob("*"))) or "none yet"
+            raise BadInput(f"executor {executor!r} of {run.application_id} is not known; there are: {known}")
+    files = [path / name for path in found for name in ("stdout", "stderr")]
+    return {f"{file.parent.name}/{file.name}": file for file in files if file.exists()}
+
+
+def _driver_log(home: Home, run: RunFolder) -> Path | None:
+    submission = run.summary.get("submission")
+    if submission is None:
+        cluster = home.cluster()
+        if cluster is None:
+            return None
+        try:
+            submission = MasterClient(cluster.url, home.submit_token()).application(run.application_id).submission
+        except PaceError:
+            return None  # without a master, a running job's submission is not known; its executors' logs still are
+    log = home.logs / f"driver-{submission}.log"
+    return log if log.is_file() else None
+
+
+def _print(named: dict[str, Path], *, follow: bool) -> None:
+    opened = {name: path.open("rb") for name, path in named.items()}
+    last = ""
+    try:
+        while True:
+            for name, file in opened.items():
+                for chunk in _chunks(file):
+                    if name != last and len(opened) > 1:
+                        click.echo(f"==> {name} <==")
+                        last = name
+                    click.echo(chunk, nl=False)
+            if not follow:
+                return
+            time.sleep(FOLLOW_S)
+    except KeyboardInterrupt:
+        return
+    finally:
+        for file in opened.values():
+            file.close()
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(65536), b"")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,72 @@
+"""`sparkpace master` and `sparkpace agent`: the services in the foreground, as `up` or a unit file runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from controller.cli.checks import check_host, mount_roots, parse_period, parse_worker_id
+from controller.cli.common import home_option
+from controller.home import Home
+from controller.options import AgentOptions, MasterOptions
+from stage_model.errors import BadInput
+from stage_model.settings import LAWS
+
+absolute = click.Path(path_type=Path)
+
+
+@click.command()
+@home_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
+@click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
+@click.option("--law", type=click.Choice(LAWS), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
+def master(home: Home, host: str, port: int, keep_runs: int, law: str, insecure: bool) -> None:
+    """Runs the master in the foreground."""
+    check_host(host, insecure)
+    home.create()
+    from controller.master.main import run  # here, because the other commands need none of its web server
+
+    run(MasterOptions(home=home.path, host=host, port=port, keep_runs=keep_runs, law=law, insecure=insecure))
+
+
+@click.command()
+@home_option
+@click.option("--worker-id", required=True, help="This worker's name, unique in the cluster.")
+@click.option("--cores", type=click.FloatRange(min=0.05), required=True, help="Cores for executors.")
+@click.option("--memory", "memory_mb", type=click.IntRange(min=256), required=True, help="Memory for executors, MiB.")
+@click.option("--runtime", type=click.Choice(["docker", "process"]), required=True)
+@click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
+@click.option("--master", "master_url", required=True, help="The master's URL, http://HOST:PORT.")
+@click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
+@click.option("--image", help="Executor image for jobs that name none.")
+def agent(
+    home: Home,
+    worker_id: str,
+    cores: float,
+    memory_mb: int,
+    runtime: str,
+    period: str,
+    master_url: str,
+    allowed: tuple[Path, ...],
+    image: str | None,
+) -> None:
+    """Runs one worker's agent (supervisor and child) in the foreground."""
+    if not master_url.startswith(("http://", "https://")):
+        raise BadInput(f"--master {master_url!r} is no URL; it must look like http://127.0.0.1:7070")
+    options = AgentOptions(
+        home=home.path,
+        worker_id=parse_worker_id(worker_id),
+        cores=cores,
+        memory_mb=memory_mb,
+        runtime=runtime,
+        period_s=parse_period(period),
+        master_url=master_url,
+        allow_mounts=mount_roots(allowed, Path.home()),
+        image=image,
+    )
+    from controller.agent.supervisor import become  # here, because the other commands need no agent
+
+    become(options)

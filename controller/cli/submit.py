@@ -1,0 +1,160 @@
+"""`sparkpace submit`: checks, plans, then runs spark-submit against the local cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from controller.cli.plan import ask, print_plan
+from controller.client import MasterClient
+from controller.driver_run import DriverRun, find
+from controller.engines import find_java
+from controller.home import Home, find_home
+from controller.local_cluster import tail
+from controller.messages import PlanReply, PlanRequest
+from controller.profile_choice import stored_profile
+from controller.profile_store import ProfileStore
+from controller.progress_line import ProgressLine, ending
+from controller.spark_install import find_spark
+from controller.submission import Submission, check, command
+from controller.submit_args import split_arguments
+from stage_model.errors import BadInput, Infeasible
+
+_CALLED = time.time()
+"""The application's clock starts with the call of this command, so before its checks and the driver's start-up."""
+REGISTER_S = 120.0
+"""`--detach` waits this long for the application to register; a loaded machine took 47 s to the first task."""
+
+HELP = """Runs a Spark application with a deadline: spark-submit's options, plus these.
+
+\b
+  --deadline TIME      90s, 10min, 1h30m after submission, or an ISO time
+  --priority P         low, normal, high, or 0 to 100 (larger wins)
+  --profile NAME|FILE  what earlier runs taught [default: by name and main file]
+  --law LAW            forecast or paper
+  --dry-run            plan only
+  --detach             return once the application runs
+  --force              submit although the deadline cannot be met
+  --mount PATH[:ro|rw] show PATH to the executors too (repeat)
+  --image IMAGE        executor image
+  --python PATH        Python of the executors
+  --home DIR           the cluster's directory
+"""
+
+
+@click.command(
+    help=HELP,
+    options_metavar="[OPTIONS]",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    add_help_option=False,
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="APP [ARGS]...")
+@click.pass_context
+def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        click.echo(context.get_help())
+        context.exit(0 if arguments else 2)
+    given = split_arguments(arguments)
+    if given.application is None and "--version" in given.spark:
+        raise BadInput("--version belongs to spark-submit; run `spark-submit --version` or `sparkpace --version`")
+    home = find_home(Path(given.own["home"]) if "home" in given.own else None, os.environ)
+    job = check(
+        given,
+        submission=given.own.get("submission", str(uuid.uuid4())),
+        submitted_ms=_submitted_ms(given.own.get("submitted-ms")),
+        working_dir=Path.cwd(),
+    )
+    cluster = home.need_cluster()
+    client = MasterClient(cluster.url, home.submit_token())
+    reply, profile = _plan(job, home, client)
+    if "dry-run" in given.flags:
+        print_plan(reply, profile)
+        context.exit(Infeasible.exit_code if reply.feasible is False else 0)
+    refuse_infeasible(reply, job, force="force" in given.flags)
+    spark = find_spark(os.environ)
+    find_java(os.environ)
+    words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ)
+    if "detach" in given.flags:
+        context.exit(_detach(job, arguments, home, client))
+    console = Console(stderr=True, highlight=False)
+    line = ProgressLine(console)
+    run = DriverRun(client, job.submission)
+    try:
+        code = run.run(words, {**os.environ, **spark.environment}, line.show)
+    finally:
+        line.clear()
+    if run.view is not None:
+        console.print(f"sparkpace: {ending(run.view)}", soft_wrap=True, markup=False)
+    context.exit(code)
+
+
+def refuse_infeasible(reply: PlanReply, job: Submission, *, force: bool) -> None:
+    """Raises `Infeasible` with the master's reason, which has the number that would be feasible."""
+    if reply.feasible is not False or force or job.deadline_s is None:
+        return
+    raise Infeasible(reply.reason)
+
+
+def _plan(job: Submission, home: Home, client: MasterClient) -> tuple[PlanReply, str | None]:
+    """The plan and the profile's name. Also the first contact: no master, no driver."""
+    chosen = job.profile
+    if not chosen.given:
+        chosen = stored_profile(ProfileStore(home.profiles), main=job.main, name=job.name)
+    request = PlanRequest(
+        profile=chosen.name,
+        profile_json=chosen.text,
+        deadline_s=job.deadline_s,
+        executors=job.executors,
+        executor_cores=job.executor_cores,
+        settings=job.law_settings,
+        law=job.law,
+    )
+    return ask(client, request), chosen.label
+
+
+def _detach(job: Submission, arguments: Sequence[str], home: Home, client: MasterClient) -> int:
+    """Starts the same command in the background; 0 once its application is registered, else its exit code."""
+    log = home.logs / f"driver-{job.submission}.log"
+    words = list(arguments)
+    at = words.index("--detach")
+    words[at : at + 1] = ["--submission", job.submission, "--submitted-ms", str(job.submitted_ms)]
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "ab") as out:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "controller.cli.main", "submit", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    click.echo(f"submission {job.submission}\nlog {log}")
+    until = time.monotonic() + REGISTER_S
+    while time.monotonic() < until:
+        if (code := child.poll()) is not None:
+            if find(client, job.submission) is None:
+                click.echo(f"sparkpace: the driver ended with exit code {code}; its log ends:\n{tail(log)}", err=True)
+                return code or 1
+            return code
+        view = find(client, job.submission)
+        if view is not None:
+            click.echo(f"application {view.application_id}")
+            return 0
+        time.sleep(0.25)
+    click.echo(f"sparkpace: the application has not registered after {REGISTER_S:g} s; the driver goes on", err=True)
+    return 0
+
+
+def _submitted_ms(given: str | None) -> int:
+    if given is None:
+        return int(_CALLED * 1000)
+    if not given.isdigit():
+        raise BadInput(f"--submitted-ms {given!r} is not usable; it must be epoch milliseconds")
+    return int(given)

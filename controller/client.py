@@ -1,0 +1,127 @@
+"""Commands speak to the master through this: typed calls over its HTTP API, errors as sentences.
+
+Covers the scopes `submit` and `admin`; bridge and agents have their own ends. See docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import http.client
+import urllib.parse
+from typing import TypeVar
+
+import msgspec
+
+from controller.messages import ApplicationView, PlanReply, PlanRequest, WorkerInfo
+from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
+
+T = TypeVar("T")
+
+TIMEOUT_S = 10.0
+"""Longest silence of a living master; a plan of thousands of stages takes far less."""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    cluster_id: str
+    version: str
+
+
+class WorkerView(WorkerInfo, frozen=True, kw_only=True):
+    """A worker and how long ago the master heard of it, in seconds."""
+
+    seen_s_ago: float
+
+
+class _Applications(msgspec.Struct, frozen=True):
+    applications: tuple[ApplicationView, ...]
+
+
+class _Workers(msgspec.Struct, frozen=True):
+    workers: tuple[WorkerView, ...]
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    error: str
+    exit_code: int = 1
+
+
+class MasterClient:
+    """Methods raise `Unavailable` when no master answers, `Denied` for a wrong token, else the master's own error."""
+
+    def __init__(self, url: str, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or parts.hostname is None:
+            raise BadInput(f"master URL {url!r} is not usable; it must look like http://127.0.0.1:7070")
+        self.url = url.rstrip("/")
+        self._token = token
+        self._timeout_s = timeout_s
+        self._secure = parts.scheme == "https"
+        self._host = parts.hostname
+        self._port = parts.port or (443 if self._secure else 80)
+
+    def health(self) -> Health:
+        """Needs no token."""
+        return self._call("GET", "/v1/health", Health)
+
+    def applications(self) -> tuple[ApplicationView, ...]:
+        return self._call("GET", "/v1/applications", _Applications).applications
+
+    def application(self, application_id: str) -> ApplicationView:
+        return self._call("GET", f"/v1/applications/{_quoted(application_id)}", ApplicationView)
+
+    def kill(self, application_id: str) -> None:
+        """Asks for the end of an application and its executors; returns before they are gone."""
+        self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
+
+    def plan(self, request: PlanRequest) -> PlanReply:
+        return self._call("POST", "/v1/plan", PlanReply, msgspec.json.encode(request))
+
+    def workers(self) -> tuple[WorkerView, ...]:
+        return self._call("GET", "/v1/workers", _Workers).workers
+
+    def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
+        reply = self._request(method, path, body)
+        try:
+            return msgspec.json.decode(reply, type=kind)
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"what answers at {self.url} is no Sparkpace master of this version ({error})") from error
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=self._timeout_s)
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            status, reply = response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(
+                f"no Sparkpace master answers at {self.url} ({error}); start one with `sparkpace up`"
+            ) from error
+        finally:
+            connection.close()
+        if status >= 400:
+            raise self._failure(status, reply)
+        return reply
+
+    def _failure(self, status: int, reply: bytes) -> PaceError:
+        try:
+            failure = msgspec.json.decode(reply, type=_Failure)
+        except msgspec.DecodeError:
+            failure = _Failure(f"the master at {self.url} answered with status {status}")
+        if status == 401:
+            return Denied(failure.error)
+        return error_with(failure.exit_code, failure.error)
+
+
+def error_with(exit_code: int, sentence: str) -> PaceError:
+    """The error whose exit code this is; the root error for any other code."""
+    known: dict[int, type[PaceError]] = {kind.exit_code: kind for kind in (BadInput, Unavailable, Infeasible, Denied)}
+    return known.get(exit_code, PaceError)(sentence)
+
+
+def _quoted(part: str) -> str:
+    return urllib.parse.quote(part, safe="")

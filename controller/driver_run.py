@@ -1,0 +1,116 @@
+"""Runs the driver of one submission as a child and watches its application until both have ended.
+
+The driver's input, output and exit code pass through untouched. Signals are handed on; then the application is ended
+through the master too, so that no container outlives a driver that did not listen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
+
+from controller.client import MasterClient
+from controller.messages import ApplicationView
+from stage_model.errors import PaceError, Unavailable
+
+LOOK_S = 1.0
+DRIVER_END_S = 10.0
+"""From a handed-on signal until the driver is killed; Spark's own shutdown takes about a second."""
+RECORD_S = 15.0
+"""Longest wait for the run's record, and for the containers to go."""
+FORWARDED = (signal.SIGINT, signal.SIGTERM)
+
+Show = Callable[[ApplicationView | None], None]
+
+
+class DriverRun:
+    """One driver. `view` is the last that the master told of its application; None until it registered."""
+
+    def __init__(self, client: MasterClient, submission: str) -> None:
+        self.view: ApplicationView | None = None
+        self._client = client
+        self._submission = submission
+        self._signalled: int | None = None
+        self._kill_at: float | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str], show: Show) -> int:
+        """The command's exit code: the driver's own, or 128 + the signal that ended it. `show` is called each second.
+
+        Raises `Unavailable` when spark-submit cannot be started.
+        """
+        with self._forwarding():
+            try:
+                self._child = subprocess.Popen(command, env=dict(environment))
+            except OSError as error:
+                raise Unavailable(f"{command[0]} cannot be started ({error.strerror}); install Spark again") from error
+            # A signal may have come between the handlers' installation and the child's start.
+            if self._signalled is not None:
+                self._child.send_signal(self._signalled)
+            code = self._watch(self._child, show)
+            if self._signalled is not None:
+                self._end_application()
+                return 128 + self._signalled
+            self._await(lambda view: view.finished)
+            return 128 - code if code < 0 else code
+
+    def look(self) -> ApplicationView | None:
+        """Asks the master once. A master that is away changes nothing: the application goes on without it."""
+        with contextlib.suppress(PaceError):
+            if self.view is None:
+                self.view = find(self._client, self._submission)
+            else:
+                self.view = self._client.application(self.view.application_id)
+        return self.view
+
+    def _watch(self, child: subprocess.Popen[bytes], show: Show) -> int:
+        next_look = 0.0
+        while True:
+            try:
+                return child.wait(timeout=LOOK_S / 4)
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+            if self._kill_at is not None and now > self._kill_at:
+                child.kill()
+            if now >= next_look and self._signalled is None:
+                show(self.look())
+                next_look = now + LOOK_S
+
+    def _await(self, done: Callable[[ApplicationView], bool]) -> None:
+        until = time.monotonic() + RECORD_S
+        while (view := self.look()) is not None and not done(view) and time.monotonic() < until:
+            time.sleep(LOOK_S / 4)
+
+    def _end_application(self) -> None:
+        view = self.look()
+        if view is None:
+            return
+        with contextlib.suppress(PaceError):
+            if view.state != "ended":
+                self._client.kill(view.application_id)
+        self._await(lambda view: view.state == "ended" and view.executors == 0)
+
+    @contextlib.contextmanager
+    def _forwarding(self) -> Iterator[None]:
+        def hand_on(number: int, _frame: FrameType | None) -> None:
+            self._signalled = self._signalled or number
+            self._kill_at = self._kill_at or time.monotonic() + DRIVER_END_S
+            if self._child is not None and self._child.poll() is None:
+                self._child.send_signal(number)
+
+        before = {number: signal.signal(number, hand_on) for number in FORWARDED}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def find(client: MasterClient, submission: str) -> ApplicationView | None:
+    """The application of a submission; None before it registered. One driver may make several: the newest."""
+    found = [view for view in client.applications() if view.submission == submission]
+    return found[-1] if found else None

@@ -1,0 +1,116 @@
+"""What of this machine a cluster needs: a JDK, a container engine, its cores and memory. Asking only."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from stage_model.errors import Unavailable
+
+DOCKER_SOCKET = "unix:///var/run/docker.sock"
+LEAST_JAVA = 11
+"""Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and later; the bridge is built for 11."""
+SERVICE_CORES = 0.3
+"""Left to driver and services by default (issue 1)."""
+MEMORY_SHARE = 0.8
+"""Share of the machine's memory for executors by default; the rest is for drivers, services and page cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    home: Path
+    version: int
+
+
+def find_java(environment: Mapping[str, str]) -> Java:
+    """The Java that Spark would use: JAVA_HOME, else `java` on PATH. Raises `Unavailable`."""
+    given = environment.get("JAVA_HOME")
+    binary = str(Path(given) / "bin" / "java") if given else shutil.which("java", path=environment.get("PATH", ""))
+    remedy = "install one (Debian: apt install openjdk-17-jdk-headless) or set JAVA_HOME"
+    if binary is None:
+        raise Unavailable(f"no Java is on PATH and JAVA_HOME is not set; {remedy}")
+    try:
+        shown = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"{binary} does not run ({error}); {remedy}") from error
+    found = re.search(r'version "(?:1\.)?(\d+)', shown)
+    if found is None or int(found.group(1)) < LEAST_JAVA:
+        raise Unavailable(f"{binary} is not Java {LEAST_JAVA} or later; {remedy}")
+    return Java(home=Path(os.path.realpath(binary)).parent.parent, version=int(found.group(1)))
+
+
+def docker_version() -> str:
+    """The engine's version, asked where the environment (DOCKER_HOST) says. Raises `Unavailable` when none answers."""
+    import docker  # slow to import, and only two commands need it
+    import requests
+    from docker.errors import DockerException
+    from docker.utils import kwargs_from_env
+
+    try:
+        settings = kwargs_from_env()
+        _knock(settings.get("base_url", DOCKER_SOCKET))
+        client = docker.APIClient(version="1.40", timeout=10, **settings)
+        try:
+            return str(client.version()["Version"])
+        finally:
+            client.close()
+    except (DockerException, requests.RequestException, OSError) as error:
+        raise Unavailable(f"no Docker engine answers ({_first_line(error)}); start one, or use --runtime process") from error
+
+
+def _knock(url: str) -> None:
+    """Connects to a local engine's socket once: the docker package leaves its own open where none answers."""
+    for scheme in ("http+unix://", "unix://"):
+        if url.startswith(scheme):
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(10)
+                probe.connect("/" + url.removeprefix(scheme).lstrip("/"))
+
+
+def choose_runtime(wanted: str) -> str:
+    """What was asked for; for "auto" docker where an engine answers, else process. Raises `Unavailable`."""
+    if wanted == "process":
+        return "process"
+    try:
+        docker_version()
+    except Unavailable:
+        if wanted == "docker":
+            raise
+        return "process"
+    return "docker"
+
+
+def machine_cores() -> float:
+    """Cores this process may use: affinity and, in a container, its CPU quota."""
+    cores = float(len(os.sched_getaffinity(0)))
+    quota = _cgroup_quota(Path("/sys/fs/cgroup"))
+    return cores if quota is None else min(cores, quota)
+
+
+def _cgroup_quota(root: Path) -> float | None:
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu" / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    return float(quota) / float(period) if quota.isdigit() else None
+
+
+def machine_memory_mb() -> int:
+    return int(psutil.virtual_memory().total // (1024 * 1024))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__

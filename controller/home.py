@@ -1,0 +1,179 @@
+"""The home directory of one user's cluster: tokens, the running cluster's address, records.
+
+    admin.token, submit.token   0600, made by the first `up`
+    cluster.json                0600, there while a cluster runs
+    master.db  runs/  profiles/  local/  logs/
+
+Covers paths and safe reading; who writes into `runs/` and `profiles/` is the master.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from controller.processes import ProcessId, alive
+from stage_model.errors import BadInput, Denied, Unavailable
+
+VARIABLE = "SPARKPACE_HOME"
+
+
+class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: str
+    process: ProcessId
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """cluster.json. `started` is epoch seconds, for people only."""
+
+    cluster_id: str
+    url: str
+    host: str
+    port: int
+    runtime: str
+    master: ProcessId
+    agents: tuple[AgentProcess, ...] = ()
+    started: float = 0.0
+
+    def processes(self) -> tuple[ProcessId, ...]:
+        return (self.master, *(agent.process for agent in self.agents))
+
+    def living(self) -> tuple[ProcessId, ...]:
+        """Those of its processes that still run."""
+        return tuple(process for process in self.processes() if alive(process))
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """One home directory; nothing is made before `create`."""
+
+    path: Path
+
+    @property
+    def admin_token_file(self) -> Path:
+        return self.path / "admin.token"
+
+    @property
+    def submit_token_file(self) -> Path:
+        return self.path / "submit.token"
+
+    @property
+    def cluster_file(self) -> Path:
+        return self.path / "cluster.json"
+
+    @property
+    def database(self) -> Path:
+        return self.path / "master.db"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    @property
+    def profiles(self) -> Path:
+        return self.path / "profiles"
+
+    @property
+    def local(self) -> Path:
+        """Scratch directories of executors and of the driver's side."""
+        return self.path / "local"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    def create(self) -> None:
+        """Makes the directory (0700), its folders and, once, the tokens. Raises `BadInput` if it is not ours."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"home {self.path} cannot be made ({error.strerror}); name another with --home") from error
+        if self.path.stat().st_uid != os.geteuid():
+            raise BadInput(f"home {self.path} belongs to another user; name one of your own with --home")
+        for folder in (self.runs, self.profiles, self.local, self.logs):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        for token in (self.admin_token_file, self.submit_token_file):
+            if not token.exists():
+                write_private(token, secrets.token_urlsafe(32))
+
+    def admin_token(self) -> str:
+        return read_token(self.admin_token_file)
+
+    def submit_token(self) -> str:
+        return read_token(self.submit_token_file)
+
+    def cluster(self) -> Cluster | None:
+        """The cluster that was started here; None when none was. It may have died: ask `Cluster.living`."""
+        try:
+            text = self.cluster_file.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return msgspec.json.decode(text, type=Cluster)
+        except msgspec.DecodeError as error:
+            raise BadInput(
+                f"{self.cluster_file} is damaged ({error}); remove it after ending the cluster's processes"
+            ) from error
+
+    def need_cluster(self) -> Cluster:
+        """Like `cluster`. Raises `Unavailable` when no cluster was started here."""
+        cluster = self.cluster()
+        if cluster is None:
+            raise Unavailable(f"no local cluster in {self.path}; start one with `sparkpace up`")
+        return cluster
+
+    def write_cluster(self, cluster: Cluster) -> None:
+        write_private(self.cluster_file, msgspec.json.format(msgspec.json.encode(cluster)).decode())
+
+    def forget_cluster(self) -> None:
+        self.cluster_file.unlink(missing_ok=True)
+
+
+def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
+    """`--home`, else SPARKPACE_HOME, else ~/.sparkpace; always absolute."""
+    chosen = option or Path(environment.get(VARIABLE) or Path.home() / ".sparkpace")
+    return Home(chosen.expanduser().absolute())
+
+
+def read_token(path: Path) -> str:
+    """The token in `path`. Raises `Denied` for a file that others may read, that is not ours, a link or empty;
+    `Unavailable` when there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Unavailable(f"there is no token file {path}; `sparkpace up` makes it") from None
+    except OSError as error:
+        raise Denied(f"token file {path} cannot be opened ({error.strerror}); it must be a file of yours") from error
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise Denied(f"token file {path} is not a plain file of yours; it must belong to you")
+        if status.st_mode & 0o077:
+            raise Denied(
+                f"token file {path} has mode {stat.S_IMODE(status.st_mode):04o}, so others may use it; run chmod 600 on it"
+            )
+        token = file.read(1024).strip()
+    if not token:
+        raise Denied(f"token file {path} is empty; remove it and run `sparkpace up`, which makes a new one")
+    return token
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes `path` whole or not at all, mode 0600."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        raise

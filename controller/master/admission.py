@@ -1,0 +1,83 @@
+"""Whether an application is admitted: settings that can be read, executors that fit somewhere, a deadline that can be met."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+
+from controller.master import planning
+from controller.master.application import Application, ApplicationRecord
+from controller.master.executor_spec import executor_slots, executor_spec
+from controller.messages import ExecutorWish, Registration, WorkerInfo
+from controller.profile_store import ProfileStore
+from controller.runtime.process_identity import PROC, boot_id
+from master_memory.room import check_fits_somewhere
+from stage_model.errors import BadInput, Denied, Infeasible
+
+
+def new_id() -> str:
+    return f"pace-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+
+
+def checked_id(given: str) -> str:
+    """An id that a bridge says it has; it becomes part of paths and names. Raises `BadInput`."""
+    if not re.fullmatch(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", given):
+        raise BadInput(f"application id {given[:60]!r} is not one of ours; accepted: the id given at registration")
+    return given
+
+
+def check_owner(registration: Registration) -> None:
+    """Executors run as the driver's user, so nobody may claim to be another one.
+
+    A driver on this host is looked up; of one elsewhere only root is not believed. Raises `Denied`."""
+    uid = registration.uid
+    if registration.boot_id == boot_id():
+        try:
+            owner = (PROC / str(registration.pid)).stat().st_uid
+        except FileNotFoundError:
+            owner = None
+        if owner != uid:
+            raise Denied(f"uid {uid} is not that of process {registration.pid}, the driver; accepted: the driver's own uid")
+    elif uid == 0:
+        raise Denied("a driver on another host claims to be root; accepted: a user of its own")
+
+
+def make_application(record: ApplicationRecord, started_s: float, profiles: ProfileStore, now_s: float) -> Application:
+    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile."""
+    registration, options = record.registration, record.options
+    key, profile = planning.find_profile(options.profile, registration.name, registration.main, profiles)
+    application = Application(
+        record=record,
+        started_s=started_s,
+        profile_key=key,
+        profile_runs=len(profile.runs) if profile else 0,
+        estimate=planning.make_estimate(profile) if profile else None,
+        profile=profile,
+        wanted=dict(registration.wanted),
+        heard_s=now_s,
+    )
+    if application.estimate is None:
+        application.notify(f"no profile {key!r} yet: this run takes what is free and teaches")
+    return application
+
+
+def check_executors(application: Application, workers: Sequence[WorkerInfo]) -> None:
+    """Raises `BadInput` for executor settings that cannot be read or fit no worker."""
+    registration = application.record.registration
+    for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
+        for slots in {executor_slots(registration.conf, wish, profile_id, worker) for worker in workers} or {1}:
+            spec = executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots)
+            check_fits_somewhere(spec.memory_mb, (worker.memory_mb for worker in workers))
+
+
+def check_feasible(application: Application, most: planning.Capacity, now_s: float) -> None:
+    """Raises `Infeasible` with the least deadline that could be met, unless the user forces it."""
+    options = application.options
+    if options.deadline_s is None or application.estimate is None or not most.cores:
+        return  # nothing to promise, or no worker yet by which to judge: it waits for one
+    spent_s = application.elapsed_s(now_s)
+    reply = planning.feasibility(application.estimate, options.deadline_s, most, spent_s=spent_s)
+    if not reply.feasible and not options.force:
+        raise Infeasible(reply.reason)

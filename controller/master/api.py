@@ -1,0 +1,168 @@
+"""The master's HTTP API: routes, tokens, JSON in and out. Every answer comes from `cluster`; nothing is decided here.
+
+Errors are JSON {"error": sentence, "exit_code": number}. See docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from controller.client import Health
+from controller.master.cluster import ClusterState
+from controller.master.tokens import Gatekeeper
+from controller.messages import DriverSync, PlanRequest, Registration, WorkerSync
+from controller.version import VERSION
+from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
+
+log = logging.getLogger("sparkpace.master")
+
+T = TypeVar("T")
+
+MAX_BODY = 64 << 20
+"""A snapshot of a huge application fits; more is refused."""
+LONGEST_WAIT_S = 30.0
+
+STATUS = {BadInput: 400, Denied: 401, Infeasible: 409, Unavailable: 503}
+
+
+class Changes:
+    """Wakes everybody who waits for a newer version of the desired state."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self, timeout_s: float) -> None:
+        event = self._event
+        try:
+            await asyncio.wait_for(event.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+
+class Api:
+    """Handlers. `clock` is monotonic seconds."""
+
+    def __init__(self, cluster: ClusterState, gate: Gatekeeper, changes: Changes, clock: Callable[[], float]) -> None:
+        self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
+
+    def application(self) -> Starlette:
+        routes = [
+            Route("/v1/health", self._handler(self.health), methods=["GET"]),
+            Route("/v1/applications", self._handler(self.register), methods=["POST"]),
+            Route("/v1/applications", self._handler(self.views), methods=["GET"]),
+            Route("/v1/applications/{id}", self._handler(self.view), methods=["GET"]),
+            Route("/v1/applications/{id}/sync", self._handler(self.driver_sync), methods=["POST"]),
+            Route("/v1/applications/{id}/kill", self._handler(self.kill), methods=["POST"]),
+            Route("/v1/plan", self._handler(self.plan), methods=["POST"]),
+            Route("/v1/workers", self._handler(self.workers), methods=["GET"]),
+            Route("/v1/workers/{id}/sync", self._handler(self.worker_sync), methods=["POST"]),
+            Route("/v1/workers/{id}/changes", self._handler(self.worker_changes), methods=["GET"]),
+        ]
+        return Starlette(routes=routes)
+
+    def _handler(self, answer: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            try:
+                return _json(await answer(request))
+            except PaceError as error:
+                status = STATUS.get(type(error), 500)
+                return _json({"error": str(error), "exit_code": error.exit_code}, status)
+            except Exception:
+                log.exception("%s %s failed", request.method, request.url.path)
+                return _json({"error": "the master failed on this call; see its log", "exit_code": 1}, 500)
+
+        return handle
+
+    # ------------------------------------------------------------------ anybody
+
+    async def health(self, _: Request) -> Health:
+        return Health(cluster_id=self.cluster.cluster_id, version=VERSION)
+
+    # ------------------------------------------------------------------ drivers
+
+    async def register(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        return self.cluster.register(await _body(request, Registration), self.clock())
+
+    async def driver_sync(self, request: Request) -> object:
+        application_id = request.path_params["id"]
+        self.gate.application(_token(request), self.cluster.token_hash(application_id))
+        return self.cluster.driver_sync(application_id, await _body(request, DriverSync), self.clock())
+
+    # ------------------------------------------------------------------ commands
+
+    async def views(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        return {"applications": self.cluster.views(self.clock())}
+
+    async def view(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        return self.cluster.view(request.path_params["id"], self.clock())
+
+    async def kill(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        self.cluster.kill(request.path_params["id"], self.clock())
+        return {}
+
+    async def plan(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        return self.cluster.plan(await _body(request, PlanRequest), self.clock())
+
+    async def workers(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        return {"workers": self.cluster.workers.views(self.clock())}
+
+    # ------------------------------------------------------------------ agents
+
+    async def worker_sync(self, request: Request) -> object:
+        self.gate.admin(_token(request))
+        return self.cluster.worker_sync(request.path_params["id"], await _body(request, WorkerSync), self.clock())
+
+    async def worker_changes(self, request: Request) -> object:
+        self.gate.admin(_token(request))
+        seen = _number(request, "seen")
+        if self.cluster.version == seen:
+            await self.changes.wait(min(LONGEST_WAIT_S, _number(request, "wait")))
+        return {"version": self.cluster.version}
+
+
+def _token(request: Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "")
+    try:
+        return int(text)
+    except ValueError:
+        raise BadInput(f"{name}={text[:40]!r} is not a whole number; accepted: a whole number") from None
+
+
+async def _body(request: Request, kind: type[T]) -> T:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BODY:
+            raise BadInput(f"the body of {request.url.path} is over {MAX_BODY} bytes; accepted: less")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"the body of {request.url.path} is not a valid {kind.__name__}: {error}") from error
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -1,0 +1,212 @@
+"""One application as the master knows it: what it asked for, what its driver told, its executors wanted and observed.
+
+State and plain questions about it; who decides is `cluster` (life cycle) and `planning` (deadlines). Times `*_s` are
+monotonic seconds unless they are said to count from submission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.master.job_options import JobOptions
+from controller.messages import (
+    ExecutorGone,
+    ExecutorReport,
+    ExecutorSpec,
+    ExecutorWish,
+    Registration,
+    Sample,
+    StageUse,
+)
+from stage_model.estimate import ApplicationEstimate
+from stage_model.events import AnyEvent, TaskEnd
+from stage_model.profile import Profile
+from stage_model.run import Run
+
+StageKey = tuple[int, int]
+
+
+class ExecutorRecord(msgspec.Struct, kw_only=True):
+    """What is stored of an executor. `uses` are its stages' counters, one list per life of its agent."""
+
+    executor_id: str
+    worker_id: str
+    profile_id: str
+    spec: ExecutorSpec
+    created_epoch_s: float
+    planned_end: bool = False
+    gone: ExecutorGone | None = None
+    uses: dict[str, dict[str, StageUse]] = {}
+    cpu_core_s: float = 0.0
+    log_dir: str = ""
+
+
+@dataclass(slots=True)
+class Executor:
+    """An executor: its stored part and the last report of it."""
+
+    record: ExecutorRecord
+    report: ExecutorReport | None = None
+    ran: bool = False
+    cleaned: bool = False
+    sample: Sample | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.record.gone is None
+
+    def use(self) -> dict[StageKey, StageUse]:
+        """Counters per stage attempt over all lives of the agent: counts of tasks are the executor's own, CPU adds up."""
+        total: dict[StageKey, StageUse] = {}
+        for stages in self.record.uses.values():
+            for use in stages.values():
+                key = (use.stage, use.attempt)
+                total[key] = _joined(total[key], use) if key in total else use
+        return total
+
+    def take(self, instance: str, report: ExecutorReport) -> None:
+        """Takes a report in."""
+        self.report = report
+        self.ran = self.ran or report.state == "running"
+        self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
+        self.record.log_dir = report.log_dir
+        stages = self.record.uses.setdefault(instance, {})
+        for use in report.stages:
+            stages[f"{use.stage}.{use.attempt}"] = use
+
+
+def _joined(a: StageUse, b: StageUse) -> StageUse:
+    return msgspec.structs.replace(
+        b,
+        done=max(a.done, b.done),
+        records=max(a.records, b.records),
+        cpu_core_s=a.cpu_core_s + b.cpu_core_s,
+        allocated_core_s=a.allocated_core_s + b.allocated_core_s,
+    )
+
+
+class ApplicationRecord(msgspec.Struct, kw_only=True):
+    """What is stored of an application besides its events and executors. Epoch times are seconds of the wall clock."""
+
+    application_id: str
+    token_hash: str
+    registration: Registration
+    started_epoch_s: float
+    started_monotonic_s: float
+    boot_id: str
+    options: JobOptions
+    ended_s: float | None = None
+    end_reason: str = ""
+    next_executor: int = 1
+    debt_core_s: float = 0.0
+
+
+@dataclass(slots=True)
+class StageGoal:
+    """A stage's deadline, fixed when it was submitted (mission.md section 1); seconds count from submission.
+
+    Short stages form a group with the ones after them: then `length_s` and `work_core_s` are the group's, of which
+    `group_share` is this stage's and `group_base` was done before it."""
+
+    submitted_s: float
+    length_s: float
+    initial_cores: float
+    work_core_s: float
+    group_base: float = 0.0
+    group_share: float = 1.0
+
+
+@dataclass(slots=True)
+class Application:
+    """One application."""
+
+    record: ApplicationRecord
+    started_s: float
+    profile_key: str
+    profile_runs: int
+    estimate: ApplicationEstimate | None
+    profile: Profile | None = None
+    input_scale: float = 1.0
+    run: Run = field(default_factory=Run)
+    acknowledged: int = 0
+    wanted: dict[str, ExecutorWish] = field(default_factory=dict)
+    unwanted: set[str] = field(default_factory=set)
+    executors: dict[str, Executor] = field(default_factory=dict)
+    goals: dict[StageKey, StageGoal] = field(default_factory=dict)
+    heard_s: float = 0.0
+    instance: str = ""
+    notices: list[str] = field(default_factory=list)
+    noticed: int = 0
+    waiting: str = ""
+    late_reports: int = 0
+    warned: bool = False
+    ended_monotonic_s: float | None = None
+    failures_in_a_row: int = 0
+    executors_lost: int = 0
+    first_task_ms: int | None = None
+    last_task_ms: int | None = None
+    finished: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.record.application_id
+
+    @property
+    def options(self) -> JobOptions:
+        return self.record.options
+
+    @property
+    def name(self) -> str:
+        return self.record.registration.name
+
+    @property
+    def ended(self) -> bool:
+        return self.record.ended_s is not None
+
+    def elapsed_s(self, now_s: float) -> float:
+        """Seconds since submission; stands still once the application has ended."""
+        return now_s - self.started_s if self.record.ended_s is None else self.record.ended_s
+
+    def since_submission(self, epoch_ms: int | None) -> float:
+        """Seconds from submission to a time of the driver's clock; 0 when there is none."""
+        return 0.0 if epoch_ms is None else round(epoch_ms / 1000 - self.record.started_epoch_s, 3)
+
+    def apply(self, event: AnyEvent) -> None:
+        """Folds one event of the driver in."""
+        self.run.apply(event)
+        if isinstance(event, TaskEnd):
+            self.first_task_ms = min(self.first_task_ms or event.launch_ms, event.launch_ms)
+            self.last_task_ms = max(self.last_task_ms or 0, event.finish_ms)
+
+    def live_executors(self) -> Iterable[Executor]:
+        return (e for e in self.executors.values() if e.live)
+
+    def slots(self) -> int:
+        return sum(e.record.spec.slots for e in self.live_executors())
+
+    def gone(self) -> tuple[ExecutorGone, ...]:
+        return tuple(e.record.gone for e in self.executors.values() if e.record.gone is not None)
+
+    def notify(self, line: str) -> None:
+        """A line for the user's terminal, once."""
+        if line not in self.notices:
+            self.notices.append(line)
+
+    def stage_use(self) -> dict[StageKey, float]:
+        """Container CPU per stage attempt over all executors, core-seconds."""
+        total: dict[StageKey, float] = {}
+        for executor in self.executors.values():
+            for key, use in executor.use().items():
+                total[key] = total.get(key, 0.0) + use.cpu_core_s
+        return total
+
+    def stage_allocation(self) -> dict[StageKey, float]:
+        """Allocated core-seconds per stage attempt over all executors."""
+        total: dict[StageKey, float] = {}
+        for executor in self.executors.values():
+            for key, use in executor.use().items():
+                total[key] = total.get(key, 0.0) + use.allocated_core_s
+        return total

@@ -1,0 +1,179 @@
+"""From a registration to the command line, environment, mounts and memory of one executor: pure.
+
+Executors are started as Spark's own backends start them (spark-integration.md, section 1); what is ours is named at its
+line. Placeholders in braces are filled by the agent (`controller.agent.launch`). Memory is MiB.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from controller.master.job_options import JobOptions
+from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration, WorkerInfo
+from stage_model.errors import BadInput
+from stage_model.units import parse_memory_mb
+
+Number = TypeVar("Number", int, float)
+
+MAIN_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+DEFAULT_HEAP_MB = 1024
+LEAST_OVERHEAD_MB = 384
+"""Spark's own least memoryOverhead."""
+PYTHON_MB_PER_SLOT = 512
+"""Room for one Python worker per slot when spark.executor.pyspark.memory is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one executor's container must hold."""
+
+    heap_mb: int
+    overhead_mb: int
+    off_heap_mb: int
+    python_mb: int
+
+    @property
+    def total_mb(self) -> int:
+        return self.heap_mb + self.overhead_mb + self.off_heap_mb + self.python_mb
+
+
+def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, python: bool) -> Memory:
+    """Container limit = heap + overhead + off-heap + Python (architecture.md). Raises `BadInput` for unreadable sizes."""
+    heap = _size(conf, "spark.executor.memory", wish.heap_mb)
+    heap = DEFAULT_HEAP_MB if heap is None else heap
+    overhead = _size(conf, "spark.executor.memoryOverhead", wish.overhead_mb)
+    if overhead is None:
+        factor = _number(conf, "spark.executor.memoryOverheadFactor", "0.1", float)
+        overhead = max(LEAST_OVERHEAD_MB, math.ceil(factor * heap))
+    off_heap = 0
+    if conf.get("spark.memory.offHeap.enabled", "false") == "true":
+        off_heap = _size(conf, "spark.memory.offHeap.size", wish.off_heap_mb, unit_mb=False) or 0
+    python_mb = _size(conf, "spark.executor.pyspark.memory", wish.python_mb)
+    if python_mb is None:
+        python_mb = PYTHON_MB_PER_SLOT * slots if python else 0
+    return Memory(heap, overhead, off_heap, python_mb)
+
+
+def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, worker: WorkerInfo) -> int:
+    """All cores of the worker, rounded up; capped by --executor-cores, or by the cores of a resource profile of its own."""
+    most = math.ceil(worker.cores)
+    # Spark's default profile claims 1 core for masters it does not know, whatever the user said
+    asked = wish.cores if profile_id != "0" else None
+    if asked is None and "spark.executor.cores" in conf:
+        asked = _number(conf, "spark.executor.cores", "1", int)
+    return most if asked is None else max(1, min(most, asked))
+
+
+def executor_spec(
+    application_id: str,
+    executor_id: str,
+    registration: Registration,
+    options: JobOptions,
+    wish: ExecutorWish,
+    profile_id: str,
+    slots: int,
+) -> ExecutorSpec:
+    """One executor of an application."""
+    conf = registration.conf
+    spark_home = str(PurePosixPath(registration.jars_dir).parent)
+    python = _python(registration, options)
+    memory = executor_memory(conf, wish, slots, python=python is not None)
+    class_path = ":".join(
+        filter(
+            None,
+            (conf.get("spark.executor.extraClassPath"), registration.bridge_jar, f"{registration.jars_dir.rstrip('/')}/*"),
+        )
+    )
+    user_options = [
+        word.replace("{{APP_ID}}", application_id).replace("{{EXECUTOR_ID}}", executor_id)
+        for key in ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
+        for word in _words(conf, key)
+    ]
+    java_args = [
+        *("-cp", class_path, f"-Xmx{memory.heap_mb}m"),
+        # a JVM started under a small quota would size its pools for it and stay small
+        f"-XX:ActiveProcessorCount={slots}",
+        *user_options,
+        *(f"-D{key}={value}" for key, value in sorted(registration.startup_conf.items())),
+        MAIN_CLASS,
+        *("--driver-url", registration.driver_url, "--executor-id", executor_id),
+        *("--hostname", "{host}", "--bind-address", "{host}", "--cores", str(slots)),
+        *("--app-id", application_id, "--resourceProfileId", profile_id),
+    ]
+    bin_dirs = [str(PurePosixPath(python.executable).parent)] if python else []
+    environment = {
+        **registration.environment,
+        "SPARK_HOME": spark_home,
+        "SPARK_USER": registration.user,
+        "SPARK_LOCAL_DIRS": "{local}",
+        "SPARKPACE_CONTROL_DIR": "{control}",
+        "PATH": ":".join([*bin_dirs, "/usr/local/bin", "/usr/bin", "/bin"]),
+    }
+    mounts = [
+        Mount(path=spark_home),
+        Mount(path=registration.bridge_jar),
+        Mount(path=registration.working_dir),
+        *(Mount(path=m.path, writable=m.writable, asked=True) for m in options.mounts),
+    ]
+    return ExecutorSpec(
+        application_id=application_id,
+        executor_id=executor_id,
+        java_home=registration.java_home,
+        java_args=tuple(java_args),
+        environment=environment,
+        mounts=tuple(mounts),
+        slots=slots,
+        memory_mb=memory.total_mb,
+        uid=registration.uid,
+        gid=registration.gid,
+        image=options.image,
+        python=python,
+        working_dir=registration.working_dir,
+        driver_pid=registration.pid,
+        driver_pid_start=registration.pid_start,
+        driver_boot_id=registration.boot_id,
+    )
+
+
+def _python(registration: Registration, options: JobOptions) -> PythonEnvironment | None:
+    """The driver's Python environment; `spark.pace.python` names one inside the image instead, of the same version."""
+    if registration.python is None or options.python is None:
+        return registration.python
+    return PythonEnvironment(
+        executable=options.python, version=registration.python.version, prefix="/usr", base_prefix="/usr"
+    )
+
+
+def _number(conf: dict[str, str], key: str, default: str, kind: Callable[[str], Number]) -> Number:
+    text = conf.get(key, default)
+    try:
+        number = kind(text)
+    except ValueError:
+        number = kind("-1")
+    if not 0 < number < math.inf:
+        raise BadInput(f"{key} is {text[:100]!r}; accepted: a number above 0")
+    return number
+
+
+def _words(conf: dict[str, str], key: str) -> list[str]:
+    try:
+        return shlex.split(conf.get(key, ""))
+    except ValueError as error:
+        raise BadInput(f"{key} cannot be split into words ({error}); accepted: options as a shell reads them") from error
+
+
+def _size(conf: dict[str, str], key: str, asked_mb: int | None, *, unit_mb: bool = True) -> int | None:
+    """A memory size of the conf in MiB; bare numbers count MiB, or bytes where Spark reads bytes."""
+    if asked_mb is not None:
+        return asked_mb
+    text = conf.get(key)
+    if text is None:
+        return None
+    if text.strip().isdigit():
+        return int(text) if unit_mb else math.ceil(int(text) / (1 << 20))
+    return parse_memory_mb(text, option=key)

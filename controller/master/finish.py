@@ -1,0 +1,112 @@
+"""The end of a run: its summary and stages go into the run folder, its record into the profile."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from controller.master.application import Application
+from controller.master.planning import Capacity
+from controller.master.recorder import Recorder
+from controller.master.summary import error_pct, use_between
+from controller.profile_store import ProfileStore
+from controller.run_folder import StageSpan
+from stage_model.errors import PaceError
+from stage_model.match import match
+from stage_model.run_record import to_record
+
+log = logging.getLogger("sparkpace.master")
+
+
+def finish(application: Application, recorder: Recorder, profiles: ProfileStore, most: Capacity, runtime: str) -> list[str]:
+    """Writes the record and teaches the profile; returns the ids of old runs that were removed."""
+    taught = _teach(application, profiles, most)
+    summary = _summary(application, recorder, most, runtime, taught)
+    return recorder.finish(application.id, summary, _stages(application))
+
+
+def _teach(application: Application, profiles: ProfileStore, most: Capacity) -> bool:
+    """Every run that ended by itself with all its jobs done updates its profile; others would teach what never ended."""
+    if application.record.end_reason or not application.run.complete:
+        log.info("%s teaches nothing: it did not run to its end", application.id)
+        return False
+    record = to_record(
+        application.run,
+        id=application.id,
+        name=application.name,
+        main=application.record.registration.main,
+        when_ms=round(application.record.started_epoch_s * 1000),
+        started_ms=round(application.record.started_epoch_s * 1000),
+        spark_version=application.record.registration.spark_version,
+        cores=most.cores,
+        slots=most.slots,
+        executors=len(application.executors),
+        container_core_s=application.stage_use(),
+        allocated_core_s=application.stage_allocation(),
+    )
+    try:
+        profiles.learn(application.profile_key, record)
+    except (PaceError, OSError) as error:
+        log.error("%s could not teach profile %s: %s", application.id, application.profile_key, error)
+        return False
+    return True
+
+
+def _summary(application: Application, recorder: Recorder, most: Capacity, runtime: str, taught: bool) -> dict[str, Any]:
+    record, options, run = application.record, application.options, application.run
+    samples = recorder.samples(application.id)
+    start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
+    use = use_between(samples, start_s, end_s)
+    ended_s = record.ended_s or 0.0
+    workers = {e.record.worker_id for e in application.executors.values()}
+    matched = match(application.estimate, run).matched_share if application.estimate else None
+    return {
+        "app_id": application.id,
+        "name": application.name,
+        "main": record.registration.main,
+        "law": options.law,
+        "settings": options.settings,
+        "priority": options.priority,
+        "runtime": runtime,
+        "deadline_s": options.deadline_s,
+        "end_s": round(ended_s, 3),
+        "error_pct": _rounded(error_pct(ended_s, options.deadline_s)),
+        "violated": None if options.deadline_s is None else ended_s > options.deadline_s,
+        "end_reason": record.end_reason,
+        "first_task_s": round(start_s, 3),
+        "last_task_s": round(end_s, 3),
+        "allocated_core_s": round(use.allocated_core_s, 3),
+        "used_core_s": round(use.used_core_s, 3),
+        "all_cores_core_s": round(most.cores * max(0.0, end_s - start_s), 3),
+        "peak_cores": round(use.peak_cores, 3),
+        "cluster_cores": most.cores,
+        "executors": len(application.executors),
+        "workers": sorted(workers),
+        "tasks": sum(len(stage.done) for stage in run.attempts.values()),
+        "tasks_failed": run.tasks_failed,
+        "executors_lost": application.executors_lost,
+        "profile": application.profile_key,
+        "profile_runs": application.profile_runs,
+        "profile_match": _rounded(matched),
+        "taught": taught,
+        "spark_version": record.registration.spark_version,
+        "submitted_epoch_s": round(record.started_epoch_s, 3),
+    }
+
+
+def _stages(application: Application) -> list[StageSpan]:
+    return [
+        StageSpan(
+            stage=stage.info.stage,
+            attempt=stage.info.attempt,
+            name=stage.info.name,
+            start_s=application.since_submission(stage.submitted_ms),
+            end_s=None if stage.completed_ms is None else application.since_submission(stage.completed_ms),
+            tasks=stage.info.tasks,
+        )
+        for stage in application.run.attempts.values()
+    ]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,0 +1,77 @@
+"""What an application asked for: the `spark.pace.*` settings of its conf, all checked before it is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from controller.messages import Mount
+from controller.mounts import parse_mounts
+from stage_model.errors import BadInput
+from stage_model.settings import parse_law, parse_law_settings, to_numbers
+from stage_model.units import parse_deadline, parse_priority
+
+PREFIX = "spark.pace."
+NORMAL_PRIORITY = 50
+KNOWN = frozenset(
+    (
+        *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force"),
+        # set by `sparkpace submit` and read by the bridge
+        *("submission", "submit.time.ms", "token.file", "main", "tls"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """`deadline_s` counts from submission; None: no deadline. `settings` are the laws' constants by name."""
+
+    deadline_s: float | None = None
+    priority: int = NORMAL_PRIORITY
+    law: str = "forecast"
+    settings: dict[str, float] = field(default_factory=dict)
+    profile: str | None = None
+    image: str | None = None
+    python: str | None = None
+    mounts: tuple[Mount, ...] = ()
+    force: bool = False
+    submission: str | None = None
+
+
+def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working_dir: Path, default_law: str) -> JobOptions:
+    """Raises `BadInput` naming the setting, also for a `spark.pace.*` key that nobody reads.
+
+    `age_s` seconds have passed since submission, so an absolute deadline is that much longer than what is left of it."""
+    own = {key[len(PREFIX) :]: value for key, value in conf.items() if key.startswith(PREFIX)}
+    for name in own:
+        if name not in KNOWN and not name.startswith("law."):
+            raise BadInput(
+                f"{PREFIX}{name} is not a setting; accepted: {', '.join(PREFIX + known for known in sorted(KNOWN))}"
+            )
+    deadline_s = None
+    if "deadline" in own:
+        text = own["deadline"]
+        deadline_s = parse_deadline(text, now, option=f"{PREFIX}deadline")
+        if _is_absolute(text):
+            deadline_s += age_s
+    force = own.get("force", "false")
+    if force not in ("true", "false"):
+        raise BadInput(f"{PREFIX}force is {force!r}; accepted: true or false")
+    return JobOptions(
+        deadline_s=deadline_s,
+        priority=parse_priority(own["priority"], option=f"{PREFIX}priority") if "priority" in own else NORMAL_PRIORITY,
+        law=parse_law(own["law"], option=f"{PREFIX}law") if "law" in own else default_law,
+        settings=to_numbers(parse_law_settings(conf)),
+        profile=own.get("profile"),
+        image=own.get("image"),
+        python=own.get("python"),
+        mounts=parse_mounts(own.get("mounts", ""), working_dir),
+        force=force == "true",
+        submission=own.get("submission"),
+    )
+
+
+def _is_absolute(text: str) -> bool:
+    return "-" in text.strip()[1:] or "T" in text

@@ -1,0 +1,80 @@
+"""The master process: opens the store, builds the state, serves the API and looks after what time alone brings about."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sys
+import time
+
+import uvicorn
+
+from controller.home import Home
+from controller.master.api import Api, Changes
+from controller.master.cluster import ClusterState
+from controller.master.recorder import Recorder
+from controller.master.store import Store
+from controller.master.tokens import Gatekeeper
+from controller.options import MasterOptions
+from controller.profile_store import ProfileStore
+from stage_model.errors import Unavailable
+
+log = logging.getLogger("sparkpace.master")
+
+TICK_S = 0.5
+
+
+def run(options: MasterOptions) -> None:
+    """Serves until SIGTERM. Raises `Unavailable` when the port is taken."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    with _listen(options.host, options.port) as listening:
+        asyncio.run(_serve(options, listening))
+
+
+async def _serve(options: MasterOptions, listening: socket.socket) -> None:
+    home = Home(options.home)
+    changes = Changes()
+    store = Store(home.database)
+    cluster = ClusterState(
+        store,
+        Recorder(home.runs, options.keep_runs),
+        ProfileStore(home.profiles),
+        default_law=options.law,
+        changed=changes.notify,
+        now_s=time.monotonic(),
+    )
+    gate = Gatekeeper(home.admin_token(), home.submit_token())
+    api = Api(cluster, gate, changes, time.monotonic)
+    config = uvicorn.Config(api.application(), log_config=None, access_log=False, timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    ticking = asyncio.create_task(_tick(cluster))
+    log.info("cluster %s, generation %d, on %s:%d", cluster.cluster_id, cluster.generation, *listening.getsockname()[:2])
+    await server.serve(sockets=[listening])
+    ticking.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await ticking
+    store.close()
+
+
+async def _tick(cluster: ClusterState) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        try:
+            cluster.tick(time.monotonic())
+        except Exception:
+            # the one place that catches everything: a failed pass is tried again
+            log.exception("the master's periodic pass failed")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise Unavailable(f"--port {port} on {host} cannot be used ({error.strerror}); accepted: a free port") from error
+    return listening

@@ -1,0 +1,383 @@
+"""Deadlines, plans and feasibility: from what is known of an application to what its agents need.
+
+Formulas are mission.md section 1 (`stage_model.deadlines`) and control.md (`stage_model.virtual_time`); this module only
+puts estimate, run and clock together. Seconds count from submission unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec import structs
+
+from controller.master.application import Application, StageGoal, StageKey
+from controller.messages import PlannedStage, PlanReply, PlanRequest, Sample, StageUse, WorkerInfo
+from controller.profile_store import ProfileStore
+from stage_model.deadlines import initial_cores, round_up, stage_deadline
+from stage_model.errors import BadInput
+from stage_model.estimate import ApplicationEstimate, StageEstimate, estimate
+from stage_model.fixed import explained_s, modelled_s
+from stage_model.match import Matched, match
+from stage_model.pace import pace
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.profile import Profile, parse_profile, profile_key
+from stage_model.settings import CORE_QUANTUM, LawSettings, from_numbers
+from stage_model.units import format_duration
+from stage_model.virtual_time import Busy, Forecast, add, stages_busy
+
+SHORT_PERIODS = 3.0
+"""Stages with a deadline under so many periods are controlled together with the ones after them (architecture.md)."""
+PERIOD_S = 1.0
+SCALE_STEP = 0.05
+"""Input sizes closer than this are the same."""
+LATE_REPORTS = 3
+"""Forecasts past the deadline in a row before the user is warned: one may be noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The most an application can get: cores and slots over its workers, cores one task can use, executors."""
+
+    cores: float
+    slots: int
+    speed_limit: float
+    executors: int
+
+
+def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], count: int | None) -> Capacity:
+    """Capacity of the `count` largest of these workers (None: all)."""
+    chosen = sorted(workers, key=lambda w: -w.cores)[: len(workers) if count is None else max(1, count)]
+    per_slot = [min(w.cores, slots(w)) for w in chosen]
+    return Capacity(
+        cores=sum(per_slot),
+        slots=sum(slots(w) for w in chosen) or 1,
+        speed_limit=min([1.0, *per_slot]) if per_slot else 1.0,
+        executors=max(1, len(chosen)),
+    )
+
+
+# ---------------------------------------------------------------- profiles
+
+
+def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
+    """The profile's key, and the profile if there is one. `asked` is a name or a file. Raises `BadInput`."""
+    if asked and "/" in asked:
+        try:
+            data = Path(asked).read_bytes()
+        except OSError as error:
+            raise BadInput(f"profile file {asked!r} cannot be read ({error.strerror}); accepted: a profile file") from error
+        profile = parse_profile(data)
+        return profile.key, profile
+    key = profile_key(asked, name, main)
+    return key, store.load(key)
+
+
+def make_estimate(profile: Profile, input_scale: float = 1.0) -> ApplicationEstimate:
+    """What the profile teaches for an input of that size, with the time that cores do not explain."""
+    return estimate(profile, input_scale, explained_s=explained_s)
+
+
+def rescale(application: Application) -> None:
+    """Plans anew for another input size, once finished stages have shown how much they read (architecture.md, Profiles)."""
+    if application.profile is None:
+        return
+    complete = [run for run in application.profile.runs if run.complete]
+    before = {s.signature: s.input_records for s in complete[-1].stages}
+    read = expected = 0
+    for stage in application.run.attempts.values():
+        if stage.teaches and before.get(stage.signature):
+            read += stage.input_records
+            expected += before[stage.signature]
+    scale = read / expected if read and expected else 1.0
+    if abs(scale / application.input_scale - 1) > SCALE_STEP:
+        application.input_scale = scale
+        application.estimate = make_estimate(application.profile, scale)
+
+
+# ---------------------------------------------------------------- feasibility
+
+
+def whole_forecast(what: ApplicationEstimate, most: Capacity) -> Forecast:
+    """The whole application from submission to end."""
+    busy, fixed_s = _to_come(what.stages, most.slots, 1.0)
+    return Forecast(busy, fixed_s + what.startup_s + what.tail_s, most.speed_limit)
+
+
+def feasibility(what: ApplicationEstimate, deadline_s: float | None, most: Capacity, *, spent_s: float = 0.0) -> PlanReply:
+    """Whether the deadline can be met, with the number that could. `spent_s` counts only where it passes the start-up."""
+    forecast = whole_forecast(what, most)
+    late_s = max(0.0, spent_s - what.startup_s)
+    least_s = late_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
+    feasible = None if deadline_s is None else least_s <= deadline_s
+    cores = None
+    if feasible and deadline_s is not None:
+        cores = forecast.least_cores(deadline_s - late_s)
+    reason = f"with all {most.cores:.2f} cores it takes {format_duration(least_s)}"
+    if deadline_s is not None:
+        verdict = "can" if feasible else "cannot"
+        reason = f"deadline {format_duration(deadline_s)} {verdict} be met: {reason}" + (
+            "" if feasible else f"; accepted: {_up(least_s)} or more, or --force"
+        )
+    return PlanReply(
+        known=True,
+        feasible=feasible,
+        least_deadline_s=round(least_s, 1),
+        cores=None if cores is None else round_up(min(cores, most.cores), CORE_QUANTUM),
+        cluster_cores=most.cores,
+        stages=_planned(what, deadline_s, most),
+        reason=reason,
+    )
+
+
+def plan_reply(request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo]) -> PlanReply:
+    """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile or an empty cluster."""
+    if not workers:
+        raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
+    if request.profile_json is not None:
+        profile: Profile | None = parse_profile(request.profile_json.encode())
+    else:
+        profile = store.load(request.profile) if request.profile else None
+    most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
+    if profile is None:
+        what = f"no profile {request.profile!r}" if request.profile else "no profile"
+        return PlanReply(
+            known=False, cluster_cores=most.cores, reason=f"{what} yet: a first run takes what is free and teaches"
+        )
+    return feasibility(make_estimate(profile), request.deadline_s, most)
+
+
+def _up(seconds: float) -> str:
+    """A deadline to offer: rounded up, so that it is feasible when it is taken."""
+    return format_duration(float(int(seconds * 1.01) + 1))
+
+
+def _slots(worker: WorkerInfo, most: int | None) -> int:
+    slots = max(1, -int(-worker.cores // 1))
+    return slots if most is None else max(1, min(slots, most))
+
+
+def _planned(what: ApplicationEstimate, deadline_s: float | None, most: Capacity) -> tuple[PlannedStage, ...]:
+    constants = LawSettings().paper
+    planned, spent_s = [], what.startup_s
+    for index, stage in enumerate(what.stages):
+        length_s = None
+        cores = None
+        if deadline_s is not None:
+            left = [s.duration_s for s in what.stages[index:]]
+            length_s = stage_deadline(
+                left, 0, deadline_s=deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta
+            )
+            spent_s += length_s
+            cores = _initial(stage.work_core_s, length_s, most)
+        planned.append(
+            PlannedStage(
+                name=stage.name,
+                tasks=stage.tasks,
+                work_core_s=round(stage.work_core_s, 3),
+                deadline_s=None if length_s is None else round(length_s, 2),
+                initial_cores=cores,
+            )
+        )
+    return tuple(planned)
+
+
+def _initial(work_core_s: float, length_s: float, most: Capacity) -> float:
+    """Initial cores per executor: records / (deadline * nominal rate) is work / deadline, shared by the executors."""
+    per_executor = most.slots / most.executors
+    if length_s <= 0:
+        return per_executor
+    return min(per_executor, initial_cores(work_core_s / length_s, most.executors))
+
+
+# ---------------------------------------------------------------- a running application
+
+
+def set_goal(
+    application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
+) -> None:
+    """Fixes the deadline of a stage that was just submitted: the formulas of mission.md section 1, at this moment."""
+    deadline_s, what = application.options.deadline_s, application.estimate
+    if deadline_s is None or what is None:
+        return
+    constants = _constants(application).paper
+    submitted_s = application.elapsed_s(now_s) if at_ms is None else at_ms / 1000 - application.record.started_epoch_s
+    matched = match(what, application.run, application.stage_use())
+    mine = matched.active.get((stage, attempt))
+    if mine is None:
+        return
+    beside = [e.duration_s for key, e in matched.active.items() if key != (stage, attempt)]
+
+    def length(group: Sequence[StageEstimate]) -> float:
+        rest = matched.to_come[len(group) - 1 :]
+        remaining = [sum(e.duration_s for e in group), *beside, *(e.duration_s for e in rest)]
+        return stage_deadline(
+            remaining, 0, deadline_s=deadline_s, spent_s=submitted_s, alpha=constants.alpha, beta=constants.beta
+        )
+
+    before = _group_going_on(application, submitted_s)
+    if before is not None:
+        done = before.group_base + before.group_share
+        share = min(1 - done, mine.work_core_s / before.work_core_s) if before.work_core_s > 0 else 1 - done
+        goal = replace(before, group_base=done, group_share=share)
+    else:
+        group = [mine]
+        for later in matched.to_come:
+            if length(group) >= SHORT_PERIODS * PERIOD_S:
+                break
+            group.append(later)
+        work, length_s = sum(e.work_core_s for e in group), length(group)
+        share = mine.work_core_s / work if work > 0 else 1.0
+        goal = StageGoal(submitted_s, length_s, _initial(work, length_s, most), work, 0.0, share)
+    application.goals[(stage, attempt)] = goal
+
+
+def _group_going_on(application: Application, submitted_s: float) -> StageGoal | None:
+    """The control group under way, if its work is not over with the stages that it has had."""
+    last = max(application.goals.values(), key=lambda g: (g.submitted_s, g.group_base), default=None)
+    if last is None or last.group_base + last.group_share > 0.999 or last.group_share >= 1.0:
+        return None
+    return last if submitted_s < last.submitted_s + last.length_s else None
+
+
+def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
+    """What the agent of one worker needs to control its executor of this application."""
+    options, what = application.options, application.estimate
+    elapsed_s = application.elapsed_s(now_s)
+    slots = application.slots() or most.slots
+    busy: Busy = ()
+    fixed_s = 0.0
+    matched: Matched | None = None
+    if what is not None:
+        matched = match(what, application.run, application.stage_use())
+        busy, fixed_s = _to_come(matched.to_come, slots, matched.work_ratio)
+        fixed_s += what.tail_s
+        if not application.run.attempts:
+            fixed_s += max(0.0, what.startup_s - elapsed_s)
+    return ApplicationPlan(
+        application_id=application.id,
+        name=application.name,
+        law=options.law,
+        settings=options.settings,
+        priority=options.priority,
+        known=what is not None,
+        deadline_s=options.deadline_s,
+        left_s=None if options.deadline_s is None else options.deadline_s - elapsed_s,
+        elapsed_s=elapsed_s,
+        stages=tuple(_stage_plans(application, worker_id, matched, elapsed_s)),
+        future_busy=busy,
+        future_fixed_s=fixed_s,
+        slots=slots,
+        executors=most.executors,
+        cores=most.cores,
+        speed_limit=most.speed_limit,
+        pace=_pace(application, matched, most) if matched else 1.0,
+        debt_core_s=application.record.debt_core_s,
+    )
+
+
+def _pace(application: Application, matched: Matched, most: Capacity) -> float:
+    """How this run's finished stages compare with the model of their real work on the cores they had."""
+    used, allocated = application.stage_use(), application.stage_allocation()
+    compared = []
+    for key in matched.exact:
+        stage, what = application.run.attempts[key], matched.seen[key]
+        if not stage.teaches or stage.completed_ms is None:
+            continue
+        real_s = (stage.completed_ms - stage.submitted_ms) / 1000
+        cores = allocated.get(key, 0.0) / real_s if real_s > 0 else 0.0
+        work = stage.work_core_s(used.get(key))
+        explained = modelled_s(stage.info.tasks, work, what.task_cv, cores, most.cores, most.slots)
+        compared.append((real_s, explained + what.fixed_s if explained > 0 else 0.0))
+    return pace(compared)
+
+
+def _stage_plans(application: Application, worker_id: str, matched: Matched | None, elapsed_s: float) -> list[StagePlan]:
+    plans = []
+    for stage in application.run.active_stages():
+        key = (stage.info.stage, stage.info.attempt)
+        what = matched.active.get(key) if matched else None
+        ratio = matched.work_ratio if matched else 1.0
+        goal = application.goals.get(key)
+        elsewhere = _elsewhere(application, worker_id, key)
+        plans.append(
+            StagePlan(
+                stage=key[0],
+                attempt=key[1],
+                tasks=stage.info.tasks,
+                name=stage.info.name,
+                work_core_s=what.work_core_s * ratio if what else 0.0,
+                records=what.records if what else None,
+                task_cv=what.task_cv if what else 0.0,
+                fixed_s=what.fixed_s if what else 0.0,
+                left_s=None if goal is None else goal.submitted_s + goal.length_s - elapsed_s,
+                length_s=goal.length_s if goal else None,
+                initial_cores=goal.initial_cores if goal else None,
+                group_base=goal.group_base if goal else 0.0,
+                group_share=goal.group_share if goal else 1.0,
+                elsewhere_running=sum(u.running for u in elsewhere),
+                elsewhere_done=sum(u.done for u in elsewhere),
+                elsewhere_records=sum(u.records for u in elsewhere),
+                elsewhere_records_running=sum(u.records_running for u in elsewhere),
+                elsewhere_cpu_core_s=sum(u.cpu_core_s for u in elsewhere),
+                elsewhere_speed=sum(u.speed for u in elsewhere),
+            )
+        )
+    return plans
+
+
+def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:
+    """The stage's counters of executors on other workers, and of lost ones anywhere: their ended tasks count, those that
+    ran are to be run again."""
+    uses = []
+    for executor in application.executors.values():
+        use = executor.use().get(key)
+        if use is None or (executor.live and executor.record.worker_id == worker_id):
+            continue
+        if not executor.live:
+            use = structs.replace(use, running=0, records=use.records - use.records_running, records_running=0.0, speed=0.0)
+        uses.append(use)
+    return uses
+
+
+def _to_come(stages: Sequence[StageEstimate], slots: int, ratio: float) -> tuple[Busy, float]:
+    """Busy tuple and fixed seconds of stages that follow: those that overlapped in the profile run together."""
+    busy: Busy = (0.0,) * slots
+    fixed_s = 0.0
+    for group in overlapping(stages):
+        busy = add(busy, stages_busy([(s.tasks, s.work_core_s * ratio, s.task_cv) for s in group], slots))
+        fixed_s += group[0].gap_s + max(s.fixed_s for s in group)
+    return busy, fixed_s
+
+
+def overlapping(stages: Sequence[StageEstimate]) -> list[list[StageEstimate]]:
+    """Consecutive stages grouped by whether they ran at the same time in the profile (parallel branches of a DAG)."""
+    groups: list[list[StageEstimate]] = []
+    end_s = float("-inf")
+    for stage in stages:
+        if groups and stage.start_s < end_s - 0.05:
+            groups[-1].append(stage)
+        else:
+            groups.append([stage])
+        end_s = max(end_s, stage.start_s + stage.duration_s)
+    return groups
+
+
+def watch_forecast(application: Application, sample: Sample) -> None:
+    """One warning for a stock spark-submit's terminal when the forecast passes the deadline; `submit` has its own."""
+    deadline_s = application.options.deadline_s
+    if deadline_s is None or sample.forecast_end_s is None or application.warned:
+        return
+    late = sample.forecast_end_s > 1.005 * deadline_s
+    application.late_reports = application.late_reports + 1 if late else 0
+    if application.late_reports >= LATE_REPORTS and application.options.submission is None:
+        application.warned = True
+        application.notify(
+            f"the forecast end, {format_duration(sample.forecast_end_s)}, is past the deadline, "
+            f"{format_duration(deadline_s)}; the application goes on"
+        )
+
+
+def _constants(application: Application) -> LawSettings:
+    return from_numbers(application.options.settings)

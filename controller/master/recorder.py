@@ -1,0 +1,57 @@
+"""Run folders on the master's disk: samples as they come, the summary at the end, old runs removed.
+
+What is in a folder is `controller.run_folder`'s; which figures, `summary`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from controller.messages import Sample
+from controller.run_folder import SUMMARY, StageSpan, append_samples, read_samples, write_stages, write_summary
+
+log = logging.getLogger("sparkpace.master")
+
+
+class Recorder:
+    """`keep_runs`: finished runs kept, the newest ones."""
+
+    def __init__(self, runs: Path, keep_runs: int) -> None:
+        self.runs, self.keep_runs = runs, keep_runs
+
+    def folder(self, application_id: str) -> Path:
+        return self.runs / application_id
+
+    def begin(self, application_id: str) -> None:
+        self.folder(application_id).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def add(self, samples: Iterable[Sample]) -> None:
+        """Appends samples to their applications' tables; those of a run that was removed are dropped."""
+        groups: dict[str, list[Sample]] = defaultdict(list)
+        for sample in samples:
+            groups[sample.application_id].append(sample)
+        for application_id, rows in groups.items():
+            if self.folder(application_id).is_dir():
+                append_samples(self.folder(application_id), rows)
+
+    def samples(self, application_id: str) -> list[Sample]:
+        return read_samples(self.folder(application_id))
+
+    def finish(self, application_id: str, summary: Mapping[str, Any], stages: Iterable[StageSpan]) -> list[str]:
+        """Writes the record; returns the ids of old runs removed to keep `keep_runs`."""
+        write_stages(self.folder(application_id), stages)
+        write_summary(self.folder(application_id), summary)
+        return self._rotate()
+
+    def _rotate(self) -> list[str]:
+        finished = sorted(self.runs.glob(f"*/{SUMMARY}"), key=lambda path: path.stat().st_mtime, reverse=True)
+        old = [path.parent for path in finished[self.keep_runs :]]
+        for folder in old:
+            shutil.rmtree(folder, ignore_errors=True)
+            log.info("removed the record of run %s (--keep-runs %d)", folder.name, self.keep_runs)
+        return [folder.name for folder in old]

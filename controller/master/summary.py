@@ -1,0 +1,57 @@
+"""The figures of an ended run from its samples and events: pure.
+
+Allocated core-seconds are the integral of the written quota, used ones that of container CPU, both from the first to the
+last task (control.md, last section). Seconds count from submission.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from controller.messages import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Core-seconds, and the most cores allocated at one time over all executors."""
+
+    allocated_core_s: float
+    used_core_s: float
+    peak_cores: float
+
+
+def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
+    """Integrates samples over [start_s, end_s]. A sample stands for the time since its executor's sample before it."""
+    by_executor: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_executor[sample.executor_id].append(sample)
+    allocated = used = 0.0
+    moments: list[tuple[float, float]] = []
+    for rows in by_executor.values():
+        rows.sort(key=lambda s: s.time_s)
+        before = rows[0]
+        for row in rows[1:]:
+            span = min(row.time_s, end_s) - max(before.time_s, start_s)
+            if span > 0:
+                quota = before.grant if before.grant > 0 else before.quota
+                allocated += quota * span
+                used += row.usage * span
+                moments += [(max(before.time_s, start_s), quota), (min(row.time_s, end_s), -quota)]
+            before = row
+    return Use(allocated, used, _peak(moments))
+
+
+def _peak(moments: Iterable[tuple[float, float]]) -> float:
+    total = peak = 0.0
+    # at equal times what ends goes first
+    for _, change in sorted(moments):
+        total += change
+        peak = max(peak, total)
+    return peak
+
+
+def error_pct(end_s: float, deadline_s: float | None) -> float | None:
+    """Deadline error in percent of the deadline; negative is early."""
+    return None if deadline_s is None else 100.0 * (end_s - deadline_s) / deadline_s

@@ -1,0 +1,42 @@
+"""Who may do what: admin, submit, or one application's own token (architecture.md, Security). Only hashes are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+
+from stage_model.errors import Denied
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def mint() -> str:
+    """A new application token."""
+    return secrets.token_urlsafe(32)
+
+
+class Gatekeeper:
+    """Checks bearer tokens against the scope a call needs; admin may do all that submit may."""
+
+    def __init__(self, admin: str, submit: str) -> None:
+        self._admin, self._submit = digest(admin), digest(submit)
+
+    def admin(self, token: str) -> None:
+        self._check(token, (self._admin,), "admin")
+
+    def submit(self, token: str) -> None:
+        self._check(token, (self._admin, self._submit), "submit")
+
+    def application(self, token: str, token_hash: str | None) -> None:
+        """The application's own token, or the admin's."""
+        self._check(token, (self._admin, token_hash or ""), "that application's")
+
+    def _check(self, token: str, accepted: tuple[str, ...], scope: str) -> None:
+        given = digest(token)
+        # every hash is compared, so the time taken tells nothing
+        if sum(hmac.compare_digest(given, hash_) for hash_ in accepted) == 0:
+            what = "no token was given" if not token else "the token given is not valid here"
+            raise Denied(f"{what}; accepted: the {scope} token of this cluster")

@@ -1,0 +1,65 @@
+"""What `ps` and the progress line show of an application: a summary of what the master knows now."""
+
+from __future__ import annotations
+
+from controller.master.application import Application, Executor
+from controller.messages import ApplicationView
+from stage_model.match import match
+
+
+def application_view(application: Application, run_dir: str, now_s: float) -> ApplicationView:
+    """The view at `now_s` (monotonic seconds)."""
+    run, options = application.run, application.options
+    running = [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
+    active = run.active_stages()
+    done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
+    registration = application.record.registration
+    started = "running" if any(e.ran for e in application.executors.values()) else "waiting"
+    return ApplicationView(
+        application_id=application.id,
+        name=application.name,
+        state="ended" if application.ended else started,
+        law=options.law,
+        priority=options.priority,
+        submission=options.submission,
+        deadline_s=options.deadline_s,
+        elapsed_s=round(application.elapsed_s(now_s), 3),
+        forecast_end_s=_forecast_end_s(running),
+        stage=active[-1].info.name if active else None,
+        stages_done=done,
+        stages_total=max(done, len(application.estimate.stages)) if application.estimate else None,
+        progress=_progress(application),
+        demand_cores=round(sum(e.report.demand_cores for e in running if e.report), 3),
+        granted_cores=round(sum(e.report.quota_cores for e in running if e.report), 3),
+        used_cores=round(sum(e.sample.usage for e in running if e.sample), 3),
+        executors=len(running),
+        ui_url=registration.ui_url,
+        run_dir=run_dir,
+        profile=application.profile_key,
+        profile_runs=application.profile_runs,
+        reason=application.record.end_reason or application.waiting,
+        notices=tuple(application.notices),
+        finished=application.finished,
+    )
+
+
+def _forecast_end_s(running: list[Executor]) -> float | None:
+    """The latest forecast of its agents; None before there is one."""
+    ends = [e.sample.forecast_end_s for e in running if e.sample and e.sample.forecast_end_s is not None]
+    return max(ends, default=None)
+
+
+def _progress(application: Application) -> float | None:
+    """Expected work done / expected work of the application; None without a profile."""
+    if application.estimate is None:
+        return None
+    if application.ended:
+        return 1.0 if application.run.complete else None
+    total = sum(s.work_core_s for s in application.estimate.stages)
+    matched = match(application.estimate, application.run, application.stage_use())
+    left = sum(s.work_core_s for s in matched.to_come)
+    for stage in application.run.active_stages():
+        what = matched.active.get(stage.key)
+        if what:
+            left += what.work_core_s * (1 - len(stage.done) / max(1, stage.info.tasks))
+    return round(min(1.0, max(0.0, 1 - left / total)), 4) if total > 0 else None

@@ -1,0 +1,327 @@
+"""What travels between bridge, master, agents and commands: the whole wire format, as JSON of these structs.
+
+Everything is level-triggered: a message says what is wanted or what was seen, never a step, so it may be lost or repeated.
+Between processes a deadline travels as seconds left at sending (architecture.md, The clock). See docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stage_model.events import AnyEvent
+from stage_model.plan import ApplicationPlan
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """Base: unknown fields are ignored, so an older peer understands a newer one."""
+
+
+# ---------------------------------------------------------------- bridge <-> master
+
+
+class ExecutorWish(Message, frozen=True, kw_only=True):
+    """Executors that Spark wants of one resource profile. None: Spark left it open. Memory in MiB."""
+
+    count: int | None = None
+    cores: int | None = None
+    heap_mb: int | None = None
+    overhead_mb: int | None = None
+    off_heap_mb: int | None = None
+    python_mb: int | None = None
+
+
+class PythonEnvironment(Message, frozen=True, kw_only=True):
+    """The driver's Python: `executable` is what Spark starts on executors, `version` is "3.11"."""
+
+    executable: str
+    version: str
+    prefix: str
+    base_prefix: str
+
+
+class Registration(Message, frozen=True, kw_only=True):
+    """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission).
+
+    `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
+    environment, Spark's auth secret included: it is never logged. `boot_id` is /proc/sys/kernel/random/boot_id and
+    `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still lives.
+    `application_id` and `instance` are set when the bridge registers again after a master lost its state.
+    """
+
+    name: str
+    instance: str
+    spark_version: str
+    user: str
+    uid: int
+    gid: int
+    pid: int
+    pid_start: int
+    boot_id: str
+    host: str
+    driver_url: str
+    ui_url: str | None = None
+    jars_dir: str
+    bridge_jar: str
+    java_home: str
+    working_dir: str
+    age_s: float
+    conf: dict[str, str] = {}
+    startup_conf: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    python: PythonEnvironment | None = None
+    main: str | None = None
+    wanted: dict[str, ExecutorWish] = {}
+    application_id: str | None = None
+
+
+class Registered(Message, frozen=True, kw_only=True):
+    """`token` is the application's own (its events and state only); `notices` are lines for the user's terminal."""
+
+    application_id: str
+    token: str
+    acknowledged: int = 0
+    notices: tuple[str, ...] = ()
+
+
+class Sequenced(Message, frozen=True, kw_only=True):
+    """An event and its number; a bridge counts from 1 without gaps."""
+
+    seq: int
+    event: AnyEvent
+
+
+class DriverSync(Message, frozen=True, kw_only=True):
+    """POST /v1/applications/ID/sync (scope: that application's token), at least once a second while the driver lives.
+
+    `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` follows a reply with
+    `resync`: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
+    """
+
+    instance: str
+    wanted: dict[str, ExecutorWish] = {}
+    killed: tuple[str, ...] = ()
+    events: tuple[Sequenced, ...] = ()
+    snapshot: tuple[AnyEvent, ...] | None = None
+    next_seq: int = 1
+    ended: bool = False
+
+
+class ExecutorGone(Message, frozen=True, kw_only=True):
+    """An executor that ended. `planned`: Spark or the user wanted it. `by_application`: not killed from outside."""
+
+    executor_id: str
+    exit_code: int | None
+    planned: bool
+    by_application: bool
+    reason: str
+
+
+class DriverReply(Message, frozen=True, kw_only=True):
+    """`acknowledged` = highest gapless event number; `gone` = all executors that ended so far (level); `stop` = why the
+    application must end now, or None; `resync` asks for a snapshot; `notices` = new lines for the terminal."""
+
+    acknowledged: int
+    gone: tuple[ExecutorGone, ...] = ()
+    stop: str | None = None
+    resync: bool = False
+    notices: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- master <-> agent
+
+
+class Mount(Message, frozen=True, kw_only=True):
+    """`path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply."""
+
+    path: str
+    writable: bool = False
+    asked: bool = False
+
+
+class ExecutorSpec(Message, frozen=True, kw_only=True):
+    """One executor that should run. `java_args` follow the java binary; `{local}`, `{logs}`, `{control}`, `{host}` in
+    arguments, environment and mounts are the agent's to fill. Memory limit in MiB covers heap, overhead, off-heap, Python."""
+
+    application_id: str
+    executor_id: str
+    java_home: str
+    java_args: tuple[str, ...]
+    environment: dict[str, str]
+    mounts: tuple[Mount, ...]
+    slots: int
+    memory_mb: int
+    uid: int
+    gid: int
+    image: str | None = None
+    python: PythonEnvironment | None = None
+    working_dir: str | None = None
+    driver_pid: int = 0
+    driver_pid_start: int = 0
+    driver_boot_id: str = ""
+
+
+class Desired(Message, frozen=True, kw_only=True):
+    """The state a worker should reach, in every reply to POST /v1/workers/ID/sync (scope admin).
+
+    GET /v1/workers/ID/changes?seen=VERSION&wait=SECONDS answers {"version": N} as soon as it differs from `seen`: the
+    agent then syncs at once, so stage events act without waiting for the period. A cluster id that is not the agent's, or
+    an older `generation` than it has seen, is refused by the agent.
+    An executor is stopped only when listed in `stopped` ("APPLICATION/EXECUTOR"); absence is never an order.
+    """
+
+    cluster_id: str
+    generation: int
+    version: int
+    executors: tuple[ExecutorSpec, ...] = ()
+    stopped: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    """Applications that are over: what their executors left in the local directory may go."""
+    applications: tuple[ApplicationPlan, ...] = ()
+
+
+class StageUse(Message, frozen=True, kw_only=True):
+    """What one executor did for a stage attempt so far, in this life of the agent.
+
+    `cpu_core_s` is container CPU attributed to it, `allocated_core_s` the integral of the quota while it ran,
+    `speed` its core-seconds per second in the last period."""
+
+    stage: int
+    attempt: int
+    running: int
+    done: int
+    records: float
+    records_running: float
+    cpu_core_s: float
+    allocated_core_s: float
+    speed: float = 0.0
+
+
+class ExecutorReport(Message, frozen=True, kw_only=True):
+    """`state`: starting, running, exited, or refused (with `reason`: this executor can never start here)."""
+
+    application_id: str
+    executor_id: str
+    state: str
+    exit_code: int | None = None
+    reason: str = ""
+    quota_cores: float = 0.0
+    demand_cores: float = 0.0
+    cpu_core_s: float = 0.0
+    memory_bytes: int = 0
+    log_dir: str = ""
+    stages: tuple[StageUse, ...] = ()
+
+
+class Sample(Message, frozen=True, kw_only=True):
+    """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores."""
+
+    application_id: str
+    executor_id: str
+    time_s: float
+    stage: int | None
+    set_point: float | None
+    progress: float | None
+    demand: float
+    grant: float
+    quota: float
+    usage: float
+    forecast_end_s: float | None = None
+
+
+class WorkerInfo(Message, frozen=True, kw_only=True):
+    worker_id: str
+    host: str
+    cores: float
+    memory_mb: int
+    runtime: str
+    pid: int
+    boot_id: str
+    allowed_mounts: tuple[str, ...] = ()
+
+
+class WorkerSync(Message, frozen=True, kw_only=True):
+    """POST /v1/workers/ID/sync (scope admin) every period: what the agent sees.
+
+    `instance` names one life of the agent: stage counters and sample numbers start anew with it. `samples` are numbered
+    from `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here.
+    """
+
+    instance: str
+    cluster_id: str
+    generation: int
+    worker: WorkerInfo
+    executors: tuple[ExecutorReport, ...] = ()
+    sample_seq: int = 0
+    samples: tuple[Sample, ...] = ()
+    drivers_gone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class WorkerReply(Message, frozen=True, kw_only=True):
+    samples_acknowledged: int
+    desired: Desired
+
+
+# ---------------------------------------------------------------- commands <-> master
+
+
+class PlanRequest(Message, frozen=True, kw_only=True):
+    """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file."""
+
+    profile: str | None = None
+    profile_json: str | None = None
+    deadline_s: float | None = None
+    executors: int | None = None
+    executor_cores: int | None = None
+    settings: dict[str, float] = {}
+    law: str | None = None
+
+
+class PlannedStage(Message, frozen=True, kw_only=True):
+    name: str
+    tasks: int
+    work_core_s: float
+    deadline_s: float | None
+    initial_cores: float | None
+
+
+class PlanReply(Message, frozen=True, kw_only=True):
+    """`known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give."""
+
+    known: bool
+    feasible: bool | None = None
+    least_deadline_s: float | None = None
+    cores: float | None = None
+    cluster_cores: float = 0.0
+    stages: tuple[PlannedStage, ...] = ()
+    reason: str = ""
+
+
+class ApplicationView(Message, frozen=True, kw_only=True):
+    """GET /v1/applications[/ID] (scope submit): what `ps` and the progress line show. `state`: waiting, running, ended."""
+
+    application_id: str
+    name: str
+    state: str
+    law: str
+    priority: int
+    submission: str | None = None
+    deadline_s: float | None = None
+    elapsed_s: float = 0.0
+    forecast_end_s: float | None = None
+    stage: str | None = None
+    stages_done: int = 0
+    stages_total: int | None = None
+    progress: float | None = None
+    demand_cores: float = 0.0
+    granted_cores: float = 0.0
+    used_cores: float = 0.0
+    executors: int = 0
+    ui_url: str | None = None
+    run_dir: str | None = None
+    profile: str | None = None
+    profile_runs: int = 0
+    reason: str = ""
+    notices: tuple[str, ...] = ()
+    finished: bool = False
+    """The record (summary.json) is complete."""

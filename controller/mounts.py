@@ -1,0 +1,35 @@
+"""Paths that a user wants executors to see: `--mount PATH[:ro|:rw]` and its form as a Spark setting.
+
+Only what the text says; whether a worker allows the path is its agent's to decide.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from controller.messages import Mount
+from stage_model.errors import BadInput
+
+
+def parse_mount(text: str, working_dir: Path, option: str = "--mount") -> Mount:
+    """PATH, PATH:ro or PATH:rw; a relative path starts at `working_dir`. Read-only unless said. Raises `BadInput`."""
+    path, colon, mode = text.rpartition(":")
+    if not colon:
+        path, mode = text, "ro"
+    if mode not in ("ro", "rw") or not path or "," in path or ":" in path:
+        raise BadInput(f"{option} {text!r} is not usable; give PATH, PATH:ro or PATH:rw, PATH without , or :")
+    absolute = os.path.normpath(working_dir / path)
+    if not Path(absolute).exists():
+        raise BadInput(f"{option} {text!r} does not exist; give an existing file or directory")
+    return Mount(path=absolute, writable=mode == "rw", asked=True)
+
+
+def parse_mounts(text: str, working_dir: Path, option: str = "spark.pace.mounts") -> tuple[Mount, ...]:
+    """The comma-separated form of `parse_mount`, as a Spark setting carries it."""
+    return tuple(parse_mount(part.strip(), working_dir, option) for part in text.split(",") if part.strip())
+
+
+def format_mounts(mounts: tuple[Mount, ...]) -> str:
+    """Back to the form that `parse_mounts` reads."""
+    return ",".join(f"{mount.path}:{'rw' if mount.writable else 'ro'}" for mount in mounts)

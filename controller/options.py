@@ -1,0 +1,51 @@
+"""What the two services are started with. Parsed and checked by the command line, handed over whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class MasterOptions:
+    """`sparkpace master`. Tokens and state lie in `home` (see `controller.home`)."""
+
+    home: Path
+    host: str = "127.0.0.1"
+    port: int = 7070
+    keep_runs: int = 100
+    """Run folders kept; older ones are removed when a run ends."""
+    law: str = "forecast"
+    """Law of applications that name none."""
+    insecure: bool = False
+    """Listening beyond loopback without TLS was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """`sparkpace agent`. `runtime` is "docker" or "process": "auto" was decided by the command line."""
+
+    home: Path
+    worker_id: str
+    cores: float
+    memory_mb: int
+    runtime: str
+    period_s: float
+    master_url: str
+    allow_mounts: tuple[Path, ...] = ()
+    """Roots below which applications may ask for mounts (absolute)."""
+    image: str | None = None
+    """Executor image for applications that name none; None: the runtime's own."""
+
+    def to_json(self) -> bytes:
+        """For the agent's other processes; the standard library's JSON, as the supervisor carries nothing more."""
+        return json.dumps(asdict(self), default=str).encode()
+
+    @staticmethod
+    def from_json(data: bytes | str) -> AgentOptions:
+        """The reverse."""
+        values = json.loads(data)
+        values["home"] = Path(values["home"])
+        values["allow_mounts"] = tuple(map(Path, values["allow_mounts"]))
+        return AgentOptions(**values)

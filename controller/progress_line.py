@@ -1,0 +1,91 @@
+"""What `submit` shows while the driver runs: one line that rewrites itself, and two notes that come once. On stderr.
+
+The line is for terminals only; the notes (Spark UI, forecast past the deadline) always come.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from controller.messages import ApplicationView
+from stage_model.units import format_duration
+
+
+class ProgressLine:
+    """`show` it every second, `clear` it at the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._ui_told = False
+        self._late_told = False
+        self._shown = False
+
+    def show(self, view: ApplicationView | None) -> None:
+        if view is None:
+            return
+        if view.ui_url and not self._ui_told:
+            self._ui_told = True
+            self._note(f"sparkpace: application {view.application_id}, Spark UI at {view.ui_url}")
+        if not self._late_told and (warning := late_warning(view)):
+            self._late_told = True
+            self._note(warning)
+        if self._console.is_terminal:
+            self._shown = True
+            line = Text(describe(view), no_wrap=True, overflow="ellipsis")
+            line.truncate(max(10, self._console.width - 1))
+            self._console.file.write("\r\x1b[2K" + line.plain)
+            self._console.file.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            self._console.file.write("\r\x1b[2K")
+            self._console.file.flush()
+            self._shown = False
+
+    def _note(self, text: str) -> None:
+        self.clear()
+        self._console.print(Text(text), soft_wrap=True)
+
+
+def late_warning(view: ApplicationView) -> str | None:
+    """What to say when the forecast end has passed the deadline; else None."""
+    if view.forecast_end_s is None or view.deadline_s is None or view.forecast_end_s <= view.deadline_s:
+        return None
+    return (
+        f"sparkpace: warning: forecast end {format_duration(view.forecast_end_s)} is past the deadline of "
+        f"{format_duration(view.deadline_s)}; the job goes on"
+    )
+
+
+def describe(view: ApplicationView) -> str:
+    """One line of text: time, stage, progress, cores, forecast end against deadline."""
+    total = f"/{view.stages_total}" if view.stages_total else ""
+    stage = view.stage or ("waiting" if view.state == "waiting" else "driver")
+    parts = [
+        format_duration(view.elapsed_s),
+        f"{stage} ({view.stages_done}{total} stages done)",
+        *([] if view.progress is None else [f"{view.progress:.0%}"]),
+        f"{view.granted_cores:.2f} cores ({view.used_cores:.2f} used)",
+    ]
+    if view.deadline_s is not None:
+        forecast = "" if view.forecast_end_s is None else f"forecast {format_duration(view.forecast_end_s)}, "
+        parts.append(f"{forecast}deadline {format_duration(view.deadline_s)}")
+    return " · ".join(parts)
+
+
+def ending(view: ApplicationView) -> str:
+    """The line at the end of a run."""
+    record = f"; run folder {view.run_dir}" if view.run_dir else ""
+    if view.state != "ended":
+        return f"application {view.application_id}: the driver has ended, but the master has not said so{record}"
+    ended = f"application {view.application_id} ended at {format_duration(view.elapsed_s)}"
+    if view.deadline_s is None:
+        return f"{ended}, no deadline{record}"
+    error_s = view.elapsed_s - view.deadline_s
+    side = "late" if error_s > 0 else "early"
+    percent = abs(error_s) / view.deadline_s
+    return (
+        f"{ended} of deadline {format_duration(view.deadline_s)} "
+        f"({format_duration(abs(error_s))} {side}, {percent:.1%}){record}"
+    )

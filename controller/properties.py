@@ -1,0 +1,55 @@
+"""Java properties as Spark reads them from `--properties-file`, `spark-defaults.conf` and the bridge jar."""
+
+from __future__ import annotations
+
+import re
+
+_KEY = re.compile(r"((?:\\.|[^\\:=\s])+)\s*[:=]?\s*(.*)", re.DOTALL)
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Key and value of every line; comments, continued lines and backslash escapes as java.util.Properties has them."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(text):
+        match = _KEY.match(line)
+        if match:
+            # Spark trims values after loading, whatever java.util.Properties kept.
+            found[_unescape(match[1])] = _unescape(match[2]).strip()
+    return found
+
+
+def format_properties(settings: dict[str, str]) -> str:
+    """One `key=value` per line, sorted; read back unchanged by `parse_properties` and by Spark."""
+    return "".join(f"{_escape(key, key=True)}={_escape(settings[key])}\n" for key in sorted(settings))
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    pending = ""
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        pending += line
+        backslashes = len(pending) - len(pending.rstrip("\\"))
+        if backslashes % 2:
+            pending = pending[:-1]
+            continue
+        lines.append(pending)
+        pending = ""
+    return [*lines, pending] if pending else lines
+
+
+def _unescape(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return _ESCAPES.get(match[2], match[2])
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
+
+
+def _escape(text: str, *, key: bool = False) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return re.sub(r"([:=\s])", r"\\\1", escaped) if key else escaped

@@ -1,0 +1,54 @@
+"""Finding a run's folder under the home directory: also for applications that no master remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.run_folder import SUMMARY, read_summary
+from stage_model.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """`summary` is empty while the run goes on."""
+
+    path: Path
+    summary: dict[str, Any]
+
+    @property
+    def application_id(self) -> str:
+        return self.path.name
+
+
+def find_run(runs: Path, wanted: str) -> RunFolder:
+    """The folder that `wanted` names: `last`, an application id, a unique start of one, or the newest of a name.
+
+    Raises `BadInput` when there is none, or several ids begin so.
+    """
+    folders = sorted((path for path in runs.glob("*") if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    if wanted == "last" and folders:
+        return _load(folders[-1])
+    begins = [path for path in folders if wanted and path.name.startswith(wanted)]
+    exact = [path for path in begins if path.name == wanted]
+    if exact or len(begins) == 1:
+        return _load((exact or begins)[0])
+    named = [run for run in map(_load, folders) if run.summary.get("name") == wanted]
+    if named:
+        return named[-1]
+    if begins:
+        ids = ", ".join(path.name for path in begins[:5])
+        raise BadInput(f"run {wanted!r} could be any of {ids}; give more of the id")
+    raise BadInput(f"there is no run {wanted!r} in {runs}; give an application's id or name, or `last`")
+
+
+def need_summary(run: RunFolder) -> dict[str, Any]:
+    """Raises `BadInput` while the run has no summary yet."""
+    if not run.summary:
+        raise BadInput(f"run {run.application_id} has no {SUMMARY} yet; it is written when the application has ended")
+    return run.summary
+
+
+def _load(path: Path) -> RunFolder:
+    return RunFolder(path, read_summary(path) if (path / SUMMARY).exists() else {})

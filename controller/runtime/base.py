@@ -1,0 +1,100 @@
+"""What every runtime can do: start, see, pace and remove the executors of one worker.
+
+Implementations: `docker` (real), `process` (embedded default without an engine), `fake` (in-memory twin).
+One contract suite (`tests/controller/runtime/test_contract.py`) runs over all three. Cores are floats, memory is bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+CPU_PERIOD_US = 100_000
+"""cpu-period of every executor (mission.md, CPU actuation)."""
+
+
+class ExecutorKey(NamedTuple):
+    application_id: str
+    executor_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A host path seen at the same path inside."""
+
+    path: Path
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything needed to start one executor. `argv[0]` is the program; stdout and stderr go to files in `log_dir`."""
+
+    key: ExecutorKey
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    binds: Sequence[Bind]
+    working_dir: Path
+    log_dir: Path
+    memory_bytes: int
+    cores: float
+    uid: int
+    gid: int
+    image: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is true of an executor now. `quota_cores` is read back, not remembered; `cpu_s` counts since its start."""
+
+    key: ExecutorKey
+    running: bool
+    quota_cores: float | None
+    cpu_s: float
+    memory_bytes: int
+    exit_code: int | None = None
+    reason: str = ""
+    pid: int | None = None
+
+
+class Runtime(Protocol):
+    """One worker's executors. Only those of the runtime's own cluster id and worker id are ever seen or touched."""
+
+    name: str
+
+    def start(self, launch: Launch) -> None:
+        """Starts it, or does nothing if that key already runs. Raises `RuntimeRefused` when it can never start here
+        (missing image, forbidden path), `RuntimeFailed` when a later try may work."""
+
+    def observe(self) -> dict[ExecutorKey, Observed]:
+        """All executors of this worker, ended ones included until removed."""
+
+    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
+        """Sets the CPU quota; False when the executor is gone (ordinary, not an error). `cores` >= 0.01."""
+
+    def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
+        """Ends it (SIGTERM, after `grace_s` SIGKILL); does nothing if it is gone. It stays visible until `remove`."""
+
+    def remove(self, key: ExecutorKey) -> None:
+        """Forgets an ended executor and frees what it held."""
+
+    def java(self, java_home: str) -> str:
+        """The java program to use as `argv[0]`; `java_home` is the driver's."""
+
+    def python_version(
+        self,
+        executable: str,
+        binds: Sequence[Bind],
+        image: str | None,
+        *,
+        uid: int | None = None,
+        gid: int | None = None,
+    ) -> str:
+        """Minor version ("3.11") of the Python that executors would run. `uid` and `gid` are the submitter's (None: the
+        agent's own): the program is theirs and runs as them. Raises `RuntimeRefused` if it cannot run there."""
+
+    def close(self) -> None:
+        """Lets go of connections; executors go on."""

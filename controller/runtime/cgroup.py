@@ -1,0 +1,271 @@
+"""Control groups, v1 and v2: the only module that reads or writes their files.
+
+Kernel documentation: admin-guide/cgroup-v1 (cpuacct, memory; scheduler/sched-bwc for the quota), admin-guide/cgroup-v2.
+A hybrid machine (v1 controllers plus an empty v2 tree) counts as v1. A missing file means that the group is gone, which
+is ordinary: readers return None, writers False. `math.inf` is "no limit". Not here: which process is whose executor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.runtime.base import CPU_PERIOD_US
+
+MIN_QUOTA_US = 1_000
+"""The kernel refuses a smaller quota."""
+KILL_ROUNDS = 20
+"""A group that forks while it is killed is empty after a few rounds; a process in uninterruptible sleep may not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The directories of one control group: on v2 the same one thrice. `memory` is None without that controller."""
+
+    cpu: Path
+    cpuacct: Path
+    memory: Path | None
+
+    def directories(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(path for path in (self.cpu, self.cpuacct, self.memory) if path is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`cpu_s` counts since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out file cache
+    that the kernel can drop at once, as `docker stats` does (None: no memory controller)."""
+
+    cpu_s: float
+    quota_cores: float
+    memory_bytes: int | None
+
+
+def quota_us(cores: float) -> int:
+    """Microseconds of CPU per period of `CPU_PERIOD_US` for `cores` (> 0), not below what the kernel accepts."""
+    return max(MIN_QUOTA_US, round(cores * CPU_PERIOD_US))
+
+
+class CgroupTree:
+    """One mounted cgroup file system at `root`; `proc` is where /proc is."""
+
+    def __init__(self, root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> None:
+        self._root = root
+        self._proc = proc
+        self.version: int | None = None
+        if (root / "cgroup.controllers").exists():
+            self.version = 2
+        elif self._mount("cpu") is not None and self._mount("cpuacct") is not None:
+            self.version = 1
+
+    # ---------------------------------------------------------------- finding
+
+    def group_of(self, pid: int, must_contain: str = "") -> Group | None:
+        """The group of a live process; None if the process or its group is not visible from here.
+
+        `must_contain` guards against a pid of another pid namespace: the group's path must hold it (a container id).
+        """
+        paths = self._paths_of(pid)
+        group = self._group(paths) if paths else None
+        if group is None or must_contain not in str(group.cpu) or not all(d.is_dir() for d in group.directories()):
+            return None
+        return group
+
+    def _paths_of(self, pid: int) -> dict[str, str]:
+        """Controller name ("" on v2) -> path within its hierarchy, from /proc/PID/cgroup."""
+        paths: dict[str, str] = {}
+        for line in (_text(self._proc / str(pid) / "cgroup") or "").splitlines():
+            _, names, path = line.split(":", 2)
+            paths.update(dict.fromkeys(names.split(","), path))
+        return paths
+
+    def _group(self, paths: dict[str, str]) -> Group | None:
+        if self.version == 2 and "" in paths:
+            directory = self._root / paths[""].lstrip("/")
+            return Group(directory, directory, directory)
+        if self.version != 1 or "cpu" not in paths or "cpuacct" not in paths:
+            return None
+        cpu, cpuacct, memory = (self._mount(name) for name in ("cpu", "cpuacct", "memory"))
+        if cpu is None or cpuacct is None:
+            return None
+        return Group(
+            cpu / paths["cpu"].lstrip("/"),
+            cpuacct / paths["cpuacct"].lstrip("/"),
+            memory / paths["memory"].lstrip("/") if memory is not None and "memory" in paths else None,
+        )
+
+    def _mount(self, controller: str) -> Path | None:
+        """Where v1 mounts `controller`: alone, or together with its twin."""
+        for name in (controller, "cpu,cpuacct") if controller.startswith("cpu") else (controller,):
+            if (self._root / name).is_dir():
+                return self._root / name
+        return None
+
+    # ---------------------------------------------------------------- reading
+
+    def read(self, group: Group) -> Usage | None:
+        """CPU, quota and memory now; None when the group is gone."""
+        cpu_s, quota = self._cpu_s(group), self.read_quota(group)
+        if cpu_s is None or quota is None:
+            return None
+        return Usage(cpu_s, quota, self._memory_bytes(group))
+
+    def _cpu_s(self, group: Group) -> float | None:
+        if self.version == 2:
+            micros = _keyed(group.cpuacct / "cpu.stat", "usage_usec")
+            return None if micros is None else micros / 1e6
+        nanos = _text(group.cpuacct / "cpuacct.usage")
+        return None if nanos is None else int(nanos) / 1e9
+
+    def read_quota(self, group: Group) -> float | None:
+        """Cores the quota allows, inf without one, None when the group is gone."""
+        if self.version == 2:
+            both = _text(group.cpu / "cpu.max")
+            quota, period = both.split() if both else (None, None)
+        else:
+            quota, period = _text(group.cpu / "cpu.cfs_quota_us"), _text(group.cpu / "cpu.cfs_period_us")
+        if quota is None or period is None:
+            return None
+        if quota == "max" or int(quota) < 0:
+            return math.inf
+        return int(quota) / int(period)
+
+    def _memory_bytes(self, group: Group) -> int | None:
+        if group.memory is None:
+            return None
+        v2 = self.version == 2
+        used = _text(group.memory / ("memory.current" if v2 else "memory.usage_in_bytes"))
+        if used is None:
+            return None
+        droppable = _keyed(group.memory / "memory.stat", "inactive_file" if v2 else "total_inactive_file") or 0
+        return max(0, int(used) - droppable)
+
+    def throttled_s(self, group: Group) -> float | None:
+        """Seconds in which the quota held the group back (summed over CPUs); None when the group is gone."""
+        if self.version == 2:
+            micros = _keyed(group.cpu / "cpu.stat", "throttled_usec")
+            return None if micros is None else micros / 1e6
+        nanos = _keyed(group.cpu / "cpu.stat", "throttled_time")
+        return None if nanos is None else nanos / 1e9
+
+    def pids(self, group: Group) -> tuple[int, ...]:
+        return tuple(int(pid) for pid in (_text(group.cpu / "cgroup.procs") or "").split())
+
+    # ---------------------------------------------------------------- writing
+
+    def create(self, name: str) -> Group | None:
+        """A new, empty group `name` ("a/b" nests) that this process may write to; None when that is not possible here.
+
+        v1: below this process's own group, so that no outer limit is escaped. v2: beside it, because a group that holds
+        processes cannot hand controllers to children; at the root both are the same place.
+        """
+        paths = self._paths_of(os.getpid())
+        if self.version == 2:
+            paths = {key: str(Path(path).parent) for key, path in paths.items()}
+        base = self._group(paths)
+        if base is None:
+            return None
+        memory = base.memory / name if base.memory is not None else None
+        group = Group(base.cpu / name, base.cpuacct / name, memory)
+        try:
+            if self.version == 2:
+                self._delegate(base.cpu, name)
+            for directory in group.directories():
+                directory.mkdir(parents=True, exist_ok=True)
+            usable = self.write_quota(group, math.inf) and os.access(group.cpu / "cgroup.procs", os.W_OK)
+        except OSError:
+            usable = False
+        if not usable:
+            self.remove(group)
+            return None
+        return group
+
+    def _delegate(self, base: Path, name: str) -> None:
+        """v2: hands cpu (must) and memory (may) from `base` down to the parent of `name`."""
+        for parent in [base, *(base / part for part in reversed(Path(name).parents) if part != Path())]:
+            parent.mkdir(exist_ok=True)
+            (parent / "cgroup.subtree_control").write_text("+cpu")
+            with contextlib.suppress(OSError):
+                (parent / "cgroup.subtree_control").write_text("+memory")
+
+    def write_quota(self, group: Group, cores: float) -> bool:
+        """Sets the CPU quota (inf: none); False when the group is gone."""
+        unlimited = math.isinf(cores)
+        if self.version == 2:
+            return _write(group.cpu / "cpu.max", f"{'max' if unlimited else quota_us(cores)} {CPU_PERIOD_US}")
+        period_set = _write(group.cpu / "cpu.cfs_period_us", str(CPU_PERIOD_US))
+        return period_set and _write(group.cpu / "cpu.cfs_quota_us", str(-1 if unlimited else quota_us(cores)))
+
+    def write_memory_limit(self, group: Group, limit_bytes: int) -> bool:
+        """Sets the memory limit; False when the group is gone or has no memory controller."""
+        if group.memory is None:
+            return False
+        name = "memory.max" if self.version == 2 else "memory.limit_in_bytes"
+        return _write(group.memory / name, str(limit_bytes))
+
+    def add(self, group: Group, pid: int) -> bool:
+        """Moves a process (all its threads) into the group; False when either is gone."""
+        return all(_write(directory / "cgroup.procs", str(pid)) for directory in group.directories())
+
+    def signal_all(self, group: Group, number: int) -> int:
+        """Signals every process of the group once; how many there were."""
+        found = self.pids(group)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return len(found)
+
+    def kill_all(self, group: Group) -> bool:
+        """SIGKILLs every process of the group, also those forked meanwhile; True when none is left to signal."""
+        if (group.cpu / "cgroup.kill").exists():
+            return _write(group.cpu / "cgroup.kill", "1")
+        return any(self.signal_all(group, signal.SIGKILL) == 0 for _ in range(KILL_ROUNDS))
+
+    def remove(self, group: Group) -> bool:
+        """Removes an empty group; False when processes are still in it. A missing one counts as removed."""
+        results = [_removed(directory) for directory in group.directories()]  # each is tried, whatever the others say
+        return all(results)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:  # ENOENT: never there or gone; ENODEV: removed while it was open
+        return None
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    for line in (_text(path) or "").splitlines():
+        yield line.split()
+
+
+def _keyed(path: Path, key: str) -> int | None:
+    return next((int(fields[1]) for fields in _lines(path) if fields[0] == key), None)
+
+
+def _write(path: Path, value: str) -> bool:
+    try:
+        with path.open("r+") as file:  # never creates: in a cgroup tree a missing file is a missing group
+            file.write(value)
+    except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
+        return False
+    except OSError as error:
+        if error.errno == errno.ENODEV:  # the group went away under the open file
+            return False
+        raise
+    return True
+
+
+def _removed(directory: Path) -> bool:
+    try:
+        directory.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

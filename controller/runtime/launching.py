@@ -1,0 +1,68 @@
+"""What docker and process runtimes share when they start an executor: the log script, the log directory, names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from controller.runtime.base import ExecutorKey, Launch
+from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
+
+LOG_SCRIPT = 'exec "$@" >>"$0/stdout" 2>>"$0/stderr"'
+"""Constant, for `/bin/sh -c`: the log directory is $0 and the program with its arguments "$@", so nothing is quoted."""
+
+MIN_CORES = 0.01
+
+VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
+VERSION_TIMEOUT_S = 60
+
+
+def ensure_log_dir(launch: Launch) -> None:
+    """Makes the log directory if it is missing, owned by the executor's user. Raises `RuntimeRefused` if it cannot."""
+    if launch.log_dir.is_dir():
+        return
+    try:
+        launch.log_dir.mkdir(parents=True, mode=0o700, exist_ok=True)
+        if os.geteuid() == 0:
+            os.chown(launch.log_dir, launch.uid, launch.gid)
+    except OSError as error:
+        raise RuntimeRefused(
+            f"log directory {launch.log_dir} cannot be made ({error.strerror}); it must lie where the agent may write"
+        ) from error
+
+
+def unique_name(cluster_id: str, worker_id: str, key: ExecutorKey) -> str:
+    """A readable name of letters, digits, dots, dashes; its hash keeps apart what sanitising or clusters would mix."""
+    digest = hashlib.sha256("\0".join((cluster_id, worker_id, *key)).encode()).hexdigest()[:8]
+    readable = re.sub(r"[^a-zA-Z0-9.-]+", "-", "-".join((worker_id, *key)))[:100]
+    return f"sparkpace-{readable}-{digest}"
+
+
+def checked_cores(cores: float) -> float:
+    """`cores` if a runtime can set it. Raises `BadInput` for less than `MIN_CORES`, nan and infinity."""
+    if not MIN_CORES <= cores < float("inf"):
+        raise BadInput(f"quota {cores} is not a number of cores; at least {MIN_CORES} is accepted")
+    return cores
+
+
+def still_runs(key: ExecutorKey) -> RuntimeFailed:
+    """The error of `remove` for an executor that has not ended."""
+    return RuntimeFailed(f"executor {'/'.join(key)} still runs and cannot be removed; stop it first")
+
+
+def checked_version(executable: str, output: str) -> str:
+    """The minor version a run of `VERSION_PROGRAM` printed. Raises `RuntimeRefused` when it printed something else."""
+    version = output.strip()
+    if not re.fullmatch(r"\d+\.\d+", version):
+        raise RuntimeRefused(f"{executable} answered {version[:200]!r} when asked for its version; a Python is needed")
+    return version
+
+
+def missing_program(launch: Launch) -> str | None:
+    """Why `argv[0]`, if it is an absolute path on this machine, cannot be run; None if nothing speaks against it."""
+    program = Path(launch.argv[0])
+    if program.is_absolute() and not (program.is_file() and os.access(program, os.X_OK)):
+        return f"program {program} does not exist or is not executable; an executable file is needed"
+    return None

@@ -1,0 +1,55 @@
+"""Which process a pid means: pid, start time and boot together are never used twice. Linux /proc only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+STATE, STARTTIME = 0, 19
+"""Places of proc(5)'s fields 3 and 22 after the command name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`start_ticks` is field 22 of /proc/PID/stat: clock ticks after boot."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+def boot_id() -> str:
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def of(pid: int) -> Identity | None:
+    """The identity of a live process; None when it is gone (a zombie is gone)."""
+    fields = _fields(pid)
+    if fields is None or fields[STATE] in "ZX":
+        return None
+    return Identity(pid, int(fields[STARTTIME]), boot_id())
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process (a zombie too) of that number started; None when there is none."""
+    fields = _fields(pid)
+    return None if fields is None else int(fields[STARTTIME])
+
+
+def is_alive(identity: Identity) -> bool:
+    """Whether that very process still runs."""
+    fields = _fields(identity.pid)
+    return fields is not None and fields[STATE] not in "ZX" and int(fields[STARTTIME]) == identity.start_ticks
+
+
+def is_this_boot(identity: Identity) -> bool:
+    return identity.boot_id == boot_id()
+
+
+def _fields(pid: int) -> list[str] | None:
+    try:
+        stat = (PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    return stat[stat.rindex(")") + 2 :].split()  # the command name may hold spaces and brackets

@@ -1,0 +1,68 @@
+"""All processes of one executor, by their session: executors start in one of their own, and what they fork stays in it.
+
+Python workers change their process group, not their session.
+
+Used where no control group does the accounting. Linux only. Not here: pacing (`pacer`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+import psutil
+
+from controller.runtime import process_identity
+from controller.runtime.process_identity import Identity
+
+
+def members(leader: Identity) -> tuple[int, ...]:
+    """Pids of the session `leader` began, also after its death. Empty when the number now means another process."""
+    now = process_identity.start_ticks(leader.pid)
+    if now is not None and now != leader.start_ticks:
+        return ()
+    return tuple(pid for pid in psutil.pids() if _session(pid) == leader.pid)
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def signal_all(pids: tuple[int, ...], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def kill(leader: Identity) -> None:
+    """SIGKILLs the session, again for what was forked meanwhile."""
+    for _ in range(3):
+        left = tuple(pid for pid in members(leader) if process_identity.of(pid) is not None)
+        if not left:
+            return
+        signal_all(left, signal.SIGKILL)
+
+
+def cpu_clock_s(pid: int) -> float | None:
+    """CPU seconds of one process (all threads, nanosecond steps), from its POSIX CPU clock; None when it is gone."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid(3) encodes it
+    except OSError:
+        return None
+
+
+def usage(pids: tuple[int, ...]) -> tuple[float, int]:
+    """CPU seconds (ended children included, in clock ticks) and resident bytes (shared pages count often) of `pids`."""
+    cpu_s, resident = 0.0, 0
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            times = process.cpu_times()
+            cpu_s += times.user + times.system + times.children_user + times.children_system
+            resident += process.memory_info().rss
+    return cpu_s, resident

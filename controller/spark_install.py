@@ -1,0 +1,51 @@
+"""Which Spark a submission uses: SPARK_HOME, else the pyspark of our own Python, else `spark-submit` on PATH."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stage_model.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class SparkInstall:
+    """`environment` is what must be set for this Spark beyond the user's own environment."""
+
+    submit: Path
+    source: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        return self.submit.parent.parent
+
+    @property
+    def defaults_file(self) -> Path:
+        return self.home / "conf" / "spark-defaults.conf"
+
+
+def find_spark(environment: Mapping[str, str]) -> SparkInstall:
+    """Raises `Unavailable` when there is none, or SPARK_HOME names none."""
+    given = environment.get("SPARK_HOME")
+    if given:
+        submit = Path(given).absolute() / "bin" / "spark-submit"
+        if not submit.is_file():
+            raise Unavailable(f"SPARK_HOME {given} holds no bin/spark-submit; set it to a Spark, or unset it")
+        return SparkInstall(submit, "SPARK_HOME")
+    own = importlib.util.find_spec("pyspark")
+    if own is not None and own.origin is not None:
+        home = Path(own.origin).parent
+        # pip's spark-submit would search for its Spark through PYSPARK_PYTHON: told both, it need not. A Python that
+        # the user chose stays.
+        python = {} if environment.get("PYSPARK_PYTHON") else {"PYSPARK_PYTHON": sys.executable}
+        return SparkInstall(home / "bin" / "spark-submit", "pyspark", {"SPARK_HOME": str(home), **python})
+    found = shutil.which("spark-submit", path=environment.get("PATH", ""))
+    if found is None:
+        raise Unavailable("no Spark was found; set SPARK_HOME, or pip install pyspark beside sparkpace")
+    return SparkInstall(Path(os.path.realpath(found)), "PATH")

@@ -1,0 +1,121 @@
+"""Splits the arguments of `sparkpace submit` into ours, spark-submit's, the application and its own. Pure.
+
+The application is the first word that is neither an option nor an option's value, exactly as spark-submit decides, so
+one must know which of its options take a value. The list is that of Spark 3.5 and 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stage_model.errors import BadInput
+
+SPARK_VALUES = frozenset(
+    {
+        "--archives", "--class", "--conf", "-c", "--deploy-mode", "--driver-class-path", "--driver-cores",
+        "--driver-java-options", "--driver-library-path", "--driver-memory", "--exclude-packages",
+        "--executor-cores", "--executor-memory", "--files", "--jars", "--keytab", "--kill", "--master", "--name",
+        "--num-executors", "--packages", "--principal", "--properties-file", "--proxy-user", "--py-files", "--queue",
+        "--remote", "--repositories", "--status", "--total-executor-cores",
+    }
+)  # fmt: skip
+SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
+OWN_VALUES = frozenset(
+    {
+        "--deadline", "--home", "--image", "--law", "--mount", "--priority", "--profile", "--python",
+        "--submission", "--submitted-ms",
+    }
+)  # fmt: skip
+OWN_FLAGS = frozenset({"--detach", "--dry-run", "--force"})
+REFUSED = {
+    "--master": "sparkpace submit chooses the master; use spark-submit for another one",
+    "--remote": "Spark Connect is another way in; use spark-submit for it",
+    "--kill": "use `sparkpace kill APP`",
+    "--status": "use `sparkpace ps`",
+    "--proxy-user": "executors run as the submitting user",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitArguments:
+    """`own` by option name without dashes; `spark` as it must be handed on; `conf` are the settings in `spark`."""
+
+    own: dict[str, str] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
+    mounts: tuple[str, ...] = ()
+    spark: tuple[str, ...] = ()
+    spark_options: dict[str, str] = field(default_factory=dict)
+    conf: dict[str, str] = field(default_factory=dict)
+    application: str | None = None
+    application_args: tuple[str, ...] = ()
+
+
+def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
+    """Raises `BadInput` for an unknown option, a missing value, an own option given twice, or one we cannot honour."""
+    own: dict[str, str] = {}
+    flags: set[str] = set()
+    mounts: list[str] = []
+    spark: list[str] = []
+    spark_options: dict[str, str] = {}
+    conf: dict[str, str] = {}
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-":
+        name, value, at = _option(arguments, at)
+        if value is None:
+            if name in OWN_FLAGS:
+                flags.add(name[2:])
+            else:
+                spark.append(name)
+        elif name == "--mount":
+            mounts.append(value)
+        elif name in OWN_VALUES:
+            if name[2:] in own:
+                raise BadInput(f"{name} was given twice, as {own[name[2:]]!r} and {value!r}; give it once")
+            own[name[2:]] = value
+        else:
+            spark += [name, value]
+            spark_options[name] = value
+            if name in ("--conf", "-c"):
+                conf.update([_setting(value)])
+    rest = tuple(arguments[at:])
+    return SubmitArguments(
+        own=own,
+        flags=frozenset(flags),
+        mounts=tuple(mounts),
+        spark=tuple(spark),
+        spark_options=spark_options,
+        conf=conf,
+        application=rest[0] if rest else None,
+        application_args=rest[1:],
+    )
+
+
+def _option(arguments: Sequence[str], at: int) -> tuple[str, str | None, int]:
+    """The option at `at`: its name, its value (None for a flag), and where the next word is."""
+    word = arguments[at]
+    # spark-submit reads --option=value as well; -c=... is no such form.
+    name, equals, attached = word.partition("=") if word.startswith("--") else (word, "", "")
+    if name in REFUSED:
+        raise BadInput(f"{name} cannot be given here: {REFUSED[name]}")
+    if name in OWN_FLAGS | SPARK_FLAGS:
+        if equals:
+            raise BadInput(f"{name} takes no value, but {attached!r} was given")
+        return name, None, at + 1
+    if name not in OWN_VALUES | SPARK_VALUES:
+        raise BadInput(
+            f"{word!r} is neither an option of sparkpace submit nor of spark-submit; "
+            f"the application's own options come after its file"
+        )
+    if equals:
+        return name, attached, at + 1
+    if at + 1 >= len(arguments):
+        raise BadInput(f"{name} needs a value")
+    return name, arguments[at + 1], at + 2
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise BadInput(f"--conf {text!r} is no setting; give KEY=VALUE")
+    return key.strip(), value

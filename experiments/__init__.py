@@ -1,0 +1,1 @@
+"""Workloads, scenarios and reports: a spec in, a result folder out. Not part of the wheel."""

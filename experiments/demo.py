@@ -1,0 +1,115 @@
+"""The main job, as `make demo` runs it: PageRank over Debian's package graph, once to learn, once with a deadline.
+
+Starts a cluster of its own below `out/demo`, so it needs nothing and leaves nothing running. Results: `learn/summary.json`,
+`deadline/summary.json`, `progress.png`, all in `out/demo`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from experiments.workloads.pagerank import DATA
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"
+STRETCH = 1.5
+"""The deadline is the learning run's duration times this."""
+
+
+class Demo:
+    """One demo run in `out`; every command is the one a user would type."""
+
+    def __init__(self, out: Path, runtime: str, copies: int) -> None:
+        self.out, self.runtime, self.copies = out, runtime, copies
+        self.home = out / "home"
+        self.environment = {**os.environ, "SPARKPACE_HOME": str(self.home)}
+
+    def run(self) -> None:
+        started_s = time.monotonic()
+        graph = self._fresh()
+        self._sparkpace("up", "--workers", "2", "--runtime", self.runtime, "--port", "0")
+        try:
+            print("\nLearning run: no profile yet, so it takes what is free.", flush=True)
+            learn = self._job(graph, "learn")
+            deadline_s = STRETCH * learn["end_s"]
+            print(f"\nDeadline run: {deadline_s:.0f} s, {STRETCH} x the learning run.", flush=True)
+            paced = self._job(graph, "deadline", "--deadline", f"{deadline_s:.1f}s")
+            self._sparkpace("plot", paced["app_id"], "-o", str(self.out / "progress.png"))
+        finally:
+            self._sparkpace("down")
+        print("\n" + summary(learn, paced, self.out / "progress.png", time.monotonic() - started_s))
+
+    def _fresh(self) -> Path:
+        """An empty output folder with the graph as plain text, so that executors read it themselves."""
+        if (self.home / "cluster.json").exists():
+            self._sparkpace("down")
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir(parents=True)
+        graph = self.out / "graph.txt"
+        graph.write_bytes(lzma.decompress(DATA.read_bytes()))
+        return graph
+
+    def _job(self, graph: Path, name: str, *options: str) -> dict[str, Any]:
+        """Runs PageRank; returns its record, a copy of which is left in `name`."""
+        words = (str(PAGERANK), str(graph), "--copies", str(self.copies))
+        self._sparkpace("submit", *options, *words, log=self.out / f"{name}.log")
+        record: dict[str, Any] = json.loads(self._sparkpace("report", "last", "--json", quiet=True))
+        shutil.copytree(self.home / "runs" / record["app_id"], self.out / name)
+        return record
+
+    def _sparkpace(self, *words: str, log: Path | None = None, quiet: bool = False) -> str:
+        command = [sys.executable, "-m", "controller.cli.main", *words]
+        if log is not None:
+            # Spark's own log goes to a file; the progress line and notices would be lost in it
+            with log.open("wb") as file:
+                code = subprocess.run(
+                    command, env=self.environment, cwd=self.out, stdout=file, stderr=file, check=False
+                ).returncode
+            output = log.read_text(errors="replace")
+            shown = "".join(line + "\n" for line in output.splitlines() if line.startswith("sparkpace:"))
+        else:
+            done = subprocess.run(command, env=self.environment, cwd=self.out, stdout=subprocess.PIPE, text=True, check=False)
+            code, output = done.returncode, done.stdout
+            shown = "" if quiet else output
+        print(shown, end="", flush=True)
+        if code != 0:
+            raise SystemExit(f"sparkpace {words[0]} ended with code {code}" + (f"; see {log}" if log else ""))
+        return output
+
+
+def summary(learn: dict[str, Any], paced: dict[str, Any], picture: Path, took_s: float) -> str:
+    """Five lines: both runs, the error, the cores saved, where the picture is."""
+    all_cores = paced["cluster_cores"] * (paced["last_task_s"] - paced["first_task_s"])
+    held = paced["allocated_core_s"]
+    verdict = "late" if paced["violated"] else "on time"
+    return "\n".join(
+        (
+            f"Learning run:  {learn['end_s']:.1f} s with all {learn['cluster_cores']:.2f} cores ({learn['runtime']} runtime)",
+            f"Deadline run:  {paced['end_s']:.1f} s of {paced['deadline_s']:.1f} s, {verdict} ({paced['error_pct']:+.1f}%)",
+            f"Cores held:    {held:.0f} core-s, {100 * (1 - held / all_cores):.0f}% less than all cores ({all_cores:.0f})",
+            f"Picture:       {picture}",
+            f"Took:          {took_s:.0f} s",
+        )
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Runs the main job: PageRank, once to learn, once with a deadline.")
+    parser.add_argument("--runtime", choices=("auto", "docker", "process"), default="auto")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "demo")
+    parser.add_argument("--copies", type=int, default=8, help="times the graph is replicated: the size of the job")
+    options = parser.parse_args()
+    Demo(options.out.resolve(), options.runtime, options.copies).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Which worker gets an executor: pure choices over a snapshot of the workers."""

@@ -1,0 +1,86 @@
+"""Stage deadlines and initial cores, exactly as mission.md, section 1, has them (document 004; dynaSpark, TSE 2021).
+
+Durations and deadlines are seconds, rates are records per second per core. Not covered here: where the durations come
+from (profiles), and what is done with the cores (`stage_model.paper_law`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stage_model.settings import CORE_QUANTUM
+
+
+def omega(remaining_s: Sequence[float], index: int, *, beta: float) -> float:
+    """How often stage `index` fits into the time left: beta * |R| + (1 - beta) * sum(durations) / its duration.
+
+    `remaining_s` are the profiled durations of the stages still to run, the one asked for included. A stage with
+    duration 0 while others have some gets inf for beta < 1 (no share of the time); where all are 0, shares are equal.
+    Raises `ValueError` for an index outside, a negative duration or a beta outside [0, 1].
+    """
+    if not 0 <= index < len(remaining_s):
+        raise ValueError(f"index {index} is not one of the {len(remaining_s)} remaining stages")
+    if any(not 0 <= duration_s < math.inf for duration_s in remaining_s):
+        raise ValueError("durations are finite and not negative")
+    if not 0 <= beta <= 1:
+        raise ValueError(f"beta is {beta}; it lies in [0, 1]")
+    count = len(remaining_s)
+    if count == 1:
+        # Exactly 1, whatever its duration: the last stage gets all the time left.
+        return 1.0
+    total_s = math.fsum(remaining_s)
+    if total_s == 0:
+        return float(count)
+    by_profile = total_s / remaining_s[index] if remaining_s[index] > 0 else math.inf
+    # 0 * inf is not a number: with beta = 1 the profile has no say at all.
+    return beta * count + ((1 - beta) * by_profile if beta < 1 else 0.0)
+
+
+def stage_deadline(
+    remaining_s: Sequence[float], index: int, *, deadline_s: float, spent_s: float, alpha: float, beta: float
+) -> float:
+    """Seconds that stage `index` of the remaining stages may take, from its submission: never negative.
+
+    `deadline_s` and `spent_s` are the application's, counted from submission. 0 means that no time is left (alpha *
+    deadline has passed) or that the profile gives the stage no share; `estimated_cores` then asks for all there is.
+    Raises `ValueError` as `omega` does, and for alpha outside [0, 1].
+    """
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha is {alpha}; it lies in [0, 1]")
+    return max(0.0, alpha * deadline_s - spent_s) / omega(remaining_s, index, beta=beta)
+
+
+def nominal_rate(records: float, core_s: float) -> float | None:
+    """Records per second per core, from a pre-run; None when the pre-run tells nothing (no records or no CPU time)."""
+    return records / core_s if records > 0 and core_s > 0 else None
+
+
+def estimated_cores(input_records: float, stage_deadline_s: float, rate: float) -> float:
+    """Cores that read `input_records` within the stage's deadline at the nominal rate; inf if no time is left.
+
+    Raises `ValueError` for a rate that is not positive or for negative records.
+    """
+    if not rate > 0:
+        raise ValueError(f"the nominal rate is {rate}; it is more than 0")
+    if not input_records >= 0:
+        raise ValueError(f"input records are {input_records}; they are not negative")
+    if input_records == 0:
+        return 0.0
+    return input_records / (stage_deadline_s * rate) if stage_deadline_s > 0 else math.inf
+
+
+def initial_cores(cores: float, executors: int, *, core_quantum: float = CORE_QUANTUM) -> float:
+    """Cores of one executor: its share of the stage's, rounded up to whole quanta; inf stays inf (cap it at slots)."""
+    if executors < 1:
+        raise ValueError(f"{executors} executors share no cores")
+    return round_up(cores / executors, core_quantum)
+
+
+def round_up(cores: float, core_quantum: float = CORE_QUANTUM) -> float:
+    """The least multiple of `core_quantum` that is not below `cores`; what floats blur (0.15 / 0.05) does not count."""
+    if math.isinf(cores):
+        return cores
+    quanta = math.ceil(cores / core_quantum - 1e-9)
+    # Ten decimals: 3 * 0.05 reads 0.15, not 0.15000000000000002.
+    return round(quanta * core_quantum, 10)

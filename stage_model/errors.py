@@ -1,0 +1,41 @@
+"""Every error Sparkpace raises on purpose. `exit_code` is the command's (architecture.md, Security and failure)."""
+
+from __future__ import annotations
+
+
+class PaceError(Exception):
+    """Root. The message is one sentence: what was given, what is wrong, what would be accepted."""
+
+    exit_code = 1
+
+
+class BadInput(PaceError):
+    """Misuse or a bad file."""
+
+    exit_code = 2
+
+
+class Unavailable(PaceError):
+    """No master, engine, JDK or port."""
+
+    exit_code = 69
+
+
+class Infeasible(PaceError):
+    """The deadline cannot be met and the application was not admitted."""
+
+    exit_code = 75
+
+
+class Denied(PaceError):
+    """Wrong token."""
+
+    exit_code = 77
+
+
+class RuntimeRefused(PaceError):
+    """This executor can never start on this worker."""
+
+
+class RuntimeFailed(PaceError):
+    """Starting or pacing an executor failed; a later try may work."""

@@ -1,0 +1,27 @@
+"""How much of a stage's duration its work and its cores explain; the rest is fixed time that no core shortens.
+
+Shuffle waits, task launch, result transfer and the like show up as the difference between a stage's real duration and the
+virtual-time schedule of its work on the cores it had (control.md, "What real Spark adds to the model").
+"""
+
+from __future__ import annotations
+
+from stage_model.profile import RunRecord, StageRecord
+from stage_model.virtual_time import Forecast, stage_busy
+
+
+def explained_s(stage: StageRecord, run: RunRecord) -> float:
+    """Seconds the model gives for the stage with the cores it had in that run (its mean quota, else the run's cores)."""
+    if stage.duration_s <= 0:
+        return 0.0
+    cores = stage.cores_s / stage.duration_s if stage.cores_s else run.cores
+    return modelled_s(stage.tasks, stage.work_core_s, stage.task_cv, cores, run.cores, run.slots)
+
+
+def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int) -> float:
+    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots` slots; 0 without work."""
+    cores = min(cores, most_cores)
+    if work_core_s <= 0 or cores <= 0:
+        return 0.0
+    busy = stage_busy(tasks, work_core_s, cv, max(1, slots))
+    return Forecast(busy, speed_limit=min(1.0, most_cores / max(1, slots))).time_s(cores)

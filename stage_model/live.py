@@ -1,0 +1,67 @@
+"""A stage as it runs: its plan, and what all executors together have done of it.
+
+Each stage uses the best progress signal it has (architecture.md, Control): records read by running tasks, else CPU time,
+else finished tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stage_model.plan import StagePlan
+
+
+@dataclass(frozen=True, slots=True)
+class StageLive:
+    """Sums over the application's executors; `own_running` is this executor's part of `running`.
+
+    `records` are those of ended and running tasks, `records_running` of running ones only; `cpu_core_s` is container CPU.
+    The counts come from containers, so they may claim anything: `ended` and `started` never pass the stage's tasks.
+    """
+
+    plan: StagePlan
+    running: int
+    done: int
+    records: float
+    records_running: float
+    cpu_core_s: float
+    own_running: int = 0
+
+    @property
+    def ended(self) -> int:
+        """Tasks done, of the stage's tasks."""
+        return min(self.done, self.plan.tasks)
+
+    @property
+    def started(self) -> int:
+        """Tasks running, of those not yet done."""
+        return min(self.running, self.plan.tasks - self.ended)
+
+    @property
+    def waiting(self) -> int:
+        return self.plan.tasks - self.ended - self.started
+
+    @property
+    def signal(self) -> str:
+        """Which progress signal counts: "records", "cpu" or "tasks"."""
+        if self.plan.records and self.records_running > 0:
+            return "records"
+        return "cpu" if self.plan.work_core_s > 0 and self.cpu_core_s > 0 else "tasks"
+
+    def running_fraction(self) -> float:
+        """How much of their work the running tasks have done on average, 0 to 1."""
+        if not self.started:
+            return 0.0
+        if self.signal == "records":
+            assert self.plan.records
+            return min(1.0, self.records_running * self.plan.tasks / (self.started * self.plan.records))
+        if self.signal == "cpu":
+            tasks_worth = self.cpu_core_s * self.plan.tasks / self.plan.work_core_s
+            return min(1.0, max(0.0, tasks_worth - self.ended) / self.started)
+        return 0.0
+
+    def progress(self) -> float:
+        """Done work / assigned work, 0 to 1."""
+        if not self.plan.tasks:
+            return 1.0
+        return min(1.0, (self.ended + self.started * self.running_fraction()) / self.plan.tasks)

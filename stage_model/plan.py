@@ -1,0 +1,71 @@
+"""What an agent must know of an application to control it alone: stages under way, work to come, time left.
+
+The master makes these from profile and events (`controller.master.planning`), the laws read them (`laws`). Core-seconds are
+container CPU, times are seconds, `left_s` counts from the moment of sending. Not covered: the messages around them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One active stage attempt.
+
+    `work_core_s` is expected for the whole stage (profile, corrected by this run), `records` expected or None when unknown,
+    `task_cv` the coefficient of variation of task work, `fixed_s` what cores do not shorten. `left_s`, `length_s`,
+    `initial_cores` (per executor): the stage deadline of mission.md section 1. A stage shorter than three periods is
+    controlled with its neighbours: the deadline is then the group's, of whose work this stage is `group_share` and
+    `group_base` was done before it. `elsewhere_*` is the other executors' part; `elsewhere_speed` their core-seconds
+    per second.
+    """
+
+    stage: int
+    attempt: int
+    tasks: int
+    name: str = ""
+    work_core_s: float = 0.0
+    records: float | None = None
+    task_cv: float = 0.0
+    fixed_s: float = 0.0
+    left_s: float | None = None
+    length_s: float | None = None
+    initial_cores: float | None = None
+    group_base: float = 0.0
+    group_share: float = 1.0
+    elsewhere_running: int = 0
+    elsewhere_done: int = 0
+    elsewhere_records: float = 0.0
+    elsewhere_records_running: float = 0.0
+    elsewhere_cpu_core_s: float = 0.0
+    elsewhere_speed: float = 0.0
+
+
+class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One application.
+
+    `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `future_busy` and `future_fixed_s`
+    are the virtual-time schedule of all stages not yet submitted (`virtual_time`). `slots` and `executors` count over all
+    workers, `cores` is the most they can get together, `speed_limit` the most one task can use; `pace` is how much
+    longer this run's stages took than the schedule of their work says (`stage_model.pace`). `known`: a profile exists;
+    without one the run takes what is free and teaches.
+    """
+
+    application_id: str
+    name: str
+    law: str = "forecast"
+    settings: dict[str, float] = {}
+    priority: int = 50
+    known: bool = True
+    deadline_s: float | None = None
+    left_s: float | None = None
+    elapsed_s: float = 0.0
+    stages: tuple[StagePlan, ...] = ()
+    future_busy: tuple[float, ...] = ()
+    future_fixed_s: float = 0.0
+    slots: int = 1
+    executors: int = 1
+    cores: float = 1.0
+    speed_limit: float = 1.0
+    pace: float = 1.0
+    debt_core_s: float = 0.0

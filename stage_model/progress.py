@@ -1,0 +1,40 @@
+"""The live progress of one executor, as its plugin writes it into `progress.json` several times a second.
+
+Only the schema; reading such a file safely is `controller.agent.progress_file`'s work. Counters are cumulative per stage
+attempt since the executor's start, so a lost or repeated file does no harm.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+SCHEMA = 1
+MAX_BYTES = 65_536
+"""A larger progress file is refused (architecture.md, Security)."""
+
+
+class StageProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One stage attempt on one executor.
+
+    `records_done` are records read (input and shuffle) by tasks that ended well, `records_running` those read so far by
+    running ones; a failed attempt's are in neither, as they will be read again. `cpu_ns` is the task threads' CPU time (done,
+    failed and running): without Python workers.
+    """
+
+    stage: int
+    attempt: int
+    running: int
+    done: int
+    failed: int = 0
+    records_done: int = 0
+    records_running: int = 0
+    cpu_ns: int = 0
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`sequence` grows by one with every write; `stages` holds stage attempts touched in the last minute, newest last."""
+
+    schema: int
+    executor: str
+    sequence: int
+    stages: tuple[StageProgress, ...] = ()

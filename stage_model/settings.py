@@ -1,0 +1,246 @@
+"""The constants of control: frozen dataclasses by topic, each field with unit, default, reason and accepted range.
+
+`parse` reads a topic from Spark conf entries (`spark.pace.law.paper.alpha=0.9`), all checked before anything is built;
+`table` writes the page of the documentation. Not covered: settings that are not numbers (deadline, priority, mounts).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self, TypeVar
+
+from stage_model.errors import BadInput
+from stage_model.units import parse_duration
+
+LAW_PREFIX = "spark.pace.law."
+LAWS = ("paper", "forecast", "constant")
+CORE_QUANTUM = 0.05
+"""cq: grants and quotas are multiples of it (cores; mission.md, section 1)."""
+LEAST_CORES = 0.01
+"""The kernel's least quota is 1 ms of a 100 ms period (cores)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One setting: how it is called in a conf, what it counts in, what is accepted, and why it has its default.
+
+    `least` and `most` are included, except that `open_least` leaves `least` itself out.
+    """
+
+    name: str
+    unit: str
+    reason: str
+    least: float
+    most: float
+    open_least: bool = False
+
+    def accepts(self, value: float) -> bool:
+        return self.least <= value <= self.most and not (self.open_least and value == self.least)
+
+    @property
+    def accepted(self) -> str:
+        low = f"more than {self.least:g}" if self.open_least else f"{self.least:g}"
+        high = "" if math.isinf(self.most) else f"{self.most:g}"
+        if self.open_least:
+            span = f"{low}, at most {high}" if high else low
+        else:
+            span = f"{low} to {high}" if high else f"{low} or more"
+        return f"{span} ({self.unit})" if self.unit else span
+
+
+def setting(
+    default: float, name: str, *, unit: str, reason: str, least: float, most: float = math.inf, open_least: bool = False
+) -> Any:
+    """A dataclass field with its `Rule`. `unit` is "" for a pure number; one in "s" also takes durations ("12s")."""
+    return field(default=default, metadata={"rule": Rule(name, unit, reason, least, most, open_least)})
+
+
+class Topic:
+    """Base of the dataclasses below. `PREFIX` begins the conf keys of the topic's settings."""
+
+    __slots__ = ()
+    PREFIX: ClassVar[str]
+
+    @classmethod
+    def from_numbers(cls, numbers: Mapping[str, float]) -> Self:
+        """This topic from `to_numbers`'s mapping. A missing name has its default; other names are not looked at, as a
+        newer peer may send some.
+        """
+        names = {cls.PREFIX.removeprefix(LAW_PREFIX) + rule.name: name for name, rule in rules(cls)}
+        return cls(**{name: numbers[key] for key, name in names.items() if key in numbers})
+
+
+@dataclass(frozen=True, slots=True)
+class PaperSettings(Topic):
+    """The law `paper`: constants of dynaSpark, as printed (mission.md, section 1)."""
+
+    PREFIX: ClassVar[str] = "spark.pace.law.paper."
+
+    alpha: float = setting(
+        0.95, "alpha", unit="", least=0, most=1, open_least=True,
+        reason="1 aims exactly at the deadline; 5% are kept for what stage deadlines cannot foresee",
+    )  # fmt: skip
+    beta: float = setting(
+        0.33, "beta", unit="", least=0, most=1,
+        reason="0 splits the time as the profile did, 1 equally; a third keeps the split from over-fitting one pre-run",
+    )  # fmt: skip
+    k: float = setting(
+        50.0, "k", unit="cores per unit of progress", least=0, open_least=True,
+        reason="dynaSpark's gain; at 1 or 2 slots it is nearly on/off, so scale it to the slots there",
+    )  # fmt: skip
+    ti_s: float = setting(
+        12.0, "ti", unit="s", least=0, open_least=True,
+        reason="dynaSpark's integral time: twelve of its periods",
+    )  # fmt: skip
+    overscale: float = setting(
+        2.0, "overscale", unit="times initial cores", least=1,
+        reason="a stage may catch up with at most twice the cores that its profile asks for",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSettings(Topic):
+    """The law `forecast` (architecture.md, Control)."""
+
+    PREFIX: ClassVar[str] = "spark.pace.law.forecast."
+
+    alpha: float = setting(
+        0.985, "alpha", unit="", least=0, most=1, open_least=True,
+        reason="a forecast re-planned every period needs little spare time; what is left covers the last stage's tail",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSettings(Topic):
+    """The law `constant`: the same cores from the first task to the end, as a yardstick for the others."""
+
+    PREFIX: ClassVar[str] = "spark.pace.law.constant."
+
+    cores: float = setting(
+        1.0, "cores", unit="cores of the application", least=0, open_least=True,
+        reason="a yardstick has to be chosen; one core is the smallest stock Spark knows",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSettings(Topic):
+    """What an agent may write as a quota, and how often."""
+
+    PREFIX: ClassVar[str] = "spark.pace.quota."
+
+    core_quantum: float = setting(
+        CORE_QUANTUM, "coreQuantum", unit="cores", least=LEAST_CORES, most=1,
+        reason="the paper's cq: finer steps only cost writes",
+    )  # fmt: skip
+    floor: float = setting(
+        0.1, "floor", unit="cores", least=LEAST_CORES, most=1,
+        reason="an executor at the floor still answers heartbeats and is never declared lost",
+    )  # fmt: skip
+    period_s: float = setting(
+        1.0, "period", unit="s", least=0.1, most=60,
+        reason="the paper's Ts; a `docker update` takes 15 to 55 ms, so a tenth of a second is the least",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LawSettings:
+    """The constants of every law, as one application has them."""
+
+    paper: PaperSettings = PaperSettings()
+    forecast: ForecastSettings = ForecastSettings()
+    constant: ConstantSettings = ConstantSettings()
+
+
+AnyTopic = TypeVar("AnyTopic", bound=Topic)
+
+
+def parse(topic: type[AnyTopic], conf: Mapping[str, str]) -> AnyTopic:
+    """`topic` from conf entries, with defaults. Raises `BadInput` naming key, value and what is accepted, also for an
+    unknown key under the topic's prefix; keys of other topics are not looked at.
+    """
+    known = {topic.PREFIX + rule.name: (name, rule) for name, rule in rules(topic)}
+    given: dict[str, float] = {}
+    for key, text in conf.items():
+        if key in known:
+            name, rule = known[key]
+            given[name] = _value(key, text, rule)
+        elif key.startswith(topic.PREFIX):
+            raise unknown_key(key, known)
+    return topic(**given)
+
+
+def parse_law_settings(conf: Mapping[str, str]) -> LawSettings:
+    """Both laws' constants from an application's conf. Raises `BadInput` as `parse`, for any `spark.pace.law.*`."""
+    known = [
+        topic.PREFIX + rule.name for topic in (PaperSettings, ForecastSettings, ConstantSettings) for _, rule in rules(topic)
+    ]
+    for key in conf:
+        if key.startswith(LAW_PREFIX) and key not in known:
+            raise unknown_key(key, known)
+    return LawSettings(
+        paper=parse(PaperSettings, conf), forecast=parse(ForecastSettings, conf), constant=parse(ConstantSettings, conf)
+    )
+
+
+def parse_law(text: str, *, option: str = "--law") -> str:
+    """The name of a law. Raises `BadInput`."""
+    if text in LAWS:
+        return text
+    raise BadInput(f"{option} {text[:100]!r} is no law; give {', '.join(LAWS[:-1])} or {LAWS[-1]}.")
+
+
+def to_numbers(settings: LawSettings) -> dict[str, float]:
+    """For `ApplicationPlan.settings`: {"paper.alpha": 0.95, ...}."""
+    return {
+        topic.PREFIX.removeprefix(LAW_PREFIX) + rule.name: getattr(topic, name)
+        for topic in (settings.paper, settings.forecast, settings.constant)
+        for name, rule in rules(type(topic))
+    }
+
+
+def from_numbers(numbers: Mapping[str, float]) -> LawSettings:
+    """The reverse (see `Topic.from_numbers`)."""
+    return LawSettings(
+        paper=PaperSettings.from_numbers(numbers),
+        forecast=ForecastSettings.from_numbers(numbers),
+        constant=ConstantSettings.from_numbers(numbers),
+    )
+
+
+def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:
+    """Field name and rule of every setting of a topic, in order."""
+    for one in fields(topic):  # type: ignore[arg-type]  # every topic is a dataclass
+        yield one.name, one.metadata["rule"]
+
+
+def table(topic: type[Topic]) -> str:
+    """A Markdown table of a topic: key, default, accepted, reason."""
+    lines = ["| key | default | accepted | why |", "| --- | --- | --- | --- |"]
+    defaults = topic()
+    for name, rule in rules(topic):
+        lines.append(f"| `{topic.PREFIX}{rule.name}` | {getattr(defaults, name):g} | {rule.accepted} | {rule.reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def unknown_key(key: str, known: Iterable[str]) -> BadInput:
+    """The refusal of a key nobody reads, naming the closest known one."""
+    names = sorted(known)
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.0)
+    return BadInput(f"{key} is no setting; did you mean {close[0] if close else names[0]}?")
+
+
+def _value(key: str, text: str, rule: Rule) -> float:
+    word = text.strip()
+    try:
+        value = float(word)
+    except ValueError:
+        if rule.unit != "s" or not word[:1].isdigit():
+            raise BadInput(f"{key} is {text[:100]!r}, which is no number; give {rule.accepted}.") from None
+        value = parse_duration(word, option=key)
+    # nan fails every comparison, hence is accepted by no range; inf is no constant either.
+    if math.isinf(value) or not rule.accepts(value):
+        raise BadInput(f"{key} is {text[:100]!r}, which is out of range; give {rule.accepted}.")
+    return value

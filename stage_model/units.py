@@ -1,0 +1,184 @@
+"""What people type and read: durations, deadlines, priorities, memory and cores, to and from our own units.
+
+Everything inside counts in seconds, cores and MiB; only this module knows how people write them. Every refusal is a
+`BadInput` that names the option, the value and what would be accepted. Not covered: settings (`stage_model.settings`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+from stage_model.errors import BadInput
+
+PRIORITIES = {"low": 0, "normal": 50, "high": 100}
+"""The named priorities; a larger number wins."""
+
+_UNIT_S = {
+    "d": 86_400.0,
+    "day": 86_400.0,
+    "days": 86_400.0,
+    "h": 3_600.0,
+    "hour": 3_600.0,
+    "hours": 3_600.0,
+    "m": 60.0,
+    "min": 60.0,
+    "mins": 60.0,
+    "minute": 60.0,
+    "minutes": 60.0,
+    "s": 1.0,
+    "sec": 1.0,
+    "secs": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "ms": 0.001,
+}
+_MEMORY_MB = {"": 1.0, "b": 2.0**-20, "k": 2.0**-10, "m": 1.0, "g": 2.0**10, "t": 2.0**20}
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_PART = re.compile(rf"({_NUMBER})\s*([a-z]+)\s*", re.ASCII)
+_PLAIN = re.compile(_NUMBER, re.ASCII)
+_MEMORY = re.compile(rf"({_NUMBER})\s*([bkmgt]?)(?:i?b)?", re.ASCII)
+_LONGEST_S = 366 * 86_400.0
+_LONGEST_TEXT = 100
+"""Longer input is no duration, and refusals quote what they refuse."""
+_DURATIONS = "a duration like 90s, 10min or 1h30m"
+_DEADLINES = f"{_DURATIONS}, or a time like 2030-01-31T18:00"
+
+
+def parse_duration(text: str, *, option: str = "duration") -> float:
+    """Seconds of "90s", "10min", "1h30m", "2h", "500ms"; a bare number counts seconds.
+
+    Raises `BadInput` unless the result is more than 0 and at most 366 days.
+    """
+    return _positive_duration(text, option, _DURATIONS)
+
+
+def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> float:
+    """Seconds from `now` to the deadline: `text` is a duration or an ISO time.
+
+    `now` must be aware; a time without a zone is taken in that of `now` (the user's). Raises `BadInput` for anything
+    that is not a moment after `now`, at most 366 days away.
+    """
+    if now.tzinfo is None:
+        raise ValueError("now must be an aware datetime")
+    at = _iso_time(text)
+    if at is None:
+        return _positive_duration(text, option, _DEADLINES)
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=now.tzinfo)
+    # In UTC: two times of one zone would be subtracted as wall clocks, an hour wrong over a change of summer time.
+    left_s = (at.astimezone(UTC) - now.astimezone(UTC)).total_seconds()
+    if left_s <= 0:
+        raise BadInput(
+            f"{option} {_quoted(text)} is in the past (it is {now.isoformat(timespec='seconds')}); give {_DEADLINES}."
+        )
+    if left_s > _LONGEST_S:
+        raise BadInput(f"{option} {_quoted(text)} is more than 366 days away; give {_DEADLINES}.")
+    return left_s
+
+
+def format_duration(seconds: float) -> str:
+    """Short and readable: "0.4s", "12.5s", "1m30s", "2h5m", "1d2h"; a negative one carries its sign.
+
+    `parse_duration` reads it back to within half of the smallest part shown.
+    """
+    if math.isnan(seconds):
+        return "?"
+    if math.isinf(seconds):
+        return "forever" if seconds > 0 else "-forever"
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f}".rstrip("0").rstrip(".") + "s"
+    total = round(seconds)
+    if total < 3_600:
+        return _two_parts(total, 60, "m", 1, "s")
+    if round(total / 60) * 60 < 86_400:
+        return _two_parts(round(total / 60) * 60, 3_600, "h", 60, "m")
+    return _two_parts(round(total / 3_600) * 3_600, 86_400, "d", 3_600, "h")
+
+
+def parse_priority(text: str, *, option: str = "--priority") -> int:
+    """0 to 100 from "low", "normal", "high" or a whole number; a larger one wins. Raises `BadInput`."""
+    word = text.strip().lower()
+    if word in PRIORITIES:
+        return PRIORITIES[word]
+    if re.fullmatch(r"\d{1,3}", word, re.ASCII) and int(word) <= 100:
+        return int(word)
+    raise BadInput(
+        f"{option} {_quoted(text)} is no priority; give low (0), normal (50), high (100) or a whole number, 0 to 100."
+    )
+
+
+def parse_memory_mb(text: str, *, option: str = "memory") -> int:
+    """Whole MiB of "2g", "512m", "2048" (MiB, as Spark's memory options), rounded up. Raises `BadInput`."""
+    match = _MEMORY.fullmatch(text.strip().lower()) if len(text) <= _LONGEST_TEXT else None
+    if match is not None:
+        mb = math.ceil(float(match[1]) * _MEMORY_MB[match[2]])
+        if 0 < mb <= 2**30:
+            return mb
+    raise BadInput(f"{option} {_quoted(text)} is no amount of memory; give one like 512m or 2g.")
+
+
+def parse_cores(text: str, *, option: str = "cores") -> float:
+    """Cores, more than 0 and at most 4096; fractions are fine. Raises `BadInput`."""
+    word = text.strip()
+    if _PLAIN.fullmatch(word) and 0 < float(word) <= 4096:
+        return float(word)
+    raise BadInput(f"{option} {_quoted(text)} is no number of cores; give one above 0 and at most 4096, like 2 or 1.5.")
+
+
+# ---------------------------------------------------------------- parts of the above
+
+
+def _positive_duration(text: str, option: str, accepted: str) -> float:
+    word = text.strip().lower()
+    if not word:
+        raise BadInput(f"{option} is empty; give {accepted}.")
+    seconds = _seconds(word) if len(word) <= _LONGEST_TEXT else None
+    if seconds is None:
+        # A sign is the commonest slip, and "not a duration" would not explain it.
+        negative = word.startswith("-") and _seconds(word[1:]) is not None
+        problem = "is negative" if negative else "is not a duration"
+        raise BadInput(f"{option} {_quoted(text)} {problem}; give {accepted}.")
+    if seconds <= 0:
+        raise BadInput(f"{option} {_quoted(text)} leaves no time; give {accepted}.")
+    if seconds > _LONGEST_S:
+        raise BadInput(f"{option} {_quoted(text)} is more than 366 days; give {accepted}.")
+    return seconds
+
+
+def _seconds(word: str) -> float | None:
+    """Every part of a duration once and in falling order ("1h30m", not "30m1h"), or one bare number."""
+    if _PLAIN.fullmatch(word):
+        return float(word)
+    total, position, last_unit_s = 0.0, 0, math.inf
+    while position < len(word):
+        part = _PART.match(word, position)
+        unit_s = _UNIT_S.get(part[2]) if part else None
+        if part is None or unit_s is None or unit_s >= last_unit_s:
+            return None
+        total += float(part[1]) * unit_s
+        position, last_unit_s = part.end(), unit_s
+    return total if position else None
+
+
+def _iso_time(text: str) -> datetime | None:
+    """An ISO date and time. A bare number is never one, although ISO's basic format would allow eight digits."""
+    word = text.strip()
+    if "-" not in word[1:] or len(word) > _LONGEST_TEXT:
+        return None
+    try:
+        return datetime.fromisoformat(word)
+    except ValueError:
+        return None
+
+
+def _two_parts(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = total % large // small
+    return f"{total // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "...")

@@ -1,0 +1,146 @@
+"""Schedules tasks once in virtual work time; afterwards the end for any number of cores is one short sum.
+
+With L slots and c cores every running task advances at the same speed min(limit, c/k), k = tasks running. List-scheduling
+the tasks on L slots in virtual time v (a task takes its work, in core-seconds, of v) does not depend on c. What matters of
+the schedule is how long each k lasted, so a `Busy` tuple holds, at index k-1, the virtual seconds with k tasks running.
+Stages that follow each other just add up. Source: control.md, "Idea"; see docs/control.md for the derivation.
+
+Not covered: where task works come from (`estimate`, `laws`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+Busy = tuple[float, ...]
+
+STEADY_WAVES = 16
+"""Tasks beyond this many waves are taken as a steady flow on all slots: the tail's shape no longer depends on them."""
+
+_NORMAL = NormalDist()
+
+
+def _interleaved(count: int) -> list[int]:
+    """0..count-1 in bit-reversed order, so that any run of consecutive tasks is a fair sample of the distribution."""
+    bits = max(1, (count - 1).bit_length())
+    order = (int(format(i, f"0{bits}b")[::-1], 2) for i in range(1 << bits))
+    return [i for i in order if i < count]
+
+
+def task_works(count: int, mean: float, cv: float) -> list[float]:
+    """Works (core-seconds) of `count` tasks: quantiles of a log-normal distribution with that mean and coefficient of
+    variation, scaled so that their sum is exactly count * mean."""
+    if count <= 0 or mean <= 0:
+        return [0.0] * max(0, count)
+    if cv <= 0.01 or count == 1:
+        return [mean] * count
+    sigma = math.sqrt(math.log1p(cv * cv))
+    raw = [math.exp(sigma * _NORMAL.inv_cdf((i + 0.5) / count)) for i in _interleaved(count)]
+    scale = mean * count / sum(raw)
+    return [x * scale for x in raw]
+
+
+def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> Busy:
+    """List-schedules `waiting` works (core-seconds, in order) after the `running` remainders on `slots` slots.
+
+    Returns the busy tuple of length `slots`. More running tasks than slots are accepted (they count as slots of their own).
+    """
+    ends = [r for r in running if r > 0]
+    heapq.heapify(ends)
+    width = max(slots, len(ends), 1)
+    busy = [0.0] * width
+    position, clock = 0, 0.0
+    while position < len(waiting) and len(ends) < slots:
+        heapq.heappush(ends, clock + waiting[position])
+        position += 1
+    while ends:
+        end = heapq.heappop(ends)
+        busy[len(ends)] += end - clock
+        clock = end
+        if position < len(waiting) and len(ends) < slots:
+            heapq.heappush(ends, clock + waiting[position])
+            position += 1
+    return tuple(busy)
+
+
+def stage_busy(tasks: int, work_core_s: float, cv: float, slots: int) -> Busy:
+    """Busy tuple of a whole stage of `tasks` tasks with `work_core_s` core-seconds in all."""
+    return stages_busy([(tasks, work_core_s, cv)], slots)
+
+
+def stages_busy(stages: Sequence[tuple[int, float, float]], slots: int) -> Busy:
+    """Busy tuple of stages (tasks, core-seconds, cv) that run at the same time: parallel branches share the slots, the
+    earlier stage's tasks first, as Spark's FIFO scheduler has it."""
+    steady_core_s, works = 0.0, []
+    for tasks, work_core_s, cv in stages:
+        if tasks <= 0 or work_core_s <= 0:
+            continue
+        mean = work_core_s / tasks
+        steady = max(0, tasks - STEADY_WAVES * slots)
+        steady_core_s += steady * mean
+        works += task_works(tasks - steady, mean, cv)
+    busy = list(schedule((), works, slots))
+    busy[slots - 1] += steady_core_s / slots
+    return tuple(busy)
+
+
+def add(left: Busy, right: Busy) -> Busy:
+    """One after the other: busy tuples of stages in sequence add up."""
+    if len(left) < len(right):
+        left, right = right, left
+    return tuple(x + (right[i] if i < len(right) else 0.0) for i, x in enumerate(left))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is left to do: `busy` as above and `fixed_s` seconds that no core shortens (driver gaps, start-up, I/O).
+
+    `speed_limit`: cores one task can use at most, in (0, 1]; below 1 where a worker is smaller than a core.
+    """
+
+    busy: Busy
+    fixed_s: float = 0.0
+    speed_limit: float = 1.0
+
+    def time_s(self, cores: float) -> float:
+        """T(c): seconds until the end with `cores` > 0; convex and falling in cores."""
+        slow = 1.0 / self.speed_limit
+        return self.fixed_s + sum(v * max(slow, k / cores) for k, v in enumerate(self.busy, 1) if v)
+
+    def least_time_s(self) -> float:
+        """The end with as many cores as there are running tasks."""
+        return self.fixed_s + sum(self.busy) / self.speed_limit
+
+    def work_core_s(self) -> float:
+        return sum(k * v for k, v in enumerate(self.busy, 1))
+
+    def allocated_core_s(self, cores: float) -> float:
+        """alloc(c): core-seconds granted when a running set never gets more cores than tasks; at least the work."""
+        slow = 1.0 / self.speed_limit
+        return sum(v * max(slow, k / cores) * min(cores, k) for k, v in enumerate(self.busy, 1) if v)
+
+    def least_cores(self, left_s: float) -> float | None:
+        """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when nothing is left to do.
+
+        Between two whole multiples of the speed limit T(c) is a + b/c, so the segment is found and solved directly.
+        """
+        if not any(self.busy):
+            return 0.0
+        if left_s <= self.least_time_s():
+            return None
+        slow = 1.0 / self.speed_limit
+        early, late = 0.0, self.work_core_s()
+        for k, v in enumerate((0.0, *self.busy)):
+            # states with at most k tasks run at full speed, the others share the cores
+            early += v * slow
+            late -= k * v
+            rest = left_s - self.fixed_s - early
+            if rest > 0:
+                cores = max(late, 0.0) / rest
+                if cores <= (k + 1) * self.speed_limit:
+                    return max(cores, k * self.speed_limit)
+        return len(self.busy) * self.speed_limit

@@ -1,0 +1,66 @@
+"""What every test may ask for: a Docker engine, a second Spark; and how property tests run.
+
+`SPARKPACE_REQUIRE_DOCKER=1` (set by .ci/run) turns a skipped Docker test into a failure, so nothing passes unseen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import docker
+import hypothesis
+import pytest
+from docker.errors import DockerException
+
+REQUIRE_DOCKER = os.environ.get("SPARKPACE_REQUIRE_DOCKER", "") not in {"", "0"}
+
+# A slow machine is no wrong answer, so there is no deadline; a gate must say the same twice, so it draws no new cases.
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, max_examples=200)
+hypothesis.settings.load_profile("gate" if REQUIRE_DOCKER or os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[docker.DockerClient]:
+    """A client of the engine that answers here (DOCKER_HOST or the default socket)."""
+    client: docker.DockerClient | None = None
+    try:
+        client = docker.from_env(timeout=30)
+        client.ping()
+    except DockerException as problem:
+        if client is not None:
+            client.close()
+        sentence = f"no Docker engine answers ({problem}); start one with `make engine`"
+        if REQUIRE_DOCKER:
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    yield client
+    client.close()
+
+
+@pytest.fixture(autouse=True)
+def _marked_docker_tests_have_an_engine(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("docker") is not None:
+        request.getfixturevalue("docker_engine")
+
+
+@pytest.fixture(scope="session")
+def spark35_python() -> Path:
+    """A Python interpreter whose pyspark is a 3.5 (`make test` builds one)."""
+    given = os.environ.get("SPARKPACE_SPARK35_PYTHON")
+    if not given:
+        pytest.skip("SPARKPACE_SPARK35_PYTHON names no Python with pyspark 3.5; `make test` sets it where 3.5 can run")
+    if not Path(given).is_file():
+        pytest.fail(f"SPARKPACE_SPARK35_PYTHON is {given!r}, which is no file; name a Python that has pyspark 3.5")
+    return Path(given)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if REQUIRE_DOCKER and report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("docker"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped although SPARKPACE_REQUIRE_DOCKER is set: {report.longrepr}"
+    return report

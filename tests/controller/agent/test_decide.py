@@ -1,0 +1,143 @@
+"""Demands where a law is not asked, and how an application's demand is divided."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller.agent.decide import Decision, Executor, Memory, OwnStage, aged, decide, live_stages
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.settings import QuotaSettings
+
+STAGE = StagePlan(stage=3, attempt=0, tasks=20, work_core_s=40.0)
+PLAN = ApplicationPlan(
+    application_id="a", name="a", deadline_s=100.0, left_s=50.0, elapsed_s=50.0, stages=(STAGE,), slots=4, cores=4.0
+)
+NO_ALPHA = {"forecast.alpha": 1.0}
+
+
+def executor(running: int = 0, done: int = 0, slots: int = 4, idle_s: float | None = 0.0) -> Executor:
+    return Executor(slots, {(3, 0): OwnStage(running, done)}, idle_s)
+
+
+def decided(plan: ApplicationPlan, seen: Executor, memory: Memory = Memory()) -> Decision:  # noqa: B008
+    return decide(plan, seen, memory, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+
+
+def test_before_its_first_task_an_executor_asks_for_all_its_slots() -> None:
+    assert decided(PLAN, executor(idle_s=None)).demand == 4.0
+
+
+def test_without_a_deadline_it_asks_for_what_its_tasks_can_use() -> None:
+    free = msgspec.structs.replace(PLAN, deadline_s=None, left_s=None)
+    assert decided(free, executor(running=4)).demand == 4.0
+    last = msgspec.structs.replace(free, stages=(msgspec.structs.replace(STAGE, tasks=2),))
+    assert decided(last, executor(running=2)).demand == 2.0
+
+
+def test_without_a_profile_it_does_so_in_spite_of_the_deadline() -> None:
+    assert decided(msgspec.structs.replace(PLAN, known=False), executor(running=4)).reason == "no profile"
+
+
+def test_the_least_cores_that_end_in_time() -> None:
+    # 40 core-seconds, 50 s: 0.8 cores
+    exact = msgspec.structs.replace(PLAN, settings=NO_ALPHA)
+    got = decided(exact, executor(running=4))
+    assert got.demand == pytest.approx(0.8)
+    assert got.forecast_end_s == pytest.approx(100.0)
+    assert not got.beyond_saving
+
+
+def test_the_aim_is_a_little_before_the_deadline() -> None:
+    # alpha 0.985: 1.5 s of 100 are kept
+    assert decided(PLAN, executor(running=4)).demand == pytest.approx(40 / 48.5)
+
+
+def test_a_slow_run_is_paced_up() -> None:
+    slow = msgspec.structs.replace(PLAN, settings=NO_ALPHA, pace=1.25)
+    assert decided(slow, executor(running=4)).demand == pytest.approx(0.8 * 1.25)
+
+
+def test_beyond_saving_asks_for_everything() -> None:
+    late = msgspec.structs.replace(PLAN, left_s=9.0)
+    got = decided(late, executor(running=4))
+    # 40 core-seconds on 4 cores are 10 s
+    assert (got.demand, got.beyond_saving) == (4.0, True)
+    assert got.forecast_end_s == pytest.approx(60.0)
+
+
+def test_executors_share_by_their_runnable_tasks() -> None:
+    # two executors of 4 slots; the last 3 tasks run, 2 of them here
+    stage = msgspec.structs.replace(STAGE, tasks=3, work_core_s=6.0, elsewhere_running=1)
+    plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=6.0, settings=NO_ALPHA)
+    # 1 core for all of it
+    assert decided(plan, executor(running=2)).demand == pytest.approx(2 / 3)
+
+
+def test_few_waiting_tasks_starve_no_executor() -> None:
+    """One task, not yet handed out: whichever executor gets it has the cores for it."""
+    stage = msgspec.structs.replace(STAGE, tasks=1, work_core_s=4.0)
+    plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=5.0, settings=NO_ALPHA)
+    assert decided(plan, executor()).demand == pytest.approx(0.8)
+
+
+def test_a_flicker_around_a_quantum_is_not_followed() -> None:
+    plan = msgspec.structs.replace(PLAN, settings=NO_ALPHA)
+    assert decided(plan, executor(running=4), Memory(0.86)).demand == 0.86
+    # a quantum and a half above is too much, and too little is raised at once
+    assert decided(plan, executor(running=4), Memory(0.88)).demand == pytest.approx(0.8)
+    assert decided(plan, executor(running=4), Memory(0.79)).demand == pytest.approx(0.8)
+
+
+def test_between_stages_the_demand_is_held_for_two_periods() -> None:
+    nothing = msgspec.structs.replace(PLAN, stages=())
+    assert decided(nothing, Executor(4, {}, 1.9), Memory(1.3)).demand == 1.3
+    assert decided(nothing, Executor(4, {}, 2.0), Memory(1.3)).demand == 0.0
+
+
+def test_the_constant_law_asks_for_the_same_always() -> None:
+    plan = msgspec.structs.replace(PLAN, law="constant", settings={"constant.cores": 3.0}, executors=2)
+    assert decided(plan, executor(running=4)).demand == 1.5
+    assert decided(plan, Executor(4, {}, 60.0)).demand == 1.5
+
+
+def test_the_paper_law_goes_after_the_set_point() -> None:
+    stage = msgspec.structs.replace(STAGE, left_s=30.0, length_s=40.0, initial_cores=1.0)
+    plan = msgspec.structs.replace(PLAN, law="paper", stages=(stage,))
+    got = decided(plan, executor(running=4, done=5))
+    # a quarter of the time is over and 5 of 20 tasks are done: error 0, hence the initial cores
+    assert (got.set_point, got.progress, got.demand) == pytest.approx((0.25, 0.25, 1.0))
+    behind = decided(plan, executor(running=4, done=2))
+    # error 0.15: 50 * 0.15 + ... > coreMax = 2 * initial
+    assert behind.demand == 2.0
+
+
+def test_the_shown_stage_is_the_one_that_runs_here() -> None:
+    other = StagePlan(stage=4, attempt=0, tasks=5, work_core_s=5.0)
+    got = decided(msgspec.structs.replace(PLAN, stages=(STAGE, other)), executor(running=1, done=4))
+    assert (got.stage, got.progress) == (3, 0.2)
+
+
+class TestAging:
+    def test_time_goes_on_and_so_do_the_others(self) -> None:
+        stage = msgspec.structs.replace(STAGE, left_s=20.0, elsewhere_cpu_core_s=3.0, elsewhere_speed=0.5)
+        older = aged(msgspec.structs.replace(PLAN, stages=(stage,)), 4.0)
+        assert (older.left_s, older.elapsed_s) == (46.0, 54.0)
+        assert older.stages[0].left_s == 16.0
+        assert older.stages[0].elsewhere_cpu_core_s == pytest.approx(5.0)
+
+    def test_no_deadline_stays_none(self) -> None:
+        free = msgspec.structs.replace(PLAN, deadline_s=None, left_s=None)
+        assert aged(free, 9.0).left_s is None
+        assert aged(PLAN, 0.0) is PLAN
+
+
+def test_a_live_stage_is_the_others_part_and_the_own_one() -> None:
+    stage = msgspec.structs.replace(
+        STAGE, elsewhere_running=1, elsewhere_done=2, elsewhere_records=30.0, elsewhere_cpu_core_s=4.0
+    )
+    (live,) = live_stages(
+        msgspec.structs.replace(PLAN, stages=(stage,)), Executor(4, {(3, 0): OwnStage(3, 4, 50.0, 5.0, 6.0)}, 0.0)
+    )
+    assert (live.running, live.done, live.records, live.records_running, live.cpu_core_s) == (4, 6, 80.0, 5.0, 10.0)
+    assert live.own_running == 3

@@ -1,0 +1,150 @@
+"""What an executor is started with: placeholders filled, mounts checked, directories made without following links."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_roots
+from controller.messages import Mount, PythonEnvironment
+from controller.runtime.base import Bind, ExecutorKey, Launch
+from stage_model.errors import RuntimeRefused
+from tests.fakes.worker import spec
+
+KEY = ExecutorKey("app", "1")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    (tmp_path / "allowed").mkdir()
+    return Site("10.0.0.7", tmp_path / "local", tmp_path / "runs", (tmp_path / "allowed",))
+
+
+def launch(site: Site, *mounts: Mount) -> Launch:
+    return make_launch(spec(mounts=mounts), site, "/opt/java/bin/java", 0.5)
+
+
+def refusal(site: Site, mount: Mount) -> str:
+    with pytest.raises(RuntimeRefused) as problem:
+        launch(site, mount)
+    return str(problem.value)
+
+
+class TestFilling:
+    def test_placeholders_are_filled_in_arguments_and_environment(self, site: Site) -> None:
+        made = launch(site)
+        assert made.argv == ["/opt/java/bin/java", f"-Dlocal={site.local_root}/app", "Main", "--host", "10.0.0.7"]
+        assert made.environment["SPARKPACE_CONTROL_DIR"] == str(site.local_root / "app/executor-1/control")
+        assert made.working_dir == site.local_root / "app/executor-1"
+
+    def test_memory_and_cores_are_passed_on(self, site: Site) -> None:
+        made = launch(site)
+        assert (made.memory_bytes, made.cores) == (512 * 2**20, 0.5)
+
+    def test_the_local_directory_of_the_application_and_the_logs_are_writable(self, site: Site) -> None:
+        assert launch(site).binds == [
+            Bind(site.local_root / "app", writable=True),
+            Bind(site.run_root / "app/executors/1", writable=True),
+        ]
+
+
+class TestMounts:
+    def test_a_path_within_an_allowed_root_is_shown(self, site: Site) -> None:
+        (site.allowed_mounts[0] / "data").mkdir()
+        path = str(site.allowed_mounts[0] / "data")
+        assert Bind(Path(path), writable=True) in launch(site, Mount(path=path, writable=True, asked=True)).binds
+        assert Bind(site.allowed_mounts[0]) in launch(site, Mount(path=str(site.allowed_mounts[0]), asked=True)).binds
+
+    def test_a_path_outside_is_not(self, site: Site, tmp_path: Path) -> None:
+        message = refusal(site, Mount(path=str(tmp_path), asked=True))
+        assert str(tmp_path) in message
+        assert "--allow-mount" in message
+
+    def test_a_root_of_the_same_beginning_is_outside(self, site: Site, tmp_path: Path) -> None:
+        (tmp_path / "allowed-not").mkdir()
+        assert "outside the roots" in refusal(site, Mount(path=str(tmp_path / "allowed-not"), asked=True))
+
+    def test_without_allowed_roots_nothing_may_be_asked_for(self, site: Site) -> None:
+        closed = Site(site.host, site.local_root, site.run_root, ())
+        assert "(none; --allow-mount)" in refusal(closed, Mount(path=str(site.allowed_mounts[0]), asked=True))
+
+    def test_a_link_does_not_lead_out(self, site: Site, tmp_path: Path) -> None:
+        (tmp_path / "secret").mkdir()
+        (site.allowed_mounts[0] / "link").symlink_to(tmp_path / "secret")
+        assert "outside the roots" in refusal(site, Mount(path=str(site.allowed_mounts[0] / "link"), asked=True))
+
+    @pytest.mark.parametrize("path", ["relative", "../up", "{root}/../..", "{root}/a:b", "//etc", ""])
+    def test_odd_paths_are_refused(self, site: Site, path: str) -> None:
+        text = path.replace("{root}", str(site.allowed_mounts[0]))
+        assert "accepted: an absolute path" in refusal(site, Mount(path=text, asked=True))
+        assert "accepted: an absolute path" in refusal(site, Mount(path=text))
+
+    def test_a_missing_path_is_refused(self, site: Site) -> None:
+        assert "does not exist" in refusal(site, Mount(path=str(site.allowed_mounts[0] / "none"), asked=True))
+
+    def test_only_what_was_asked_for_may_be_writable(self, site: Site, tmp_path: Path) -> None:
+        (tmp_path / "jars").mkdir()
+        assert Bind(tmp_path / "jars") in launch(site, Mount(path=str(tmp_path / "jars"))).binds
+        assert "may be writable" in refusal(site, Mount(path=str(tmp_path / "jars"), writable=True))
+
+    @pytest.mark.parametrize("path", [p for p in SYSTEM_ROOTS if Path(p).exists()])
+    def test_system_directories_are_never_shown_whole(self, site: Site, path: str, tmp_path: Path) -> None:
+        assert "not allowed" in refusal(site, Mount(path=path))
+        (tmp_path / "innocent").symlink_to(Path(path).resolve())
+        if str(Path(path).resolve()) in SYSTEM_ROOTS:
+            assert "not allowed" in refusal(site, Mount(path=str(tmp_path / "innocent")))
+
+    def test_one_path_is_bound_once_and_writable_if_either_is(self, site: Site) -> None:
+        path = str(site.allowed_mounts[0])
+        got = launch(site, Mount(path=path, asked=True), Mount(path=path, writable=True, asked=True), Mount(path=path)).binds
+        assert [b for b in got if b.path == Path(path)] == [Bind(Path(path), writable=True)]
+
+
+class TestPython:
+    def environment(self, prefix: str, base: str = "/usr") -> PythonEnvironment:
+        return PythonEnvironment(executable=f"{prefix}/bin/python3", version="3.11", prefix=prefix, base_prefix=base)
+
+    @pytest.mark.parametrize("prefix", ["/usr", "/usr/", "/usr/local", "/"])
+    def test_a_system_python_is_the_images(self, prefix: str) -> None:
+        assert python_roots(self.environment(prefix)) == []
+
+    def test_a_virtual_environment_is_shown_with_its_base(self, tmp_path: Path) -> None:
+        for name in ("venv", "base"):
+            (tmp_path / name / "bin").mkdir(parents=True)
+            (tmp_path / name / "bin/python3.11").touch()
+        got = python_roots(self.environment(str(tmp_path / "venv"), str(tmp_path / "base")))
+        assert got == [tmp_path / "venv", tmp_path / "base"]
+
+    def test_what_is_no_python_is_refused(self, tmp_path: Path) -> None:
+        for prefix in (str(tmp_path), "relative", f"{tmp_path}/../etc"):
+            with pytest.raises(RuntimeRefused, match="has no bin/python3"):
+                python_roots(self.environment(prefix))
+
+
+class TestDirectories:
+    def test_they_are_closed_to_others_and_made_once(self, site: Site) -> None:
+        for _ in range(2):
+            make_directories(spec(), site)
+        for directory in (site.local_dir(KEY), site.executor_dir(KEY), site.control_dir(KEY), site.log_dir(KEY)):
+            assert directory.stat().st_mode & 0o777 == 0o700
+
+    def test_an_application_cannot_make_the_agent_give_away_another_directory(self, site: Site, tmp_path: Path) -> None:
+        """Executor 1 puts a link where executor 2's directory will be."""
+        make_directories(spec(), site)
+        (tmp_path / "secret").mkdir()
+        owner = (tmp_path / "secret").stat().st_uid
+        site.executor_dir(ExecutorKey("app", "2")).symlink_to(tmp_path / "secret")
+        with pytest.raises(OSError, match="executor-2"):
+            make_directories(spec(executor="2", uid=owner + 1, gid=owner + 1), site)
+        assert (tmp_path / "secret").stat().st_uid == owner
+        assert not (tmp_path / "secret/control").exists()
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+    def test_the_submitters_directories_are_theirs_and_the_ones_above_are_not(self, site: Site) -> None:
+        make_directories(spec(uid=12345, gid=12346), site)
+        for directory in (site.local_dir(KEY), site.executor_dir(KEY), site.control_dir(KEY), site.log_dir(KEY)):
+            assert (directory.stat().st_uid, directory.stat().st_gid) == (12345, 12346)
+        for directory in (site.local_root, site.run_root, site.run_root / "app", site.run_root / "app/executors"):
+            assert directory.stat().st_uid == 0

@@ -1,0 +1,125 @@
+"""Starting beside the loop: once, again after a failure, never after a refusal; what is remembered of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S, Start
+from controller.messages import ExecutorSpec, PythonEnvironment
+from controller.runtime.base import ExecutorKey, Launch
+from controller.runtime.fake import FakeRuntime
+from stage_model.errors import RuntimeFailed
+from tests.fakes.worker import CLUSTER, FakeWorker, spec
+
+KEY = ExecutorKey("app", "1")
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> FakeWorker:
+    return FakeWorker(tmp_path)
+
+
+def ask(worker: FakeWorker, cores: float = 0.5, wanted: ExecutorSpec | None = None) -> None:
+    worker.launcher.start(Start(KEY, wanted or spec(), cores))
+
+
+def test_asking_often_starts_once(worker: FakeWorker) -> None:
+    for _ in range(3):
+        ask(worker)
+    assert worker.launcher.busy(KEY)
+    assert worker.launcher._jobs.qsize() == 1
+    worker.work()
+    assert (worker.running(), worker.launcher.busy(KEY)) == ({KEY}, False)
+
+
+def test_a_start_that_waited_long_begins_with_the_newest_grant(worker: FakeWorker) -> None:
+    ask(worker, 2.0)
+    ask(worker, 0.3)
+    worker.work()
+    assert worker.quotas() == {KEY: 0.3}
+
+
+def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker) -> None:
+    worker.host.refused_images.add("gone:1")
+    ask(worker, wanted=spec(image="gone:1"))
+    worker.work()
+    assert worker.launcher.state(KEY) == "refused"
+    assert "gone:1" in worker.launcher.reason(KEY)
+    ask(worker)
+    assert worker.launcher._jobs.empty()
+    worker.launcher.forget(KEY)
+    assert worker.launcher.state(KEY) == "starting"
+
+
+class _Failing(FakeRuntime):
+    """A machine that cannot start anything for now."""
+
+    failing = True
+
+    def start(self, launch: Launch) -> None:
+        if self.failing:
+            raise RuntimeFailed("the engine is busy; try again")
+        super().start(launch)
+
+
+def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> None:
+    worker.launcher.runtime = runtime = _Failing(worker.host, CLUSTER, "w1")
+    tries = []
+    for second in range(200):
+        worker.now_s = 1000.0 + second
+        ask(worker)
+        if not worker.launcher._jobs.empty():
+            tries.append(second)
+        worker.work()
+    # 1, 2, 4, 8, 16, 30, 30 ... seconds between
+    waits = [b - a for a, b in pairwise(tries)]
+    assert waits[:7] == [FIRST_RETRY_S, 2, 4, 8, 16, LAST_RETRY_S, LAST_RETRY_S]
+    runtime.failing = False
+    worker.now_s += LAST_RETRY_S
+    ask(worker)
+    worker.work()
+    assert worker.running() == {KEY}
+
+
+def test_a_start_is_remembered_without_secrets_for_the_owner_only(worker: FakeWorker) -> None:
+    ask(worker)
+    worker.work()
+    (record,) = (worker.folder / "records").iterdir()
+    assert record.stat().st_mode & 0o777 == 0o600
+    assert b"hush" not in record.read_bytes()
+    worker.restart()
+    remembered = worker.launcher.remembered(KEY)
+    assert remembered is not None
+    assert (remembered.slots, remembered.environment) == (2, {})
+    worker.launcher.forget(KEY)
+    assert worker.launcher.remembered(KEY) is None
+
+
+def test_a_damaged_record_is_no_memory(worker: FakeWorker) -> None:
+    (worker.folder / "records/app.1.json").write_bytes(b"{")
+    assert worker.launcher.remembered(KEY) is None
+
+
+def test_another_python_version_is_refused_before_anything_starts(worker: FakeWorker, tmp_path: Path) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python3").touch()
+    prefix = str(tmp_path / "venv")
+    python = PythonEnvironment(executable=f"{prefix}/bin/python3", version="3.12", prefix=prefix, base_prefix="/usr")
+    ask(worker, wanted=spec(python=python))
+    worker.work()
+    assert "is Python 3.11 on the executors but 3.12 on the driver" in worker.launcher.reason(KEY)
+    assert worker.running() == set()
+
+
+def test_stopping_twice_stops_once(worker: FakeWorker) -> None:
+    ask(worker)
+    worker.work()
+    worker.launcher.stop(KEY)
+    worker.launcher.stop(KEY)
+    assert worker.launcher._jobs.qsize() == 1
+    worker.work()
+    assert worker.running() == set()
+    assert not worker.launcher.busy(KEY)

@@ -1,0 +1,395 @@
+"""The agent's periods on a machine in memory: what starts, what goes on, what ends, what is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.agent.loop import SAMPLES_KEPT
+from controller.messages import Sample
+from controller.processes import ProcessId, identify
+from controller.runtime.base import ExecutorKey
+from controller.runtime.fake import FakeRuntime
+from stage_model.errors import RuntimeFailed
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.progress import StageProgress
+from tests.fakes.worker import CLUSTER, FakeWorker, report_of, spec
+
+KEY = ExecutorKey("app", "1")
+OTHER = ExecutorKey("other", "1")
+
+
+def plan(
+    application: str = "app", left_s: float | None = 100.0, work_core_s: float = 50.0, **changed: object
+) -> ApplicationPlan:
+    """20 tasks under way; alpha 1, so 50 core-seconds in 100 s ask for exactly half a core."""
+    plain = ApplicationPlan(
+        application_id=application,
+        name=application,
+        settings={"forecast.alpha": 1.0},
+        deadline_s=None if left_s is None else 200.0,
+        left_s=left_s,
+        elapsed_s=100.0,
+        stages=(StagePlan(stage=1, attempt=0, tasks=20, work_core_s=work_core_s),),
+        slots=2,
+        cores=2.0,
+    )
+    return msgspec.structs.replace(plain, **changed)
+
+
+def running(tasks: int = 2, done: int = 0) -> StageProgress:
+    return StageProgress(stage=1, attempt=0, running=tasks, done=done)
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> FakeWorker:
+    return FakeWorker(tmp_path)
+
+
+@pytest.fixture
+def busy(worker: FakeWorker) -> FakeWorker:
+    """An executor with two tasks under way, paced for half a core."""
+    worker.want([spec()], [plan()])
+    worker.tick()
+    worker.progress(KEY, running())
+    worker.tick()
+    return worker
+
+
+@pytest.fixture
+def driver() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that lives until the test ends it."""
+    process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    yield process
+    process.communicate()
+
+
+def identity(process: subprocess.Popen[bytes]) -> ProcessId:
+    found = identify(process.pid)
+    assert found is not None
+    return found
+
+
+class TestStarting:
+    def test_what_is_desired_is_started_once(self, worker: FakeWorker) -> None:
+        worker.want([spec()], [plan()])
+        for _ in range(3):
+            worker.tick(work=False)
+        assert worker.launcher._jobs.qsize() == 1
+        worker.work()
+        for _ in range(3):
+            worker.tick()
+        assert worker.running() == {KEY}
+        assert len(worker.host.executors) == 1
+
+    def test_it_reports_how_it_goes(self, worker: FakeWorker) -> None:
+        worker.want([spec()], [plan()])
+        assert report_of(worker.tick(), KEY).state == "starting"
+        assert report_of(worker.tick(), KEY).state == "running"
+        worker.host.exit(KEY, 137, "out of memory")
+        ended = report_of(worker.tick(), KEY)
+        assert (ended.state, ended.exit_code, ended.reason) == ("exited", 137, "out of memory")
+
+    def test_an_executor_that_ended_is_not_started_again(self, worker: FakeWorker) -> None:
+        worker.want([spec()], [plan()])
+        worker.tick()
+        worker.host.exit(KEY, 1)
+        for _ in range(3):
+            worker.tick()
+        assert worker.running() == set()
+
+    def test_a_refused_executor_holds_no_cores(self, worker: FakeWorker) -> None:
+        worker.host.refused_images.add("gone:1")
+        worker.want([spec(image="gone:1"), spec("other")], [plan(left_s=10.0), plan("other", left_s=None)])
+        worker.tick()
+        report = worker.tick()
+        assert report_of(report, KEY).state == "refused"
+        assert "gone:1" in report_of(report, KEY).reason
+        # all of the worker, although the refused one has the earlier deadline
+        assert worker.quotas() == {OTHER: 2.0}
+
+    def test_what_is_both_desired_and_stopped_does_not_start(self, worker: FakeWorker) -> None:
+        worker.want([spec()], [plan()], stopped=["app/1"])
+        worker.tick()
+        assert worker.running() == set()
+
+
+class TestControl:
+    def test_the_quota_follows_the_law(self, busy: FakeWorker) -> None:
+        # 99 s left of the 100 s told a second ago: 50 / 99 = 0.505 -> 0.55 in quanta of 0.05
+        assert busy.quotas() == {KEY: 0.55}
+
+    def test_an_unchanged_quota_is_not_written(self, busy: FakeWorker) -> None:
+        busy.agent.runtime = stuck = _StuckQuota(busy.host, CLUSTER, "w1")
+        stuck.stuck = KEY
+        report = busy.tick(0.0)
+        # a write would have been refused, and a refused write is told
+        assert report.notes == ()
+
+    def test_it_goes_on_without_new_orders(self, busy: FakeWorker) -> None:
+        """The master is away: the time left goes down, no work is seen to be done, so more cores are asked for."""
+        busy.host.set_demand(KEY, 0.0)
+        quotas: list[float] = []
+        for _ in range(5):
+            busy.tick(15.0)
+            quotas += busy.quotas().values()
+        assert quotas == sorted(quotas)
+        # 99 - 75 = 24 s left for 50 core-seconds
+        assert quotas[-1] == pytest.approx(2.0)
+
+    def test_without_a_plan_it_fails_open(self, worker: FakeWorker) -> None:
+        worker.want([spec()])
+        worker.tick()
+        worker.tick()
+        assert worker.quotas() == {KEY: 2.0}
+
+    def test_the_higher_priority_is_served_first(self, worker: FakeWorker) -> None:
+        worker.want([spec(), spec("other")], [plan(priority=0), plan("other", priority=100)])
+        worker.tick()
+        worker.tick()
+        assert worker.quotas() == {KEY: 0.1, OTHER: 1.9}
+
+    def test_a_quota_that_cannot_be_lowered_keeps_others_from_being_raised(self, worker: FakeWorker) -> None:
+        worker.want([spec(), spec("other")], [plan(left_s=None, priority=100), plan("other", left_s=None)])
+        worker.tick()
+        worker.tick()
+        assert worker.quotas() == {KEY: 1.9, OTHER: 0.1}
+        worker.agent.runtime = stuck = _StuckQuota(worker.host, CLUSTER, "w1")
+        stuck.stuck = KEY
+        worker.want([spec(), spec("other")], [plan(left_s=None), plan("other", left_s=None, priority=100)])
+        report = worker.tick()
+        assert worker.quotas() == {KEY: 1.9, OTHER: 0.1}
+        assert any("will be tried again" in note for note in report.notes)
+        stuck.stuck = None
+        worker.tick()
+        assert worker.quotas() == {KEY: 0.1, OTHER: 1.9}
+
+
+class _StuckQuota(FakeRuntime):
+    stuck: ExecutorKey | None = None
+
+    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
+        if key == self.stuck:
+            raise RuntimeFailed("the engine is busy; try again")
+        return super().set_quota(key, cores)
+
+
+class TestEnding:
+    def test_absence_is_never_an_order(self, busy: FakeWorker) -> None:
+        busy.want()
+        for _ in range(5):
+            busy.tick(100.0)
+        assert busy.running() == {KEY}
+
+    def test_it_is_stopped_and_removed_on_order(self, busy: FakeWorker) -> None:
+        busy.want(stopped=["app/1"])
+        busy.tick()
+        assert busy.running() == set()
+        assert report_of(busy.tick(), KEY).state == "exited"
+        busy.tick()
+        assert busy.host.executors == {}
+        assert busy.tick().executors == ()
+        assert list((busy.folder / "records").iterdir()) == []
+
+    def test_scratch_files_go_with_the_application_not_with_one_executor(self, busy: FakeWorker) -> None:
+        local = busy.site.local_dir(KEY)
+        for ended in ((), ("app",)):
+            busy.want([spec()], [plan()])
+            busy.tick()
+            assert local.is_dir()
+            busy.want(stopped=["app/1"], ended=ended)
+            for _ in range(4):
+                busy.tick()
+            assert local.is_dir() == (not ended)
+
+    def test_an_ended_executor_stays_until_the_master_knows(self, busy: FakeWorker) -> None:
+        busy.host.exit(KEY, 3)
+        for _ in range(3):
+            assert report_of(busy.tick(), KEY).exit_code == 3
+        busy.want(stopped=["app/1"])
+        busy.tick()
+        assert busy.host.executors == {}
+
+    def test_an_executor_of_a_dead_driver_ends(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
+        who = identity(driver)
+        told = spec(driver_pid=who.pid, driver_pid_start=who.start, driver_boot_id=who.boot_id)
+        worker.want([told], [plan()])
+        worker.tick()
+        for _ in range(3):
+            assert worker.tick().drivers_gone == ()
+        assert worker.running() == {KEY}
+        driver.communicate()
+        assert worker.tick().drivers_gone == ("app",)
+        assert worker.running() == set()
+
+    def test_so_it_does_after_a_restart_without_a_master(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
+        who = identity(driver)
+        worker.want([spec(driver_pid=who.pid, driver_pid_start=who.start, driver_boot_id=who.boot_id)], [plan()])
+        worker.tick()
+        driver.communicate()
+        worker.restart()
+        worker.tick()
+        assert worker.running() == set()
+
+    def test_a_driver_on_another_machine_is_not_judged(self, worker: FakeWorker) -> None:
+        worker.want([spec(driver_pid=1 << 22, driver_pid_start=5, driver_boot_id="another boot")], [plan()])
+        worker.tick()
+        assert worker.tick().drivers_gone == ()
+        assert worker.running() == {KEY}
+
+    def test_a_pid_that_was_given_to_another_process_is_not_the_driver(self, worker: FakeWorker) -> None:
+        me = identify(os.getpid())
+        assert me is not None
+        worker.want([spec(driver_pid=me.pid, driver_pid_start=me.start - 1, driver_boot_id=me.boot_id)], [plan()])
+        worker.tick()
+        assert worker.tick().drivers_gone == ("app",)
+
+
+class TestRestart:
+    def test_running_executors_are_adopted_with_their_slots(self, busy: FakeWorker) -> None:
+        busy.restart()
+        report = busy.tick()
+        assert report.instance == "life-2"
+        assert report_of(report, KEY).state == "running"
+        assert any("adopted" in note for note in report.notes)
+        assert busy.agent.held[KEY].account.slots == 2
+        assert busy.running() == {KEY}
+
+    def test_an_adopted_executor_has_all_it_can_use_until_the_master_speaks(self, busy: FakeWorker) -> None:
+        busy.restart()
+        busy.tick()
+        assert busy.quotas() == {KEY: 2.0}
+        busy.want([spec()], [plan()])
+        busy.tick()
+        # two core-seconds of 50 were done in the second of full speed: 48 in 99 s
+        assert busy.quotas() == {KEY: 0.5}
+        assert len(busy.host.executors) == 1
+
+    def test_without_a_record_it_is_adopted_all_the_same(self, busy: FakeWorker) -> None:
+        for record in (busy.folder / "records").iterdir():
+            record.unlink()
+        busy.restart()
+        busy.tick()
+        assert busy.running() == {KEY}
+        # as many slots as the worker has cores, until told
+        assert busy.agent.held[KEY].account.slots == 2
+
+    def test_another_workers_executors_are_not_touched(self, busy: FakeWorker) -> None:
+        foreign = FakeRuntime(busy.host, "another cluster", "w1")
+        foreign.start(busy.host.executors[CLUSTER, "w1", KEY].launch)
+        busy.want(stopped=["app/1"])
+        for _ in range(3):
+            busy.tick()
+        assert [seen.running for seen in foreign.observe().values()] == [True]
+
+
+def test_fail_open_gives_every_running_executor_the_worker(busy: FakeWorker) -> None:
+    busy.agent.fail_open("the agent was stopped")
+    assert busy.quotas() == {KEY: 2.0}
+
+
+class TestSamples:
+    def test_they_are_numbered_and_repeated_until_acknowledged(self, busy: FakeWorker) -> None:
+        busy.tick()
+        first = busy.tick()
+        assert first.sample_seq == 0
+        assert len(first.samples) >= 2
+        again = busy.tick()
+        assert again.samples[: len(first.samples)] == first.samples
+        busy.agent.acknowledge(len(first.samples), (), 0.0)
+        after = busy.tick()
+        assert after.sample_seq == len(first.samples)
+        assert after.samples[0] == again.samples[len(first.samples)]
+
+    def test_they_tell_time_quota_and_usage(self, busy: FakeWorker) -> None:
+        busy.host.set_demand(KEY, 0.2)
+        busy.tick()
+        sample = busy.tick().samples[-1]
+        # elapsed 100 s when told, four ticks of a second since
+        assert (sample.time_s, sample.quota) == (104.0, 0.55)
+        assert sample.usage == pytest.approx(0.2)
+
+    def test_one_a_period_even_when_events_wake_the_loop(self, busy: FakeWorker) -> None:
+        before = len(busy.tick().samples)
+        for _ in range(5):
+            busy.tick(0.1)
+        assert len(busy.tick(0.5).samples) == before + 1
+
+    def test_old_or_impossible_acknowledgements_do_no_harm(self, busy: FakeWorker) -> None:
+        busy.tick()
+        count = len(busy.tick().samples)
+        busy.agent.acknowledge(2, (), 0.0)
+        busy.agent.acknowledge(1, (), 0.0)
+        assert (busy.agent.sample_seq, len(busy.agent.samples)) == (2, count - 2)
+        busy.agent.acknowledge(1_000_000, (), 0.0)
+        assert (busy.agent.sample_seq, busy.agent.samples) == (count, [])
+
+    def test_the_oldest_are_dropped_while_the_master_is_away_for_long(self, busy: FakeWorker) -> None:
+        sample: Sample = busy.tick().samples[0]
+        busy.agent.samples = [sample] * SAMPLES_KEPT
+        report = busy.tick()
+        assert len(busy.agent.samples) == SAMPLES_KEPT
+        assert report.sample_seq == 1
+        assert any("dropped the 1 oldest" in note for note in report.notes)
+
+
+class TestHostileProgress:
+    """Control goes on by container CPU, and the note says why."""
+
+    def refused(self, busy: FakeWorker) -> str:
+        before = busy.agent.held[KEY].account.stages[1, 0].cpu_core_s
+        report = busy.tick()
+        assert busy.agent.held[KEY].account.stages[1, 0].cpu_core_s > before
+        assert busy.agent.held[KEY].decision is not None
+        assert 0.1 <= busy.quotas()[KEY] <= 2.0
+        (note,) = [n for n in report.notes if "container CPU is used instead" in n]
+        return note
+
+    def test_a_link(self, busy: FakeWorker) -> None:
+        busy.progress_file(KEY).unlink()
+        busy.progress_file(KEY).symlink_to("/etc/passwd")
+        assert "cannot be opened" in self.refused(busy)
+
+    def test_a_pipe(self, busy: FakeWorker) -> None:
+        busy.progress_file(KEY).unlink()
+        os.mkfifo(busy.progress_file(KEY))
+        assert "not a regular file" in self.refused(busy)
+
+    def test_a_gigabyte(self, busy: FakeWorker) -> None:
+        os.truncate(busy.progress_file(KEY), 1 << 30)
+        assert "over 65536" in self.refused(busy)
+
+    def test_nested_without_end(self, busy: FakeWorker) -> None:
+        busy.progress_file(KEY).write_bytes(b'{"schema":' + b"[" * 60_000)
+        assert "does not fit its schema" in self.refused(busy)
+
+    def test_negative_numbers(self, busy: FakeWorker) -> None:
+        busy.progress(KEY, running(-1))
+        assert "impossible number" in self.refused(busy)
+
+    def test_a_complaint_is_made_once(self, busy: FakeWorker) -> None:
+        busy.progress(KEY, running(-1))
+        for _ in range(5):
+            report = busy.tick()
+        assert sum("impossible" in note for note in report.notes) == 1
+
+    def test_claims_that_fit_the_schema_but_not_the_stage(self, busy: FakeWorker) -> None:
+        busy.progress(KEY, running(tasks=1 << 40, done=1 << 50))
+        busy.tick()
+        decision = busy.agent.held[KEY].decision
+        assert decision is not None
+        assert 0.0 <= decision.demand <= 2.0
+        assert decision.progress == 1.0
+        assert report_of(busy.tick(), KEY).stages[0].running == 2
+
+    def test_a_control_directory_that_is_gone(self, busy: FakeWorker) -> None:
+        busy.progress_file(KEY).unlink()
+        busy.progress_file(KEY).parent.rmdir()
+        busy.tick()
+        assert busy.running() == {KEY}

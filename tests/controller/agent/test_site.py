@@ -1,0 +1,43 @@
+"""A worker's address, places and facts from its options."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.agent.site import make_site, make_worker
+from controller.options import AgentOptions
+from controller.runtime.base import ExecutorKey
+
+
+def options(home: Path, master_url: str = "http://127.0.0.1:7070") -> AgentOptions:
+    return AgentOptions(
+        home=home,
+        worker_id="w1",
+        cores=1.5,
+        memory_mb=2048,
+        runtime="process",
+        period_s=1.0,
+        master_url=master_url,
+        allow_mounts=(home / "data",),
+    )
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"])
+def test_with_a_loopback_master_executors_are_on_loopback(tmp_path: Path, url: str) -> None:
+    assert make_site(options(tmp_path, url)).host == "127.0.0.1"
+
+
+def test_places_of_an_executor(tmp_path: Path) -> None:
+    site, key = make_site(options(tmp_path)), ExecutorKey("app", "2")
+    assert site.local_dir(key) == tmp_path / "local/app"
+    assert site.control_dir(key) == tmp_path / "local/app/executor-2/control"
+    assert site.log_dir(key) == tmp_path / "runs/app/executors/2"
+
+
+def test_what_the_master_is_told(tmp_path: Path) -> None:
+    worker = make_worker(options(tmp_path))
+    assert (worker.cores, worker.memory_mb, worker.pid) == (1.5, 2048, os.getpid())
+    assert worker.allowed_mounts == (str(tmp_path / "data"),)

@@ -1,0 +1,231 @@
+"""Bad input of the commands: one sentence that names it, the exit code, and nothing left behind.
+
+What is wrong is found before anything is contacted: none of these tests has a cluster, an engine or a Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controller.cli.main import main
+from controller.home import Cluster, Home
+from controller.processes import identify
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with an application in it; the home beside it does not exist yet."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "app.py").write_text("raise SystemExit('never run')\n")
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("SPARKPACE_HOME", str(tmp_path / "home"))
+    return work
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), prog_name="sparkpace")
+
+
+def assert_refused(result: Result, code: int, *said: str) -> None:
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert lines[-1].startswith(("sparkpace: ", "Error: "))
+    assert "Traceback" not in result.stderr
+    for part in said:
+        assert part in lines[-1]
+
+
+def assert_nothing_left(place: Path) -> None:
+    assert [path.name for path in place.parent.iterdir()] == ["work"]
+    assert (place / "app.py").exists()
+
+
+@pytest.mark.parametrize("deadline", ["0", "-5s", "abc", "", "nan", "inf", "2001-01-01T00:00", "90s90s", "1e3s"])
+@pytest.mark.parametrize("form", ["option", "equals", "setting"])
+def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
+    words = {
+        "option": ["--deadline", deadline],
+        "equals": [f"--deadline={deadline}"],
+        "setting": ["--conf", f"spark.pace.deadline={deadline}"],
+    }
+    assert_refused(run("submit", *words[form], "app.py"), 2, "--deadline", "90s")
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--law", "fair", "app.py"], ["--law", "'fair'", "forecast", "paper"]),
+        (["--law", "", "app.py"], ["--law"]),
+        (["--priority", "urgent", "app.py"], ["--priority", "'urgent'", "low", "high"]),
+        (["--priority", "101", "app.py"], ["--priority", "'101'"]),
+        (["--priority", "-1", "app.py"], ["--priority", "'-1'"]),
+        (["none.py"], ["'none.py'", "does not exist"]),
+        (["file:none.py"], ["does not exist"]),
+        (["--deadline", "90s"], ["no application file"]),
+        (["--mount", "/no/such/path", "app.py"], ["--mount", "/no/such/path"]),
+        (["--mount", ".:rx", "app.py"], ["--mount", "PATH:ro"]),
+        (["--num-executors", "0", "app.py"], ["--num-executors", "'0'"]),
+        (["--executor-cores", "two", "app.py"], ["--executor-cores", "'two'"]),
+        (["--deploy-mode", "cluster", "app.py"], ["--deploy-mode"]),
+        (["--master", "local[1]", "app.py"], ["--master"]),
+        (["--conf", "spark.master=local", "app.py"], ["spark.master"]),
+        (["--conf", "spark.pace.law.paper.nonsense=1", "app.py"], ["spark.pace.law.paper.nonsense"]),
+        (["--image", "", "app.py"], ["--image"]),
+        (["--nonsense", "app.py"], ["'--nonsense'"]),
+    ],
+)
+def test_other_bad_options_of_submit(place: Path, arguments: list[str], said: list[str]) -> None:
+    assert_refused(run("submit", *arguments), 2, *said)
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize("content", ["not JSON", "[]", "{}", '{"version": 999, "schema": 999}', "\x00\x01"])
+@pytest.mark.parametrize("command", ["submit", "plan"])
+def test_a_bad_profile_file(place: Path, content: str, command: str) -> None:
+    (place / "bad.json").write_text(content)
+    application = ["app.py"] if command == "submit" else []
+    assert_refused(run(command, "--profile", "bad.json", *application), 2, "bad.json")
+    assert_nothing_left(place)
+
+
+def test_a_missing_profile_file(place: Path) -> None:
+    assert_refused(run("submit", "--profile", "no/such.json", "app.py"), 2, "--profile", "no/such.json")
+    assert_refused(run("plan", "--profile", "no/such.json"), 2, "--profile", "no/such.json")
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["submit", "app.py"], ["submit", "--dry-run", "app.py"], ["plan", "--profile", "p"], ["ps"], ["kill", "last"]],
+)
+def test_commands_without_a_cluster(place: Path, arguments: list[str]) -> None:
+    assert_refused(run(*arguments), 69, "no local cluster", "sparkpace up")
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize("command", [["report", "last"], ["plot", "last", "-o", "f.png"], ["logs", "app-1"]])
+def test_records_that_are_not_there(place: Path, command: list[str]) -> None:
+    assert_refused(run(*command), 2, command[1])
+    assert_nothing_left(place)
+
+
+def test_down_without_a_cluster_is_no_error(place: Path) -> None:
+    assert run("down").exit_code == 0
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--workers", "0"], ["--workers"]),
+        (["--runtime", "podman"], ["--runtime"]),
+        (["--cores", "0"], ["--cores"]),
+        (["--cores", "nan"], ["--cores"]),
+        (["--cores", "100000"], ["--cores"]),
+        (["--memory", "lots"], ["--memory"]),
+        (["--memory", "1m"], ["--memory"]),
+        (["--period", "5ms"], ["--period"]),
+        (["--period", "abc"], ["--period"]),
+        (["--host", "0.0.0.0"], ["--host", "--insecure"]),
+        (["--port", "70000"], ["--port"]),
+        (["--allow-mount", "/no/such/root"], ["--allow-mount", "/no/such/root"]),
+        (["--law", "fair"], ["--law"]),
+        (["--keep-runs", "0"], ["--keep-runs"]),
+    ],
+)
+def test_bad_options_of_up(place: Path, arguments: list[str], said: list[str]) -> None:
+    assert_refused(run("up", *arguments), 2, *said)
+    assert_nothing_left(place)
+
+
+def test_up_without_a_jdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(place))
+    assert_refused(run("up", "--runtime", "process", "--port", "0"), 69, "Java", "JAVA_HOME")
+    monkeypatch.setenv("JAVA_HOME", str(place))
+    assert_refused(run("up", "--runtime", "process", "--port", "0"), 69, "JAVA_HOME")
+    assert_nothing_left(place)
+
+
+def test_up_without_a_docker_engine(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{place}/no.sock")
+    assert_refused(run("up", "--runtime", "docker", "--port", "0"), 69, "no Docker engine", "--runtime process")
+    assert_nothing_left(place)
+
+
+def test_up_on_a_taken_port(place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_refused(run("up", "--runtime", "process", "--port", str(port)), 69, f"port {port}", "--port")
+    assert_nothing_left(place)
+
+
+def test_a_second_up(place: Path) -> None:
+    ours = identify(os.getpid())
+    assert ours is not None
+    home = Home(place.parent / "home")
+    home.create()
+    home.write_cluster(
+        Cluster(cluster_id="c", url="http://127.0.0.1:1", host="127.0.0.1", port=1, runtime="process", master=ours)
+    )
+    before = sorted(home.path.iterdir())
+    assert_refused(run("up", "--runtime", "process", "--port", "0"), 2, "already runs", "sparkpace down")
+    assert sorted(home.path.iterdir()) == before
+
+
+def test_a_token_file_that_others_can_read(place: Path) -> None:
+    test_a_second_up(place)
+    home = Home(place.parent / "home")
+    home.submit_token_file.chmod(0o644)
+    assert_refused(run("submit", "app.py"), 77, "submit.token", "chmod 600")
+
+
+def test_a_master_that_died(place: Path) -> None:
+    test_a_second_up(place)
+    assert_refused(run("submit", "app.py"), 69, "no Sparkpace master answers", "sparkpace up")
+
+
+def test_services_refuse_before_they_start(place: Path) -> None:
+    agent = ["agent", "--worker-id", "w1", "--cores", "1", "--memory", "1024", "--runtime", "process"]
+    assert_refused(run(*agent, "--master", "localhost"), 2, "--master", "http://")
+    assert_refused(run(*agent, "--master", "http://localhost:1", "--period", "0s"), 2, "--period")
+    assert_refused(run("master", "--host", "0.0.0.0"), 2, "--host", "--insecure")
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a log", b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n{"Ev', None]
+)
+def test_a_bad_event_log(place: Path, content: bytes | None) -> None:
+    if content is not None:
+        (place / "log").write_bytes(content)
+    assert_refused(run("profile", "learn", "log"), 2, "log")
+    assert_nothing_left(place)
+
+
+def test_profiles_that_are_not_there(place: Path) -> None:
+    assert_refused(run("profile", "show", "p"), 2, "'p'", "profile list")
+    assert_refused(run("profile", "forget", "p"), 2, "'p'", "profile list")
+    assert run("profile", "list").exit_code == 0
+    assert_nothing_left(place)
+
+
+COMMANDS = (
+    *("up", "down", "submit", "plan", "ps", "report", "plot", "logs", "profile", "kill"),
+    *("doctor", "conf", "jar", "master", "agent"),
+)
+
+
+def test_help_names_every_command() -> None:
+    shown = run("--help").stdout
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} ", shown, re.MULTILINE), command

@@ -1,0 +1,202 @@
+"""`sparkpace submit`: what it starts spark-submit with, and what happens around it.
+
+Spark is a script, the master a fake.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controller.bridge_jar import JAR
+from controller.cli.main import main
+from controller.home import Cluster, Home, write_private
+from controller.messages import ApplicationView, PlanReply
+from controller.processes import identify
+from tests.fakes.master import TOKEN, Server, serving
+
+pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
+
+SCRIPT = """#!/bin/sh
+printf '%s\\n' "$@" > "$ARGUMENTS_FILE"
+exit ${EXIT_CODE:-0}
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    work: Path
+    home: Home
+    master: Server
+
+    def submit(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["submit", *arguments], prog_name="sparkpace")
+
+    @property
+    def started(self) -> list[str] | None:
+        """The words that spark-submit got; None when it was not started."""
+        file = self.work / "arguments"
+        return file.read_text().splitlines() if file.exists() else None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The last value of every --conf, as Spark takes it."""
+        words = self.started or []
+        given = [words[at + 1] for at, word in enumerate(words) if word == "--conf"]
+        return dict(part.split("=", 1) for part in given)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    work = tmp_path / "work"
+    (work / "spark" / "bin").mkdir(parents=True)
+    script = work / "spark" / "bin" / "spark-submit"
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    (work / "app.py").write_text("")
+    home = Home(tmp_path / "home")
+    home.create()
+    write_private(home.submit_token_file, TOKEN)
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
+    monkeypatch.setenv("SPARK_HOME", str(work / "spark"))
+    monkeypatch.setenv("ARGUMENTS_FILE", str(work / "arguments"))
+    for name in ("SPARK_CONF_DIR", "SPARK_LOCAL_IP"):
+        monkeypatch.delenv(name, raising=False)
+    ours = identify(os.getpid())
+    assert ours is not None
+    with serving() as master:
+        home.write_cluster(
+            Cluster(
+                cluster_id="c",
+                url=master.url,
+                host="127.0.0.1",
+                port=master.server_port,
+                runtime="process",
+                master=ours,
+            )
+        )
+        yield Place(work, home, master)
+
+
+def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
+    before_ms = time.time() * 1000
+    result = place.submit(
+        "--deadline", "90s", "--priority", "high", "--law", "paper", "--executor-memory", "2g", "--num-executors", "3",
+        "--mount", ".:rw", "app.py", "--deadline", "x",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    words = place.started
+    assert words is not None
+    assert words[:2] == ["--master", f"sparkpace://127.0.0.1:{place.master.server_port}"]
+    assert words[2:6] == ["--executor-memory", "2g", "--num-executors", "3"]
+    assert words[words.index("--driver-class-path") + 1] == str(JAR)
+    assert words[-3:] == ["app.py", "--deadline", "x"]
+    settings = place.settings
+    assert settings["spark.pace.deadline"] == "90.000s"
+    assert settings["spark.pace.priority"] == "100"
+    assert settings["spark.pace.law"] == "paper"
+    assert settings["spark.pace.mounts"] == f"{place.work}:rw"
+    assert settings["spark.pace.main"] == "app.py"
+    assert settings["spark.pace.token.file"] == str(place.home.submit_token_file)
+    assert settings["spark.executor.instances"] == "3"
+    assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.plugins"] == "org.sparkpace.bridge.PacePlugin"
+    assert int(settings["spark.pace.submit.time.ms"]) <= before_ms + 60_000
+    assert TOKEN not in " ".join(words)
+
+
+def test_the_users_own_settings_win(place: Place) -> None:
+    (place.work / "my.conf").write_text("spark.network.timeout 700s\nspark.driver.extraClassPath /from/file.jar\n")
+    result = place.submit(
+        "--properties-file", "my.conf", "--conf", "spark.driver.host=here", "-c", "spark.executor.heartbeatInterval=7s",
+        "app.py",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    settings = place.settings
+    assert "spark.network.timeout" not in settings
+    assert "spark.executor.heartbeatInterval" not in settings  # it is there as -c, once
+    assert settings["spark.driver.host"] == "here"
+    words = place.started
+    assert words is not None
+    assert words[words.index("--driver-class-path") + 1] == f"{JAR}:/from/file.jar"
+
+
+def test_a_class_path_of_the_users_follows_the_bridge(place: Place) -> None:
+    assert place.submit("--driver-class-path", "/a.jar", "app.py").exit_code == 0
+    words = place.started
+    assert words is not None
+    last = len(words) - 1 - words[::-1].index("--driver-class-path")
+    assert words[last + 1] == f"{JAR}:/a.jar"
+
+
+def test_the_drivers_exit_code_is_the_commands(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXIT_CODE", "3")
+    assert place.submit("app.py").exit_code == 3
+
+
+def test_an_infeasible_deadline_is_refused_unless_forced(place: Place) -> None:
+    reason = "deadline 10s cannot be met: it takes 40s; accepted: 41s or more, or --force"
+    place.master.plan = PlanReply(known=True, feasible=False, least_deadline_s=40.0, cluster_cores=2.0, reason=reason)
+    refused = place.submit("--deadline", "10s", "--profile", "p", "app.py")
+    assert refused.exit_code == 75
+    assert refused.stderr == f"sparkpace: {reason}\n"
+    assert place.started is None
+    assert place.master.asked is not None
+    assert (place.master.asked.profile, place.master.asked.deadline_s) == ("p", 10.0)
+    assert place.submit("--deadline", "10s", "--profile", "p", "--dry-run", "app.py").exit_code == 75
+    assert place.started is None
+    assert place.submit("--deadline", "10s", "--profile", "p", "--force", "app.py").exit_code == 0
+    assert place.settings["spark.pace.force"] == "true"
+
+
+def test_a_dry_run_starts_nothing(place: Place) -> None:
+    result = place.submit("--deadline", "10s", "--dry-run", "app.py")
+    assert result.exit_code == 0
+    assert "first run" in result.stdout
+    assert place.started is None
+
+
+def test_a_wrong_token_is_refused_before_anything_starts(place: Place) -> None:
+    write_private(place.home.submit_token_file, "wrong")
+    result = place.submit("app.py")
+    assert result.exit_code == 77
+    assert result.stderr == "sparkpace: wrong token\n"
+    assert place.started is None
+
+
+def test_the_end_is_told_in_one_line(place: Place) -> None:
+    submission = "11111111-2222-3333-4444-555555555555"
+    place.master.view = ApplicationView(
+        application_id="app-7", name="job", state="ended", law="forecast", priority=50, submission=submission,
+        deadline_s=100.0, elapsed_s=98.0, run_dir="/runs/app-7", finished=True,
+    )  # fmt: skip
+    result = place.submit("--submission", submission, "app.py")
+    last = result.stderr.splitlines()[-1]
+    assert last == "sparkpace: application app-7 ended at 1m38s of deadline 1m40s (2s early, 2.0%); run folder /runs/app-7"
+
+
+def test_detached_the_drivers_failure_is_shown(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXIT_CODE", "5")
+    result = place.submit("--detach", "app.py")
+    assert result.exit_code == 5
+    assert "exit code 5" in result.stderr
+    submission = result.stdout.splitlines()[0].removeprefix("submission ")
+    assert place.settings["spark.pace.submission"] == submission
+    assert (place.home.logs / f"driver-{submission}.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_ps_lists_what_the_master_knows(place: Place) -> None:
+    place.master.view = ApplicationView(application_id="app-7", name="job", state="running", law="paper", priority=50)
+    shown = CliRunner().invoke(main, ["ps", "--json"]).stdout
+    assert [view["application_id"] for view in json.loads(shown)] == ["app-7"]
+    assert "app-7" in CliRunner().invoke(main, ["ps"]).stdout
+    assert CliRunner().invoke(main, ["kill", "app"]).exit_code == 0
+    assert place.master.killed == 1

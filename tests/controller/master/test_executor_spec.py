@@ -1,0 +1,152 @@
+"""Command line, memory and mounts of an executor from its registration."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller.master.executor_spec import Memory, executor_memory, executor_slots, executor_spec
+from controller.master.job_options import JobOptions
+from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration, WorkerInfo
+from stage_model.errors import BadInput
+
+PYTHON = PythonEnvironment(executable="/venv/bin/python", version="3.11", prefix="/venv", base_prefix="/usr")
+REGISTRATION = Registration(
+    name="app",
+    instance="i",
+    spark_version="4.0.0",
+    user="me",
+    uid=1000,
+    gid=1001,
+    pid=77,
+    pid_start=5,
+    boot_id="b",
+    host="h",
+    driver_url="spark://CoarseGrainedScheduler@h:1",
+    jars_dir="/spark/jars/",
+    bridge_jar="/bridge.jar",
+    java_home="/java",
+    working_dir="/home/me",
+    age_s=1.0,
+    environment={"_SPARK_AUTH_SECRET": "hush"},
+    startup_conf={"spark.driver.port": "1"},
+    python=PYTHON,
+)
+WISH = ExecutorWish()
+
+
+def memory(conf: dict[str, str], wish: ExecutorWish = WISH, slots: int = 2, *, python: bool = False) -> Memory:
+    return executor_memory(conf, wish, slots, python=python)
+
+
+def made(conf: dict[str, str] | None = None, **options: object) -> ExecutorSpec:
+    registration = msgspec.structs.replace(REGISTRATION, conf=conf or {})
+    return executor_spec("app-1", "3", registration, JobOptions(**options), WISH, "0", 2)  # type: ignore[arg-type]
+
+
+def worker(cores: float) -> WorkerInfo:
+    return WorkerInfo(worker_id="w", host="h", cores=cores, memory_mb=1, runtime="fake", pid=1, boot_id="b")
+
+
+class TestMemory:
+    def test_defaults_are_sparks(self) -> None:
+        # 10% of 1024 is below Spark's least overhead
+        assert memory({}) == Memory(1024, 384, 0, 0)
+        # 10% of 8192 is 819.2
+        assert memory({"spark.executor.memory": "8g"}) == Memory(8192, 820, 0, 0)
+
+    def test_python_workers_have_room_for_each_slot(self) -> None:
+        assert memory({}, slots=3, python=True).python_mb == 3 * 512
+        assert memory({"spark.executor.pyspark.memory": "100m"}, slots=3, python=True).python_mb == 100
+
+    def test_off_heap_counts_only_when_it_is_on_and_bare_numbers_are_bytes(self) -> None:
+        size = {"spark.memory.offHeap.size": str(64 << 20)}
+        assert memory(size).off_heap_mb == 0
+        assert memory({**size, "spark.memory.offHeap.enabled": "true"}).off_heap_mb == 64
+        assert memory({**size, "spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "2g"}).off_heap_mb == 2048
+
+    def test_a_wish_comes_first(self) -> None:
+        wish = ExecutorWish(heap_mb=500, overhead_mb=0, python_mb=7)
+        assert memory({"spark.executor.memory": "8g"}, wish, python=True) == Memory(500, 0, 0, 7)
+        assert memory({}, wish).total_mb == 507
+
+    @pytest.mark.parametrize("key", [f"spark.executor.{name}" for name in ("memory", "memoryOverhead", "pyspark.memory")])
+    def test_unreadable_sizes_are_refused_by_name(self, key: str) -> None:
+        with pytest.raises(BadInput, match=key):
+            memory({key: "much"}, python=True)
+
+    @pytest.mark.parametrize("text", ["much", "-1", "nan", "inf", "0"])
+    def test_an_unreadable_factor_too(self, text: str) -> None:
+        with pytest.raises(BadInput, match="memoryOverheadFactor"):
+            memory({"spark.executor.memoryOverheadFactor": text})
+
+
+class TestSlots:
+    def test_all_cores_of_the_worker_rounded_up(self) -> None:
+        assert executor_slots({}, WISH, "0", worker(1.35)) == 2
+
+    def test_executor_cores_cap_them(self) -> None:
+        assert executor_slots({"spark.executor.cores": "1"}, WISH, "0", worker(4.0)) == 1
+        assert executor_slots({"spark.executor.cores": "9"}, WISH, "0", worker(4.0)) == 4
+
+    def test_only_a_resource_profile_of_its_own_caps_too(self) -> None:
+        assert executor_slots({}, ExecutorWish(cores=1), "0", worker(4.0)) == 4
+        assert executor_slots({}, ExecutorWish(cores=1), "1", worker(4.0)) == 1
+
+    @pytest.mark.parametrize("text", ["abc", "1.5", "0", "-2", ""])
+    def test_unreadable_cores_are_refused(self, text: str) -> None:
+        with pytest.raises(BadInput, match=r"spark\.executor\.cores"):
+            executor_slots({"spark.executor.cores": text}, WISH, "0", worker(4.0))
+
+
+class TestSpec:
+    def test_it_starts_sparks_own_backend(self) -> None:
+        args = made().java_args
+        assert args[:2] == ("-cp", "/bridge.jar:/spark/jars/*")
+        assert "-XX:ActiveProcessorCount=2" in args
+        assert "-Dspark.driver.port=1" in args
+        backend = args.index("org.apache.spark.executor.CoarseGrainedExecutorBackend")
+        options = dict(zip(args[backend + 1 :: 2], args[backend + 2 :: 2], strict=True))
+        assert options == {
+            "--driver-url": "spark://CoarseGrainedScheduler@h:1",
+            "--executor-id": "3",
+            "--hostname": "{host}",
+            "--bind-address": "{host}",
+            "--cores": "2",
+            "--app-id": "app-1",
+            "--resourceProfileId": "0",
+        }
+
+    def test_the_users_options_come_word_by_word_with_names_filled_in(self) -> None:
+        conf = {"spark.executor.extraJavaOptions": "-Da='b c' -Xlog:gc:{{APP_ID}}-{{EXECUTOR_ID}}.log"}
+        args = made(conf).java_args
+        assert "-Da=b c" in args
+        assert "-Xlog:gc:app-1-3.log" in args
+
+    def test_options_that_are_no_words_are_refused(self) -> None:
+        with pytest.raises(BadInput, match="extraJavaOptions"):
+            made({"spark.executor.extraJavaOptions": "-Da='b"})
+
+    def test_secrets_are_in_the_environment_only(self) -> None:
+        got = made()
+        assert got.environment["_SPARK_AUTH_SECRET"] == "hush"
+        assert "hush" not in " ".join(got.java_args)
+
+    def test_mounts_are_read_only_unless_asked_for(self) -> None:
+        got = made(mounts=(Mount(path="/data", writable=True),))
+        assert [(m.path, m.writable, m.asked) for m in got.mounts] == [
+            ("/spark", False, False),
+            ("/bridge.jar", False, False),
+            ("/home/me", False, False),
+            ("/data", True, True),
+        ]
+
+    def test_it_runs_as_the_submitter_and_knows_the_driver(self) -> None:
+        got = made()
+        assert (got.uid, got.gid, got.driver_pid, got.driver_pid_start, got.driver_boot_id) == (1000, 1001, 77, 5, "b")
+
+    def test_a_python_of_the_image_replaces_the_drivers(self) -> None:
+        got = made(python="/opt/py/bin/python3")
+        assert got.python is not None
+        assert (got.python.executable, got.python.version, got.python.prefix) == ("/opt/py/bin/python3", "3.11", "/usr")
+        assert got.environment["PATH"].startswith("/opt/py/bin:")

@@ -1,0 +1,191 @@
+"""Stage deadlines, groups of short stages, plans for agents and feasibility, from a profile of known numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace as changed_copy
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from controller.master import planning
+from controller.master.application import Application
+from controller.messages import PlanRequest, WorkerInfo
+from stage_model.deadlines import stage_deadline
+from stage_model.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.profile import Profile, profile
+from stage_model.run import Run
+from stage_model.run_record import to_record
+from tests.fakes.cluster import FakeCluster
+
+MOST = planning.Capacity(cores=1.7, slots=2, speed_limit=0.85, executors=2)
+ALPHA, BETA = 0.95, 0.33
+
+
+def info(stage: int, tasks: int = 4) -> StageInfo:
+    parents = (stage - 1,) if stage else ()
+    return StageInfo(stage=stage, name=f"step{stage} at app.py:1", tasks=tasks, parents=parents)
+
+
+def taught(*durations_s: float) -> Profile:
+    """A profile of one run: stages in sequence after 5 s, each with work = duration * 1.7 (all cores busy)."""
+    run, now_ms = Run(), 5000
+    run.apply(JobStart(job=0, time_ms=now_ms, stages=tuple(info(i) for i in range(len(durations_s)))))
+    for stage, duration_s in enumerate(durations_s):
+        run.apply(StageSubmitted(info=info(stage), time_ms=now_ms))
+        now_ms += round(1000 * duration_s)
+        run.apply(StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
+    record = to_record(
+        run,
+        id="run",
+        name="app",
+        main="app.py",
+        when_ms=0,
+        spark_version="4.3.0",
+        cores=1.7,
+        slots=2,
+        executors=2,
+        started_ms=0,
+        container_core_s={(i, 0): 1.7 * d for i, d in enumerate(durations_s)},
+        allocated_core_s={(i, 0): 1.7 * d for i, d in enumerate(durations_s)},
+    )
+    stages = tuple(structs.replace(s, work_core_s=1.7 * s.duration_s, teaches=True) for s in record.stages)
+    return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Application:
+    """With a deadline of 100 s, submitted at 98 on the clock, so 2 s old."""
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
+    return cluster.state.applications[application_id]
+
+
+def submit(application: Application, stage: int, now_s: float, count: int = 3) -> None:
+    if stage == 0:
+        application.apply(JobStart(job=0, time_ms=0, stages=tuple(info(i) for i in range(count))))
+    else:
+        application.apply(StageCompleted(stage=stage - 1, attempt=0, time_ms=stage))
+    application.apply(StageSubmitted(info=info(stage), time_ms=stage))
+    planning.set_goal(application, stage, 0, MOST, now_s)
+
+
+def test_a_stage_deadline_is_the_papers(application: Application) -> None:
+    application.estimate = planning.make_estimate(taught(20.0, 10.0, 10.0))
+    submit(application, 0, now_s=108.0)  # 10 s after submission
+    goal = application.goals[(0, 0)]
+    expected = stage_deadline([20.0, 10.0, 10.0], 0, deadline_s=100, spent_s=10, alpha=ALPHA, beta=BETA)
+    assert goal.length_s == pytest.approx(expected)
+    # work / deadline over two executors, rounded up to cq
+    assert goal.initial_cores == pytest.approx(0.05 * -(-(34.0 / expected / 2) // 0.05))
+
+
+def test_the_last_stage_gets_what_is_left(application: Application) -> None:
+    application.estimate = planning.make_estimate(taught(20.0, 10.0, 10.0))
+    for stage in range(3):
+        submit(application, stage, now_s=108.0 + 20 * stage)
+    assert application.goals[(2, 0)].length_s == pytest.approx(ALPHA * 100 - 50)
+
+
+def test_short_stages_are_controlled_together(application: Application) -> None:
+    # 40 stages of equal length in 85 s left: about 2 s each, under three periods
+    application.estimate = planning.make_estimate(taught(*[1.0] * 40))
+    submit(application, 0, now_s=108.0, count=40)
+    first = application.goals[(0, 0)]
+    assert first.length_s >= planning.SHORT_PERIODS * planning.PERIOD_S
+    assert first.group_share == pytest.approx(0.5)  # of two equal stages
+    submit(application, 1, now_s=109.0, count=40)
+    second = application.goals[(1, 0)]
+    assert (second.submitted_s, second.length_s) == (first.submitted_s, first.length_s)
+    assert second.group_base == pytest.approx(0.5)
+    assert second.group_share == pytest.approx(0.5)
+    submit(application, 2, now_s=111.0, count=40)
+    assert application.goals[(2, 0)].group_base == 0.0
+
+
+def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(application: Application) -> None:
+    application.estimate = planning.make_estimate(taught(20.0, 10.0, 10.0))
+    submit(application, 0, now_s=108.0)
+    plan = planning.application_plan(application, "w1", MOST, now_s=118.0)
+    [stage] = plan.stages
+    assert plan.left_s == pytest.approx(80.0)
+    assert plan.elapsed_s == pytest.approx(20.0)
+    assert stage.work_core_s == pytest.approx(34.0)
+    assert stage.left_s == pytest.approx(application.goals[(0, 0)].length_s - 10)
+    assert sum(k * v for k, v in enumerate(plan.future_busy, 1)) == pytest.approx(34.0)
+    assert plan.pace == 1.0
+
+
+def test_before_the_first_stage_the_rest_of_the_start_up_is_still_to_come(application: Application) -> None:
+    application.estimate = planning.make_estimate(taught(20.0))
+    early = planning.application_plan(application, "w1", MOST, now_s=99.0)  # 1 s after submission
+    late = planning.application_plan(application, "w1", MOST, now_s=110.0)
+    assert early.future_fixed_s - late.future_fixed_s == pytest.approx(4.0)  # of 5 s of start-up
+
+
+def test_another_input_size_scales_the_stages_to_come(application: Application) -> None:
+    known = taught(20.0, 10.0)
+    [run] = known.runs
+    first, second = run.stages
+    reading = structs.replace(run, stages=(structs.replace(first, input_records=1000), second), input_records=1000)
+    application.profile = structs.replace(known, runs=(reading,))
+    application.estimate = planning.make_estimate(application.profile)
+    submit(application, 0, now_s=108.0, count=2)
+    for index in range(4):  # reads 2000 records in all: twice as many as the profile's run
+        task = TaskEnd(
+            stage=0, attempt=0, task=index, index=index, executor="1", launch_ms=0, finish_ms=1, ok=True, input_records=500
+        )
+        application.apply(task)
+    application.apply(StageCompleted(stage=0, attempt=0, time_ms=2))
+    planning.rescale(application)
+    assert application.input_scale == pytest.approx(2.0)
+    assert application.estimate.stages[1].work_core_s == pytest.approx(2 * 17.0)
+    planning.rescale(application)  # nothing new: nothing changes
+    assert application.input_scale == pytest.approx(2.0)
+
+
+def test_feasibility_names_the_least_deadline_and_it_is_feasible() -> None:
+    estimate = planning.make_estimate(taught(20.0, 10.0))
+    refused = planning.feasibility(estimate, 20.0, MOST)
+    assert refused.feasible is False
+    assert refused.least_deadline_s is not None
+    assert refused.least_deadline_s == pytest.approx(35.0, abs=0.2)  # 5 s of start-up and 30 s of work on all cores
+    assert planning.feasibility(estimate, refused.least_deadline_s + 0.1, MOST).feasible is True
+
+
+def test_more_time_needs_fewer_cores() -> None:
+    estimate = planning.make_estimate(taught(20.0, 10.0))
+    cores = [planning.feasibility(estimate, d, MOST).cores for d in (36.0, 45.0, 60.0, 120.0)]
+    assert None not in cores
+    assert cores == sorted(cores, reverse=True)  # type: ignore[type-var]
+    # 51 core-seconds in 115 s are 0.44 cores, rounded up to quanta
+    assert cores[-1] == pytest.approx(0.45)
+
+
+def test_slots_and_cores_shrink_what_is_possible() -> None:
+    estimate = planning.make_estimate(taught(20.0, 10.0))
+    half = changed_copy(MOST, cores=0.85, slots=1, executors=1)
+    full_s = planning.feasibility(estimate, None, MOST).least_deadline_s
+    half_s = planning.feasibility(estimate, None, half).least_deadline_s
+    assert full_s is not None
+    assert half_s is not None
+    assert half_s - 5 == pytest.approx(2 * (full_s - 5), rel=0.01)
+
+
+def test_a_plan_without_a_profile_says_so(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    reply = cluster.state.plan(PlanRequest(profile="nobody", deadline_s=10.0), cluster.now_s)
+    assert (reply.known, reply.feasible) == (False, None)
+    assert "takes what is free and teaches" in reply.reason
+
+
+def test_capacity_counts_the_largest_workers() -> None:
+    def worker(name: str, cores: float) -> WorkerInfo:
+        return WorkerInfo(worker_id=name, host="h", cores=cores, memory_mb=1, runtime="fake", pid=1, boot_id="b")
+
+    workers = [worker("a", 0.5), worker("b", 2.5), worker("c", 1.0)]
+    most = planning.capacity(workers, lambda w: -int(-w.cores // 1), 2)
+    assert (most.cores, most.slots, most.speed_limit, most.executors) == (3.5, 4, 1.0, 2)
+    assert planning.capacity(workers[:1], lambda _: 1, None).speed_limit == 0.5

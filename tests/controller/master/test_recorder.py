@@ -1,0 +1,68 @@
+"""Run folders: samples as they come, the summary at the end, only the newest kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from controller.master.recorder import Recorder
+from controller.messages import Sample
+from controller.run_folder import StageSpan, read_stages, read_summary
+
+SAMPLE = Sample(
+    application_id="a",
+    executor_id="1",
+    time_s=1.0,
+    stage=2,
+    set_point=None,
+    progress=0.5,
+    demand=1.0,
+    grant=1.0,
+    quota=1.0,
+    usage=0.5,
+)
+
+
+def test_samples_go_to_their_own_run(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, 10)
+    for name in ("a", "b"):
+        recorder.begin(name)
+    recorder.add([SAMPLE, msgspec.structs.replace(SAMPLE, application_id="b", time_s=2.0)])
+    recorder.add([msgspec.structs.replace(SAMPLE, time_s=3.0)])
+    assert [s.time_s for s in recorder.samples("a")] == [1.0, 3.0]
+    assert [s.time_s for s in recorder.samples("b")] == [2.0]
+
+
+def test_samples_of_a_removed_run_are_dropped(tmp_path: Path) -> None:
+    Recorder(tmp_path, 10).add([SAMPLE])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_the_owners_only_and_beginning_twice_is_fine(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, 10)
+    recorder.begin("a")
+    recorder.begin("a")
+    assert recorder.folder("a").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_record_is_written_at_the_end(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, 10)
+    recorder.begin("a")
+    span = StageSpan(stage=1, attempt=0, name="count", start_s=1.0, end_s=2.0, tasks=4)
+    assert recorder.finish("a", {"app_id": "a", "end_s": 3.0}, [span]) == []
+    assert read_summary(recorder.folder("a")) == {"app_id": "a", "end_s": 3.0}
+    assert read_stages(recorder.folder("a")) == [span]
+
+
+def test_only_the_newest_finished_runs_are_kept(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, 2)
+    recorder.begin("running")
+    removed = []
+    for age, name in enumerate(("first", "second", "third")):
+        recorder.begin(name)
+        removed = recorder.finish(name, {"app_id": name}, [])
+        os.utime(recorder.folder(name) / "summary.json", (1000 + age, 1000 + age))
+    assert removed == ["first"]
+    assert {p.name for p in tmp_path.iterdir()} == {"running", "second", "third"}

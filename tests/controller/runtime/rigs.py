@@ -1,0 +1,173 @@
+"""One rig per runtime: how the contract suite makes runtimes, starts programs in them and lets time pass."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from controller.runtime.base import ExecutorKey, Launch, Observed, Runtime
+from controller.runtime.docker_engine import DockerRuntime
+from controller.runtime.fake import FakeHost, FakeRuntime
+from controller.runtime.process import ProcessRuntime
+from stage_model.errors import RuntimeFailed
+
+KEY = ExecutorKey("app-1", "1")
+
+BUSY = "while :; do :; done"
+IDLE = "while :; do sleep 1; done"
+EXITS_WITH_3 = "exit 3"
+STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
+FORKING = "sleep 1000 & sleep 1000 & wait"
+TALKING = 'echo "to stdout $1"; echo to stderr >&2; while :; do sleep 1; done'
+
+DEADLINE_S = 30.0
+MEMORY_BYTES = 64 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Rig(ABC):
+    """A machine with one kind of runtime. Everything started through it is gone after `close`."""
+
+    runs_programs = True
+    knows_exit_of_adopted = True
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cluster = f"test-{uuid.uuid4().hex[:8]}"
+        self._open: list[Runtime] = []
+
+    @abstractmethod
+    def make(self, worker: str) -> Runtime:
+        """A new runtime."""
+
+    def runtime(self, worker: str = "w1") -> Runtime:
+        made = self.make(worker)
+        self._open.append(made)
+        return made
+
+    def restart(self, runtime: Runtime) -> Runtime:
+        """The agent of `runtime` goes, another comes."""
+        runtime.close()
+        self._open.remove(runtime)
+        return self.runtime()
+
+    def launch(
+        self,
+        program: str,
+        *,
+        key: ExecutorKey = KEY,
+        cores: float = 0.5,
+        environment: Mapping[str, str] | None = None,
+    ) -> Launch:
+        return Launch(
+            key=key,
+            argv=["/bin/sh", "-c", program, "sh", "with spaces; $HOME"],
+            environment=dict(environment or {}),
+            binds=[],
+            working_dir=self.directory,
+            log_dir=self.directory / "logs" / key.executor_id,
+            memory_bytes=MEMORY_BYTES,
+            cores=cores,
+            uid=os.getuid(),
+            gid=os.getgid(),
+        )
+
+    def start(self, runtime: Runtime, program: str, *, cores: float = 0.5) -> ExecutorKey:
+        launch = self.launch(program, cores=cores)
+        runtime.start(launch)
+        self.behave(launch.key, program)
+        return launch.key
+
+    def behave(self, key: ExecutorKey, program: str) -> None:  # noqa: B027 - programs behave by themselves
+        """For rigs that run no programs: act as `program` would."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def pass_time(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def until(self, found: Callable[[], T | None]) -> T:
+        """The first truthy answer of `found`; fails after a deadline."""
+        end = self.now() + DEADLINE_S
+        while self.now() < end:
+            answer = found()
+            if answer:
+                return answer
+            self.pass_time(0.02)
+        raise AssertionError(f"not within {DEADLINE_S} s")
+
+    def ended(self, runtime: Runtime, key: ExecutorKey) -> Observed:
+        """Waits for the end of an executor."""
+        return self.until(lambda: None if runtime.observe()[key].running else runtime.observe()[key])
+
+    def rate(self, runtime: Runtime, key: ExecutorKey, seconds: float) -> float:
+        """Cores used over the next seconds."""
+        before, began = runtime.observe()[key].cpu_s, self.now()
+        self.pass_time(seconds)
+        return (runtime.observe()[key].cpu_s - before) / (self.now() - began)
+
+    def close(self) -> None:
+        for runtime in self._open:
+            for key in runtime.observe():
+                runtime.stop(key)
+            for key in list(runtime.observe()):
+                self.until(lambda runtime=runtime, key=key: _removed(runtime, key))  # type: ignore[misc]
+            runtime.close()
+
+
+def _removed(runtime: Runtime, key: ExecutorKey) -> bool:
+    runtime.observe()
+    try:
+        runtime.remove(key)
+    except RuntimeFailed:
+        return False
+    return True
+
+
+class FakeRig(Rig):
+    runs_programs = False
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._now = 1000.0
+        self.host = FakeHost(self.now)
+
+    def make(self, worker: str) -> Runtime:
+        return FakeRuntime(self.host, self.cluster, worker)
+
+    def behave(self, key: ExecutorKey, program: str) -> None:
+        self.host.set_demand(key, 1.0 if program == BUSY else 0.0)
+        if program == EXITS_WITH_3:
+            self.host.exit(key, 3)
+        if program == STUBBORN:
+            self.host.ignore_sigterm(key)
+
+    def now(self) -> float:
+        return self._now
+
+    def pass_time(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class ProcessRig(Rig):
+    knows_exit_of_adopted = False
+    use_cgroups = False
+
+    def make(self, worker: str) -> Runtime:
+        return ProcessRuntime(self.cluster, worker, self.directory / "state", use_cgroups=self.use_cgroups)
+
+
+class CgroupProcessRig(ProcessRig):
+    use_cgroups = True
+
+
+class DockerRig(Rig):
+    def make(self, worker: str) -> Runtime:
+        return DockerRuntime(self.cluster, worker)

@@ -1,0 +1,166 @@
+"""Reading and writing control groups, on trees declared in one statement: v1 and v2, there and gone."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.runtime.cgroup import CgroupTree, Group, quota_us
+
+PID = 4711
+
+V1 = {
+    "proc/4711/cgroup": "5:memory:/box/a\n4:cpuset:/\n2:cpuacct:/box/a\n1:cpu:/box/a\n0::/box/a\n",
+    "fs/cpu/box/a/cpu.cfs_quota_us": "25000",
+    "fs/cpu/box/a/cpu.cfs_period_us": "100000",
+    "fs/cpu/box/a/cpu.stat": "nr_periods 4\nnr_throttled 2\nthrottled_time 1500000000\n",
+    "fs/cpu/box/a/cgroup.procs": "4711\n4712\n",
+    "fs/cpuacct/box/a/cpuacct.usage": "12250000000\n",
+    "fs/cpuacct/box/a/cgroup.procs": "4711\n4712\n",
+    "fs/memory/box/a/memory.usage_in_bytes": "1000000\n",
+    "fs/memory/box/a/memory.stat": "cache 5\ninactive_file 7\ntotal_inactive_file 300000\n",
+    "fs/memory/box/a/memory.limit_in_bytes": "9223372036854771712\n",
+    "fs/memory/box/a/cgroup.procs": "4711\n4712\n",
+    "fs/unified/cgroup.controllers": "",
+}
+V2 = {
+    "proc/4711/cgroup": "0::/box/a\n",
+    "fs/cgroup.controllers": "cpu memory\n",
+    "fs/box/a/cpu.max": "25000 100000\n",
+    "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\nthrottled_usec 1500000\n",
+    "fs/box/a/memory.current": "1000000\n",
+    "fs/box/a/memory.stat": "anon 1\ninactive_file 300000\n",
+    "fs/box/a/memory.max": "max\n",
+    "fs/box/a/cgroup.procs": "4711\n4712\n",
+}
+
+
+def plant(root: Path, files: dict[str, str]) -> CgroupTree:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return CgroupTree(root / "fs", root / "proc")
+
+
+@pytest.fixture(params=[V1, V2], ids=["v1", "v2"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupTree:
+    return plant(tmp_path, request.param)
+
+
+@pytest.fixture
+def group(tree: CgroupTree) -> Group:
+    found = tree.group_of(PID)
+    assert found is not None
+    return found
+
+
+def test_the_version_is_found(tmp_path: Path) -> None:
+    assert plant(tmp_path / "1", V1).version == 1
+    assert plant(tmp_path / "2", V2).version == 2
+    assert CgroupTree(tmp_path / "nothing").version is None
+
+
+def test_usage_is_read(tree: CgroupTree, group: Group) -> None:
+    usage = tree.read(group)
+    assert usage is not None
+    assert usage.cpu_s == pytest.approx(12.25)
+    assert usage.quota_cores == pytest.approx(0.25)
+    assert usage.memory_bytes == 1_000_000 - 300_000
+    assert tree.throttled_s(group) == pytest.approx(1.5)
+    assert tree.pids(group) == (4711, 4712)
+
+
+def test_no_quota_is_unlimited(tmp_path: Path) -> None:
+    one = plant(tmp_path / "1", V1 | {"fs/cpu/box/a/cpu.cfs_quota_us": "-1"})
+    two = plant(tmp_path / "2", V2 | {"fs/box/a/cpu.max": "max 100000"})
+    for tree in (one, two):
+        group = tree.group_of(PID)
+        assert group is not None
+        assert tree.read_quota(group) == math.inf
+
+
+def test_a_group_that_is_gone_is_none(tree: CgroupTree, tmp_path: Path) -> None:
+    gone = Group(tmp_path / "x", tmp_path / "x", tmp_path / "x")
+    assert tree.read(gone) is None
+    assert tree.read_quota(gone) is None
+    assert tree.throttled_s(gone) is None
+    assert tree.pids(gone) == ()
+    assert not tree.write_quota(gone, 1.0)
+    assert not tree.write_memory_limit(gone, 1)
+    assert not tree.add(gone, PID)
+    assert tree.kill_all(gone)
+    assert tree.remove(gone)
+
+
+def test_a_process_that_is_gone_or_foreign_has_no_group(tree: CgroupTree) -> None:
+    assert tree.group_of(PID + 1) is None
+    assert tree.group_of(PID, must_contain="box/a") is not None
+    assert tree.group_of(PID, must_contain="0f12c00a36ab") is None
+
+
+def test_a_path_that_is_not_mounted_here_is_no_group(tmp_path: Path) -> None:
+    assert plant(tmp_path / "1", V1 | {"proc/4711/cgroup": "2:cpuacct:/b\n1:cpu:/b\n"}).group_of(PID) is None
+    assert plant(tmp_path / "2", V2 | {"proc/4711/cgroup": "0::/b\n"}).group_of(PID) is None
+
+
+def test_joint_mounts_of_v1_are_found(tmp_path: Path) -> None:
+    files = {
+        name.replace("fs/cpuacct/", "fs/cpu,cpuacct/").replace("fs/cpu/", "fs/cpu,cpuacct/"): text
+        for name, text in V1.items()
+    }
+    tree = plant(tmp_path, files | {"proc/4711/cgroup": "3:cpu,cpuacct:/box/a\n"})
+    group = tree.group_of(PID)
+    assert group is not None
+    assert group.memory is None
+    usage = tree.read(group)
+    assert usage is not None
+    assert usage.cpu_s == pytest.approx(12.25)
+    assert usage.memory_bytes is None
+
+
+def test_a_written_quota_is_read_back(tree: CgroupTree, group: Group) -> None:
+    for cores in (0.35, 2.5, math.inf):
+        assert tree.write_quota(group, cores)
+        assert tree.read_quota(group) == pytest.approx(cores)
+
+
+def test_quotas_are_rounded_and_never_below_the_kernels_least() -> None:
+    assert quota_us(0.29) == 29_000  # int() would give 28999
+    assert quota_us(2.5) == 250_000
+    assert quota_us(0.001) == 1_000
+
+
+def test_a_memory_limit_is_written(tree: CgroupTree, group: Group) -> None:
+    assert group.memory is not None
+    assert tree.write_memory_limit(group, 123)
+    assert any(path.read_text().startswith("123") for path in group.memory.iterdir())
+
+
+def test_a_pid_is_added_everywhere(tree: CgroupTree, group: Group) -> None:
+    assert tree.add(group, 99)
+    assert all((directory / "cgroup.procs").read_text().startswith("99") for directory in group.directories())
+
+
+def test_a_group_that_cannot_be_written_is_not_created(tmp_path: Path) -> None:
+    """Plain directories grow no control files, so the new group is found unusable, and nothing is left behind."""
+    mine = {f"proc/{os.getpid()}/cgroup": "2:cpuacct:/box\n1:cpu:/box\n"}
+    tree = plant(tmp_path / "1", V1 | mine)
+    assert tree.create("mine") is None
+    assert not (tmp_path / "1/fs/cpu/box/mine").exists()
+    tree = plant(tmp_path / "2", V2 | {f"proc/{os.getpid()}/cgroup": "0::/box/a\n"})
+    assert tree.create("mine/deeper") is None
+    assert not (tmp_path / "2/fs/box/mine/deeper").exists()
+
+
+def test_where_nothing_is_mounted_nothing_is_created(tmp_path: Path) -> None:
+    assert CgroupTree(tmp_path).create("mine") is None
+
+
+def test_v2_delegates_controllers_on_the_way_down(tmp_path: Path) -> None:
+    tree = plant(tmp_path, V2 | {f"proc/{os.getpid()}/cgroup": "0::/box/a\n", "fs/box/cgroup.subtree_control": ""})
+    tree.create("sparkpace/one")
+    assert (tmp_path / "fs/box/cgroup.subtree_control").read_text() in ("+cpu", "+memory")
+    assert (tmp_path / "fs/box/sparkpace/cgroup.subtree_control").exists()

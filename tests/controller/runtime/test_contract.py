@@ -1,0 +1,284 @@
+"""What every runtime promises (`controller.runtime.base`), asked of all of them by the same tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.runtime.base import Bind, ExecutorKey
+from controller.runtime.cgroup import CgroupTree
+from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
+from tests.controller.runtime import rigs
+from tests.controller.runtime.rigs import Rig
+
+
+def _cgroups_writable() -> bool:
+    tree = CgroupTree()
+    group = tree.create("sparkpace-probe")
+    return group is not None and tree.remove(group)
+
+
+@pytest.fixture(
+    params=[
+        "fake",
+        "process-signals",
+        "process-cgroup",
+        pytest.param("docker", marks=pytest.mark.docker),
+    ]
+)
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+    made: Rig
+    match request.param:
+        case "fake":
+            made = rigs.FakeRig(tmp_path)
+        case "process-signals":
+            made = rigs.ProcessRig(tmp_path)
+        case "process-cgroup":
+            if not _cgroups_writable():
+                pytest.skip("control groups are not writable here")
+            made = rigs.CgroupProcessRig(tmp_path)
+        case _:
+            made = rigs.DockerRig(tmp_path)
+    yield made
+    made.close()
+
+
+GONE = ExecutorKey("app-1", "never-there")
+
+
+def test_a_started_executor_runs_with_its_quota(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE, cores=0.25)
+    seen = runtime.observe()[key]
+    assert seen.running
+    assert seen.quota_cores == pytest.approx(0.25)
+    assert seen.pid
+    assert seen.exit_code is None
+    assert rig.until(lambda: runtime.observe()[key].memory_bytes > 0)
+
+
+def test_starting_twice_is_starting_once(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE)
+    pid = runtime.observe()[key].pid
+    runtime.start(rig.launch(rigs.IDLE))
+    assert runtime.observe()[key].pid == pid
+    assert len(runtime.observe()) == 1
+
+
+def test_an_ended_executor_of_the_same_key_makes_room(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.EXITS_WITH_3)
+    rig.ended(runtime, key)
+    rig.start(runtime, rigs.IDLE)
+    assert runtime.observe()[key].running
+
+
+def test_a_changed_quota_is_read_back(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE, cores=0.5)
+    for cores in (0.35, 0.01, 1.5):
+        assert runtime.set_quota(key, cores)
+        assert runtime.observe()[key].quota_cores == pytest.approx(cores)
+
+
+@pytest.mark.parametrize("cores", [0.0, -1.0, 0.009, math.nan, math.inf])
+def test_impossible_quotas_are_refused(rig: Rig, cores: float) -> None:
+    with pytest.raises(BadInput, match="quota"):
+        rig.runtime().set_quota(GONE, cores)
+
+
+def test_cpu_use_follows_the_quota(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.BUSY, cores=0.2)
+    rig.until(lambda: runtime.observe()[key].cpu_s > 0)
+    slow = rig.rate(runtime, key, 1.5)
+    assert runtime.set_quota(key, 1.0)
+    fast = rig.rate(runtime, key, 1.5)
+    assert slow < 0.35
+    assert fast > 2 * slow
+
+
+def test_an_exit_code_is_seen(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.EXITS_WITH_3)
+    seen = rig.ended(runtime, key)
+    assert seen.exit_code == 3
+    assert seen.pid is None
+    assert not runtime.set_quota(key, 1.0)
+
+
+def test_stop_without_grace_kills(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.STUBBORN)
+    runtime.stop(key)
+    assert rig.ended(runtime, key).exit_code == 128 + signal.SIGKILL
+
+
+def test_stop_with_grace_terminates(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, "exec sleep 1000")
+    runtime.stop(key, grace_s=20)
+    assert rig.ended(runtime, key).exit_code == 128 + signal.SIGTERM
+
+
+def test_what_ignores_sigterm_is_killed_after_the_grace(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.STUBBORN)
+    rig.pass_time(0.3)  # a signal before the program's trap would end it
+    runtime.stop(key, grace_s=0.5)
+    runtime.stop(key, grace_s=20)  # asking again does not prolong it
+    began = rig.now()
+    assert rig.ended(runtime, key).exit_code == 128 + signal.SIGKILL
+    assert rig.now() - began < 10
+
+
+def test_an_executor_stays_visible_until_it_is_removed(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE)
+    with pytest.raises(RuntimeFailed, match="still runs"):
+        runtime.remove(key)
+    runtime.stop(key)
+    rig.ended(runtime, key)
+    rig.until(lambda: rigs._removed(runtime, key))
+    assert runtime.observe() == {}
+    assert rig.restart(runtime).observe() == {}
+
+
+def test_what_is_gone_is_ordinary(rig: Rig) -> None:
+    runtime = rig.runtime()
+    assert not runtime.set_quota(GONE, 1.0)
+    runtime.stop(GONE)
+    runtime.remove(GONE)
+    assert runtime.observe() == {}
+
+
+def test_a_new_agent_adopts_what_runs(rig: Rig) -> None:
+    first = rig.runtime()
+    key = rig.start(first, rigs.IDLE, cores=0.5)
+    assert first.set_quota(key, 0.75)
+    pid = first.observe()[key].pid
+    second = rig.restart(first)
+    seen = second.observe()[key]
+    assert (seen.running, seen.pid) == (True, pid)
+    assert seen.quota_cores == pytest.approx(0.75)
+    assert second.set_quota(key, 0.3)
+    assert second.observe()[key].quota_cores == pytest.approx(0.3)
+    second.start(rig.launch(rigs.IDLE))
+    assert second.observe()[key].pid == pid
+    second.stop(key)
+    assert rig.ended(second, key).exit_code == (137 if rig.knows_exit_of_adopted else None)
+
+
+def test_an_adopted_executor_is_still_paced(rig: Rig) -> None:
+    first = rig.runtime()
+    key = rig.start(first, rigs.BUSY, cores=0.2)
+    second = rig.restart(first)
+    assert rig.rate(second, key, 1.5) < 0.4
+
+
+def test_another_worker_sees_and_touches_nothing(rig: Rig) -> None:
+    mine, other = rig.runtime("w1"), rig.runtime("w2")
+    key = rig.start(mine, rigs.IDLE)
+    assert other.observe() == {}
+    assert not other.set_quota(key, 0.1)
+    other.stop(key)
+    other.remove(key)
+    assert mine.observe()[key].running
+    assert mine.observe()[key].quota_cores == pytest.approx(0.5)
+
+
+def test_logs_are_files_and_arguments_arrive_unchanged(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    key = rig.start(rig.runtime(), rigs.TALKING)
+    logs = rig.directory / "logs" / key.executor_id
+    rig.until(lambda: (logs / "stderr").exists() and (logs / "stderr").read_text())
+    assert (logs / "stdout").read_text() == "to stdout with spaces; $HOME\n"
+    assert (logs / "stderr").read_text() == "to stderr\n"
+
+
+def test_the_environment_arrives_and_is_written_nowhere(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    secret = "s3cr3t-of-this-test"
+    runtime = rig.runtime()
+    program = 'test "$SECRET" = s3cr3t-of-"this-test" && echo arrived; while :; do sleep 1; done'
+    launch = rig.launch(program, environment={"SECRET": secret})
+    runtime.start(launch)
+    rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text())
+    pid = runtime.observe()[launch.key].pid
+    assert secret not in Path(f"/proc/{pid}/cmdline").read_text()
+    for path in rig.directory.rglob("*"):
+        assert path.is_dir() or secret not in path.read_text()
+
+
+def test_an_executor_ends_with_its_children(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    runtime = rig.runtime()
+    marker = f"99{os.getpid()}"  # an argument that no other process has
+    launch = rig.launch(f"sleep {marker} & (setsid sleep {marker}; :) & sleep 0.5; kill -9 $$")
+    runtime.start(launch)
+    rig.until(lambda: len(_running(marker)) >= 2)
+    rig.ended(runtime, launch.key)
+    if isinstance(rig, rigs.CgroupProcessRig | rigs.DockerRig):  # by session alone, a new session is not found
+        rig.until(lambda: not _running(marker))
+    else:
+        rig.until(lambda: len(_running(marker)) <= 1)
+        for pid in _running(marker):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _running(argument: str) -> list[int]:
+    """Processes `sleep argument`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == f"sleep\0{argument}\0".encode():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_missing_program_is_refused_or_ends_at_once(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    runtime = rig.runtime()
+    launch = dataclasses.replace(rig.launch(rigs.IDLE), argv=["/no/such/program"])
+    if isinstance(rig, rigs.DockerRig):  # what an image holds is known only inside
+        runtime.start(launch)
+        assert rig.ended(runtime, launch.key).exit_code == 127
+        assert "/no/such/program" in (launch.log_dir / "stderr").read_text()
+    else:
+        with pytest.raises(RuntimeRefused, match="/no/such/program"):
+            runtime.start(launch)
+        assert runtime.observe() == {}
+
+
+def test_a_bind_that_does_not_exist_is_refused(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake mounts nothing")
+    runtime = rig.runtime()
+    with pytest.raises(RuntimeRefused, match="no-such-place"):
+        runtime.start(dataclasses.replace(rig.launch(rigs.IDLE), binds=[Bind(rig.directory / "no-such-place")]))
+    assert runtime.observe() == {}
+
+
+def test_the_python_version_is_asked_of_the_program_itself(rig: Rig) -> None:
+    executable = "/usr/bin/python3" if isinstance(rig, rigs.DockerRig) else sys.executable
+    runtime = rig.runtime()
+    assert runtime.python_version(executable, [], None).startswith("3.")
+    if not rig.runs_programs:
+        return
+    for wrong in ("/no/such/python", "/bin/false", "/bin/echo"):
+        with pytest.raises(RuntimeRefused, match=wrong):
+            runtime.python_version(wrong, [], None)

@@ -1,0 +1,205 @@
+"""What only the docker runtime has: container options, the engine's word, adoption without kernel files."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from controller.runtime import image, launching
+from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey
+from controller.runtime.cgroup import CgroupTree
+from controller.runtime.docker_engine import LIST_EVERY_S, DockerRuntime
+from stage_model.errors import RuntimeRefused, Unavailable
+from tests.controller.runtime import rigs
+from tests.controller.runtime.rigs import KEY, DockerRig
+
+pytestmark = pytest.mark.docker
+
+SECRET = "s3cr3t-of-this-test"
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[DockerRig]:
+    made = DockerRig(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(docker_engine: docker.DockerClient) -> docker.APIClient:
+    return docker_engine.api
+
+
+def inspect(client: docker.APIClient, rig: DockerRig) -> dict[str, Any]:
+    found: dict[str, Any] = client.inspect_container(launching.unique_name(rig.cluster, "w1", KEY))
+    return found
+
+
+def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.APIClient) -> None:
+    read_only = rig.directory / "read-only"
+    read_only.mkdir()
+    launch = rig.launch(f"touch {read_only}/file; {rigs.IDLE}", environment={"SECRET": SECRET})
+    rig.runtime().start(dataclasses.replace(launch, binds=[Bind(read_only)], labels={"mine": "too"}))
+    seen = inspect(client, rig)
+    host, config = seen["HostConfig"], seen["Config"]
+    assert host["NetworkMode"] == "host"
+    assert host["CapDrop"] == ["ALL"]
+    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert host["Init"] is True
+    assert (host["CpuPeriod"], host["CpuQuota"]) == (CPU_PERIOD_US, 50_000)
+    assert host["Memory"] == host["MemorySwap"] == rigs.MEMORY_BYTES
+    assert host["PidsLimit"] == 4096
+    assert host["LogConfig"]["Type"] == "none"
+    assert config["User"] == f"{os.getuid()}:{os.getgid()}"
+    assert config["WorkingDir"] == str(rig.directory)
+    assert (
+        config["Labels"].items()
+        >= {
+            "sparkpace.cluster": rig.cluster,
+            "sparkpace.worker": "w1",
+            "sparkpace.application": "app-1",
+            "sparkpace.executor": "1",
+            "mine": "too",
+        }.items()
+    )
+    config["Env"] = []
+    assert SECRET not in json.dumps(seen)
+    rig.until(lambda: (launch.log_dir / "stderr").exists() and (launch.log_dir / "stderr").read_text())
+    assert not (read_only / "file").exists()
+
+
+def test_docker_inspect_tells_the_quota(rig: DockerRig, client: docker.APIClient) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE)
+    assert runtime.set_quota(key, 0.29)
+    assert inspect(client, rig)["HostConfig"]["CpuQuota"] == 29_000
+
+
+def test_too_much_memory_is_an_end_with_a_reason(rig: DockerRig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, "exec python3 -c 'b = bytearray(500_000_000)'", cores=1.0)
+    seen = rig.ended(runtime, key)
+    assert seen.exit_code == 137
+    assert "out of memory" in seen.reason
+
+
+def test_without_kernel_files_the_engine_is_asked(rig: DockerRig, tmp_path: Path) -> None:
+    """An agent in a container sees neither the pids nor the control groups of its executors."""
+    runtime = DockerRuntime(rig.cluster, "w1", cgroups=CgroupTree(tmp_path / "no-cgroups"))
+    rig._open.append(runtime)
+    key = rig.start(runtime, rigs.BUSY, cores=0.3)
+    rig.until(lambda: runtime.observe()[key].cpu_s > 0)
+    seen = runtime.observe()[key]
+    assert seen.quota_cores == pytest.approx(0.3)
+    assert 0 < seen.memory_bytes < rigs.MEMORY_BYTES
+    runtime.stop(key)
+    assert rig.ended(runtime, key).exit_code == 137
+    assert not runtime.set_quota(key, 1.0)
+
+
+def test_a_container_removed_by_others_is_gone(rig: DockerRig, client: docker.APIClient) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE)
+    client.remove_container(inspect(client, rig)["Id"], force=True)
+    assert not runtime.set_quota(key, 1.0)
+    assert runtime.observe() == {}
+
+
+def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig, docker_engine: docker.DockerClient) -> None:
+    now = 100.0
+    watcher = DockerRuntime(rig.cluster, "w1", clock=lambda: now)
+    assert watcher.observe() == {}
+    key = rig.start(rig.runtime(), rigs.IDLE)
+    now += LIST_EVERY_S - 0.1
+    assert watcher.observe() == {}
+    now += 0.1
+    assert watcher.observe()[key].running
+    watcher.close()
+
+
+def test_one_thread_may_start_while_another_observes(rig: DockerRig) -> None:
+    """With a list at every observation: a container between create and start must not look like an ended executor."""
+    ticks = itertools.count(step=LIST_EVERY_S)
+    runtime = DockerRuntime(rig.cluster, "w1", clock=lambda: next(ticks))
+    rig._open.append(runtime)
+    key = rig.start(runtime, rigs.EXITS_WITH_3)
+    rig.ended(runtime, key)
+    keys = [ExecutorKey("app-1", str(number)) for number in range(2, 6)]
+    with ThreadPoolExecutor(1) as pool:
+        starts = [pool.submit(runtime.start, rig.launch(rigs.IDLE, key=key)) for key in keys]
+        while not all(start.done() for start in starts):
+            assert all(seen.running for seen in runtime.observe().values() if seen.key in keys)
+    for start in starts:
+        start.result()
+    assert {seen.key for seen in runtime.observe().values() if seen.running} == set(keys)
+
+
+def test_a_name_taken_by_a_foreign_container_is_refused(rig: DockerRig, client: docker.APIClient) -> None:
+    runtime = DockerRuntime(rig.cluster, "w1")
+    taken = client.create_container(runtime.prepare_image(), ["true"], name=launching.unique_name(rig.cluster, "w1", KEY))
+    try:
+        with pytest.raises(RuntimeRefused, match="foreign"):
+            runtime.start(rig.launch(rigs.IDLE))
+    finally:
+        client.remove_container(taken["Id"])
+        runtime.close()
+
+
+def test_a_container_that_was_never_started_is_replaced(rig: DockerRig, client: docker.APIClient) -> None:
+    first = DockerRuntime(rig.cluster, "w1")
+    rig._open.append(first)
+    key = rig.start(first, rigs.IDLE)
+    labels, name = inspect(client, rig)["Config"]["Labels"], launching.unique_name(rig.cluster, "w1", KEY)
+    client.remove_container(name, force=True)
+    client.create_container(first.prepare_image(), ["true"], name=name, labels=labels)
+    second = rig.restart(first)
+    seen = second.observe()[key]
+    assert (seen.running, seen.exit_code, seen.reason) == (False, None, "created but never started")
+    rig.start(second, rigs.IDLE)
+    assert second.observe()[key].running
+
+
+def test_an_image_that_does_not_exist_is_refused(rig: DockerRig) -> None:
+    runtime = rig.runtime()
+    launch = dataclasses.replace(rig.launch(rigs.IDLE), image="localhost:9/sparkpace/no-such-image:1")
+    with pytest.raises(RuntimeRefused, match="no-such-image"):
+        runtime.start(launch)
+    assert runtime.observe() == {}
+
+
+def test_a_base_that_cannot_be_built_on_is_refused_with_the_last_lines(rig: DockerRig) -> None:
+    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1", lock_file=rig.directory / "lock")
+    with pytest.raises(RuntimeRefused, match=r"localhost:9/no-base:1(?s:.*)Last lines"):
+        runtime.prepare_image()
+    runtime.close()
+
+
+def test_no_engine_is_unavailable() -> None:
+    with pytest.raises(Unavailable, match="make engine"):
+        DockerRuntime("c", "w", base_url="tcp://127.0.0.1:9")
+
+
+def test_the_tag_follows_the_base() -> None:
+    assert image.tag_of("a") != image.tag_of("b") != image.tag_of(None)
+    assert image.tag_of("a") == image.tag_of("a")
+    assert b"ARG BASE_IMAGE=" in image.dockerfile()
+
+
+def test_the_image_has_java_and_python(rig: DockerRig) -> None:
+    runtime = rig.runtime()
+    launch = rig.launch(f"java -version && echo $HOME; {rigs.IDLE}")
+    # A JVM reserves more than the other tests' limit.
+    runtime.start(dataclasses.replace(launch, memory_bytes=512 << 20, cores=1.0))
+    rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text())
+    assert (launch.log_dir / "stdout").read_text() == "/tmp\n"
+    assert 'version "17' in (launch.log_dir / "stderr").read_text()
+    assert runtime.java("/some/where") == "java"

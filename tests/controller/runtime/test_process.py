@@ -1,0 +1,133 @@
+"""What only the process runtime has: records on disk, other users, what pacing by signals leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from controller.runtime import process_identity, process_tree
+from controller.runtime.process import ProcessRuntime
+from stage_model.errors import RuntimeRefused
+from tests.controller.runtime import rigs
+from tests.controller.runtime.rigs import ProcessRig
+
+NOBODY = 65534
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start executors as another user")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[ProcessRig]:
+    made = ProcessRig(tmp_path)
+    yield made
+    made.close()
+
+
+def record_of(rig: ProcessRig) -> Path:
+    (path,) = (rig.directory / "state").glob("*.json")
+    return path
+
+
+def test_records_are_private(rig: ProcessRig) -> None:
+    rig.start(rig.runtime(), rigs.IDLE)
+    assert record_of(rig).stat().st_mode & 0o777 == 0o600
+    assert json.loads(record_of(rig).read_text())["executor_id"] == "1"
+
+
+def test_a_closed_runtime_leaves_nothing_stopped(rig: ProcessRig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.BUSY, cores=0.01)
+    pid = runtime.observe()[key].pid
+    assert pid
+    rig.until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    rig.restart(runtime)
+    runtime.close()
+    rig.until(lambda: psutil.Process(pid).status() != psutil.STATUS_STOPPED)
+
+
+def test_an_executor_that_ended_unwatched_is_seen_as_ended(rig: ProcessRig) -> None:
+    first = rig.runtime()
+    key = rig.start(first, "exec sleep 1000")
+    identity = process_identity.of(first.observe()[key].pid or 0)
+    assert identity
+    first.close()
+    rig._open.remove(first)
+    process_tree.kill(identity)
+    rig.until(lambda: not process_identity.is_alive(identity))
+    seen = rig.runtime().observe()[key]
+    assert (seen.running, seen.exit_code) == (False, None)
+    assert "no agent watched" in seen.reason
+
+
+def test_a_record_of_another_boot_kills_nobody(rig: ProcessRig) -> None:
+    first = rig.runtime()
+    key = rig.start(first, rigs.IDLE)
+    path, pid = record_of(rig), first.observe()[key].pid
+    stale = json.loads(path.read_text())
+    stale["process"]["boot_id"] = "another"
+    path.write_text(json.dumps(stale))
+    second = ProcessRuntime(rig.cluster, "w1", path.parent, use_cgroups=False)
+    assert not second.observe()[key].running
+    second.close()
+    assert first.observe()[key].running
+    assert psutil.pid_exists(pid or 0)
+
+
+def test_a_pid_that_means_another_process_now_is_left_alone() -> None:
+    me = process_identity.of(os.getpid())
+    assert me
+    other = replace(me, start_ticks=me.start_ticks - 1)
+    assert process_identity.is_alive(me)
+    assert not process_identity.is_alive(other)
+    assert process_tree.members(other) == ()
+
+
+def test_an_unreadable_record_is_left_alone(rig: ProcessRig, caplog: pytest.LogCaptureFixture) -> None:
+    state = rig.directory / "state"
+    state.mkdir()
+    (state / "broken.json").write_text("{")
+    assert rig.runtime().observe() == {}
+    assert (state / "broken.json").exists()
+    assert "broken.json" in caplog.text
+
+
+def test_an_executor_whose_agent_died_before_its_record_never_runs(rig: ProcessRig) -> None:
+    """The state directory is a file, so no record can be written: the waiting child must end."""
+    (rig.directory / "state").write_text("")
+    runtime = rig.runtime()
+    launch = rig.launch("touch ran")
+    with pytest.raises(Exception, match="was not started"):
+        runtime.start(launch)
+    assert runtime.observe() == {}
+    assert not (launch.working_dir / "ran").exists()
+
+
+@needs_root
+def test_executors_run_as_their_submitter() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        rig = ProcessRig(Path(name))
+        runtime = rig.runtime()
+        launch = replace(rig.launch("id -u; id -G; " + rigs.IDLE), uid=NOBODY, gid=NOBODY)
+        runtime.start(launch)
+        rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text().count("\n") > 1)
+        assert (launch.log_dir / "stdout").read_text() == f"{NOBODY}\n{NOBODY}\n"
+        rig.close()
+
+
+@needs_root
+def test_a_python_that_its_submitter_may_not_run_is_refused(rig: ProcessRig) -> None:
+    hidden = rig.directory / "python3"
+    hidden.symlink_to("/usr/bin/python3")
+    rig.directory.chmod(0o700)
+    runtime = rig.runtime()
+    assert runtime.python_version(str(hidden), [], None).startswith("3.")
+    with pytest.raises(RuntimeRefused, match="python3"):
+        runtime.python_version(str(hidden), [], None, uid=NOBODY, gid=NOBODY)

@@ -1,0 +1,110 @@
+"""The home directory: tokens that only we may read, and the cluster it remembers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.home import AgentProcess, Cluster, Home, find_home
+from controller.processes import ProcessId, alive, identify
+from stage_model.errors import BadInput, Denied, Unavailable
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.create()
+    return made
+
+
+def cluster(master: ProcessId) -> Cluster:
+    return Cluster(
+        cluster_id="c1",
+        url="http://127.0.0.1:7070",
+        host="127.0.0.1",
+        port=7070,
+        runtime="process",
+        master=master,
+        agents=(AgentProcess(worker_id="w1", process=ProcessId(pid=2**22, start=1, boot_id="none")),),
+        started=1.0,
+    )
+
+
+def this_process() -> ProcessId:
+    found = identify(os.getpid())
+    assert found is not None
+    return found
+
+
+def test_the_option_wins_over_the_environment_and_that_over_the_default(tmp_path: Path) -> None:
+    named = {"SPARKPACE_HOME": str(tmp_path / "env")}
+    assert find_home(tmp_path / "option", named).path == tmp_path / "option"
+    assert find_home(None, named).path == tmp_path / "env"
+    assert find_home(None, {}).path == Path.home() / ".sparkpace"
+    assert find_home(Path("relative"), {}).path == Path.cwd() / "relative"
+
+
+def test_create_makes_everything_private_and_keeps_tokens(home: Home) -> None:
+    tokens = home.admin_token(), home.submit_token()
+    home.create()
+    assert (home.admin_token(), home.submit_token()) == tokens
+    assert tokens[0] != tokens[1]
+    assert all(len(token) >= 43 for token in tokens)  # 32 bytes in base64 without padding
+    assert home.path.stat().st_mode & 0o777 == 0o700
+    assert home.admin_token_file.stat().st_mode & 0o777 == 0o600
+    assert home.submit_token_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_file_that_others_may_read_is_refused(home: Home) -> None:
+    for mode in (0o640, 0o604, 0o620):
+        home.submit_token_file.chmod(mode)
+        with pytest.raises(Denied, match="chmod 600"):
+            home.submit_token()
+
+
+def test_a_token_file_that_is_a_link_or_empty_or_missing_is_refused(home: Home) -> None:
+    home.submit_token_file.rename(home.path / "elsewhere")
+    home.submit_token_file.symlink_to(home.path / "elsewhere")
+    with pytest.raises(Denied, match="file of yours"):
+        home.submit_token()
+    home.submit_token_file.unlink()
+    with pytest.raises(Unavailable, match="no token file"):
+        home.submit_token()
+    home.submit_token_file.touch(mode=0o600)
+    with pytest.raises(Denied, match="empty"):
+        home.submit_token()
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="--home"):
+        Home(tmp_path / "file").create()
+
+
+def test_the_cluster_is_remembered_and_forgotten(home: Home) -> None:
+    assert home.cluster() is None
+    with pytest.raises(Unavailable, match="sparkpace up"):
+        home.need_cluster()
+    written = cluster(this_process())
+    home.write_cluster(written)
+    assert home.cluster() == written
+    assert home.cluster_file.stat().st_mode & 0o777 == 0o600
+    home.forget_cluster()
+    home.forget_cluster()
+    assert home.cluster() is None
+
+
+def test_a_damaged_cluster_file_is_named(home: Home) -> None:
+    home.cluster_file.write_text('{"cluster_id": 1}')
+    with pytest.raises(BadInput, match=r"cluster\.json"):
+        home.cluster()
+
+
+def test_only_the_very_process_counts_as_living() -> None:
+    ours = this_process()
+    assert alive(ours)
+    assert not alive(ProcessId(pid=ours.pid, start=ours.start + 1, boot_id=ours.boot_id))
+    assert not alive(ProcessId(pid=ours.pid, start=ours.start, boot_id="another boot"))
+    assert cluster(ours).living() == (ours,)

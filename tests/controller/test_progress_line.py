@@ -1,0 +1,26 @@
+"""What `submit` says at a run's end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.messages import ApplicationView
+from controller.progress_line import ending
+
+
+def view(**fields: Any) -> ApplicationView:
+    plain: dict[str, Any] = {"application_id": "pace-1", "name": "job", "state": "ended", "law": "forecast", "priority": 50}
+    return ApplicationView(**{**plain, **fields})
+
+
+def test_the_end_is_told_against_the_deadline() -> None:
+    # 12 s early of 100 s is 12%
+    assert "ended at 1m28s of deadline 1m40s (12s early, 12.0%)" in ending(view(elapsed_s=88.0, deadline_s=100.0))
+    assert "(25s late, 25.0%)" in ending(view(elapsed_s=125.0, deadline_s=100.0))
+    assert ending(view(elapsed_s=5.0, run_dir="/runs/pace-1")).endswith("no deadline; run folder /runs/pace-1")
+
+
+def test_no_end_is_claimed_from_what_a_master_said_before_it_went_away() -> None:
+    said = ending(view(state="running", elapsed_s=18.4, deadline_s=57.0))
+    assert "the master has not said so" in said
+    assert "18.4" not in said

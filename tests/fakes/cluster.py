@@ -1,0 +1,177 @@
+"""A master's state on a temporary directory, with drivers and agents that say what a test makes them say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from controller.master.cluster import ClusterState
+from controller.master.recorder import Recorder
+from controller.master.store import Store
+from controller.messages import (
+    DriverReply,
+    DriverSync,
+    ExecutorReport,
+    ExecutorWish,
+    Registration,
+    Sample,
+    Sequenced,
+    StageUse,
+    WorkerInfo,
+    WorkerReply,
+    WorkerSync,
+)
+from controller.profile_store import ProfileStore
+from controller.runtime.process_identity import boot_id, of
+from stage_model.events import (
+    AnyEvent,
+    ApplicationEnd,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+
+START_MS = 1_000_000
+
+
+class FakeCluster:
+    """`now_s` is the clock; `restart` builds the state anew from what was stored."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.now_s, self.changes = path, 100.0, 0
+        for folder in ("runs", "profiles"):
+            (path / folder).mkdir(exist_ok=True)
+        self.restart()
+
+    def restart(self) -> None:
+        self.state = ClusterState(
+            Store(self.path / "master.db"),
+            Recorder(self.path / "runs", keep_runs=3),
+            ProfileStore(self.path / "profiles"),
+            default_law="forecast",
+            changed=self._changed,
+            now_s=self.now_s,
+        )
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def register(self, **changed: Any) -> str:
+        return self.state.register(registration(**changed), self.now_s).application_id
+
+    def worker(self, worker_id: str, *reports: ExecutorReport, memory_mb: int = 8192, **changed: Any) -> WorkerReply:
+        """One report of an agent of a worker with one core."""
+        sync = WorkerSync(
+            instance=changed.pop("instance", f"{worker_id}-life"),
+            cluster_id=self.state.cluster_id,
+            generation=self.state.generation,
+            worker=WorkerInfo(
+                worker_id=worker_id,
+                host="127.0.0.1",
+                cores=1.0,
+                memory_mb=memory_mb,
+                runtime="fake",
+                pid=1,
+                boot_id=boot_id(),
+            ),
+            executors=reports,
+            **changed,
+        )
+        return self.state.worker_sync(worker_id, sync, self.now_s)
+
+    def driver(self, application_id: str, *events: AnyEvent, first: int = 1, **changed: Any) -> DriverReply:
+        numbered = tuple(Sequenced(seq=first + i, event=event) for i, event in enumerate(events))
+        changed.setdefault("wanted", {"0": ExecutorWish()})
+        sync = DriverSync(instance="driver", events=numbered, **changed)
+        return self.state.driver_sync(application_id, sync, self.now_s)
+
+
+def registration(**changed: Any) -> Registration:
+    """Of this very process, so that its driver counts as alive."""
+    me = of(os.getpid())
+    assert me is not None
+    plain: dict[str, Any] = {
+        "name": "app",
+        "instance": "driver",
+        "spark_version": "4.3.0",
+        "user": "me",
+        "uid": os.getuid(),
+        "gid": os.getgid(),
+        "pid": me.pid,
+        "pid_start": me.start_ticks,
+        "boot_id": me.boot_id,
+        "host": "here",
+        "driver_url": "spark://CoarseGrainedScheduler@127.0.0.1:1",
+        "jars_dir": "/spark/jars",
+        "bridge_jar": "/spark/bridge.jar",
+        "java_home": "/java",
+        "working_dir": "/home/me",
+        "age_s": 2.0,
+        "main": "app.py",
+        "wanted": {"0": ExecutorWish()},
+    }
+    return Registration(**(plain | changed))
+
+
+def report(application_id: str, executor_id: str, state: str = "running", **changed: Any) -> ExecutorReport:
+    return ExecutorReport(application_id=application_id, executor_id=executor_id, state=state, **changed)
+
+
+def use(stage: int, cpu_core_s: float, **changed: Any) -> StageUse:
+    plain: dict[str, Any] = {
+        "attempt": 0,
+        "running": 0,
+        "done": 0,
+        "records": 0.0,
+        "records_running": 0.0,
+        "allocated_core_s": cpu_core_s,
+    }
+    return StageUse(stage=stage, cpu_core_s=cpu_core_s, **(plain | changed))
+
+
+def sample(application_id: str, executor_id: str, time_s: float, **changed: Any) -> Sample:
+    plain: dict[str, Any] = {
+        "stage": 0,
+        "set_point": None,
+        "progress": None,
+        "demand": 1.0,
+        "grant": 1.0,
+        "quota": 1.0,
+        "usage": 0.5,
+    }
+    return Sample(application_id=application_id, executor_id=executor_id, time_s=time_s, **(plain | changed))
+
+
+def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000) -> list[AnyEvent]:
+    """A job of one stage whose tasks run one after the other, and the application's end."""
+    info = StageInfo(stage=0, name="collect at /x/app.py:1", tasks=tasks)
+    events: list[AnyEvent] = [
+        JobStart(job=0, time_ms=start_ms, stages=(info,)),
+        StageSubmitted(info=info, time_ms=start_ms),
+    ]
+    for index in range(tasks):
+        begin = start_ms + index * task_ms
+        events.append(
+            TaskEnd(
+                stage=0,
+                attempt=0,
+                task=index,
+                index=index,
+                executor="1",
+                launch_ms=begin,
+                finish_ms=begin + task_ms,
+                ok=True,
+                run_ms=task_ms,
+                cpu_ns=task_ms * 1_000_000,
+                input_records=10,
+            )
+        )
+    end_ms = start_ms + tasks * task_ms
+    events.append(StageCompleted(stage=0, attempt=0, time_ms=end_ms))
+    events.append(JobEnd(job=0, time_ms=end_ms, ok=True))
+    events.append(ApplicationEnd(time_ms=end_ms))
+    return events

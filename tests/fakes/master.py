@@ -1,0 +1,78 @@
+"""A master's HTTP API with one application and one plan, for the commands' tests. It decides nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+
+from controller.messages import ApplicationView, PlanReply, PlanRequest
+
+TOKEN = "right"
+
+
+class Server(ThreadingHTTPServer):
+    """Answers like a master that knows one application."""
+
+    view: ApplicationView | None = None
+    killed = 0
+    plan = PlanReply(known=False)
+    asked: PlanRequest | None = None
+    refuse: tuple[int, bytes] | None = None
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        if self.server.refuse is not None:
+            self._answer(*self.server.refuse)
+        elif self.headers["Authorization"] != f"Bearer {TOKEN}":
+            self._answer(401, b'{"error": "wrong token", "exit_code": 77}')
+        elif self.path == "/v1/applications":
+            views = [self.server.view] if self.server.view else []
+            self._answer(200, msgspec.json.encode({"applications": views}))
+        else:
+            self._answer(200, msgspec.json.encode(self.server.view))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/v1/plan":
+            self.server.asked = msgspec.json.decode(body, type=PlanRequest)
+            self._answer(200, msgspec.json.encode(self.server.plan))
+            return
+        self.server.killed += 1
+        assert self.server.view is not None
+        self.server.view = msgspec.structs.replace(self.server.view, state="ended", executors=0, finished=True)
+        self._answer(200, b"{}")
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

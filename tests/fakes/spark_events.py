@@ -1,0 +1,97 @@
+"""Tells a Spark run event by event, with a clock that the test moves: for tests of what is folded from events."""
+
+from __future__ import annotations
+
+from stage_model.events import (
+    AnyEvent,
+    ApplicationEnd,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+from stage_model.run import Run
+
+
+def info(
+    stage: int,
+    name: str = "count at /home/me/app.py:3",
+    *,
+    tasks: int = 2,
+    parents: tuple[int, ...] = (),
+    scopes: tuple[str, ...] = ("textFile", "map"),
+    attempt: int = 0,
+) -> StageInfo:
+    return StageInfo(stage=stage, attempt=attempt, name=name, tasks=tasks, parents=parents, scopes=scopes)
+
+
+class Story:
+    """Applies events to `run` and keeps them; `ms` is the driver's clock."""
+
+    def __init__(self, ms: int = 0) -> None:
+        self.ms = ms
+        self.run = Run()
+        self.events: list[AnyEvent] = []
+        self._tasks = 0
+
+    def tell(self, event: AnyEvent) -> None:
+        self.events.append(event)
+        self.run.apply(event)
+
+    def job(self, job: int, *stages: StageInfo, sql: str | None = None) -> None:
+        self.tell(JobStart(job=job, time_ms=self.ms, stages=stages, sql_execution=sql))
+
+    def job_end(self, job: int, *, ok: bool = True) -> None:
+        self.tell(JobEnd(job=job, time_ms=self.ms, ok=ok))
+
+    def submit(self, stage: StageInfo) -> str:
+        self.tell(StageSubmitted(info=stage, time_ms=self.ms))
+        found = self.run.stage(stage.stage, stage.attempt)
+        assert found is not None
+        return found.signature
+
+    def task(
+        self,
+        stage: StageInfo,
+        index: int,
+        *,
+        run_ms: int = 1000,
+        cpu_s: float = 0.5,
+        records: int = 0,
+        shuffle: int = 0,
+        failure: str | None = None,
+    ) -> None:
+        self._tasks += 1
+        event = TaskEnd(
+            stage=stage.stage,
+            attempt=stage.attempt,
+            task=self._tasks,
+            index=index,
+            executor="1",
+            launch_ms=self.ms - run_ms,
+            finish_ms=self.ms,
+            ok=failure is None,
+            reason=failure or "",
+            run_ms=run_ms,
+            cpu_ns=round(cpu_s * 1e9),
+            input_records=records,
+            shuffle_read_records=shuffle,
+        )
+        self.tell(event)
+
+    def complete(self, stage: StageInfo, failure: str | None = None) -> None:
+        self.tell(StageCompleted(stage=stage.stage, attempt=stage.attempt, time_ms=self.ms, failure=failure))
+
+    def whole(self, stage: StageInfo, *, ms: int = 1000, records: int = 100, cpu_s: float = 0.5) -> str:
+        """Submits a stage, runs its tasks for `ms` (each `records` input records, `cpu_s`) and completes it."""
+        signature = self.submit(stage)
+        self.ms += ms
+        for index in range(stage.tasks):
+            self.task(stage, index, run_ms=ms, records=records, cpu_s=cpu_s)
+        self.complete(stage)
+        return signature
+
+    def end(self) -> None:
+        self.tell(ApplicationEnd(time_ms=self.ms))

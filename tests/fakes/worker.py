@@ -1,0 +1,129 @@
+"""One worker in memory: a real `Agent` over the fake runtime, a clock that the test moves, desired state that it says.
+
+Starts and stops run when `tick` says so, not on a thread, so nothing waits. Executors write progress as their plugin does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from controller.agent.launch import Site
+from controller.agent.launcher import Launcher
+from controller.agent.loop import Agent, Received
+from controller.messages import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
+from controller.runtime import process_identity
+from controller.runtime.base import ExecutorKey
+from controller.runtime.fake import FakeHost, FakeRuntime
+from stage_model.plan import ApplicationPlan
+from stage_model.progress import SCHEMA, Progress, StageProgress
+from stage_model.settings import QuotaSettings
+
+CLUSTER = "cluster-1"
+
+
+def spec(application: str = "app", executor: str = "1", slots: int = 2, **changed: object) -> ExecutorSpec:
+    plain = ExecutorSpec(
+        application_id=application,
+        executor_id=executor,
+        java_home="/opt/java",
+        java_args=("-Dlocal={local}", "Main", "--host", "{host}"),
+        environment={"SPARKPACE_CONTROL_DIR": "{control}", "_SPARK_AUTH_SECRET": "hush"},
+        mounts=(),
+        slots=slots,
+        memory_mb=512,
+        uid=os.getuid(),
+        gid=os.getgid(),
+    )
+    return msgspec.structs.replace(plain, **changed)
+
+
+class FakeWorker:
+    """`host` outlives `agent`: `restart` begins another life of the agent on the same machine and directory."""
+
+    def __init__(self, folder: Path, cores: float = 2.0, period_s: float = 1.0) -> None:
+        self.folder, self.cores, self.period_s = folder, cores, period_s
+        self.now_s = 1000.0
+        self.host = FakeHost(lambda: self.now_s)
+        self.lives = 0
+        self.sequence = 0
+        self.generation = 1
+        self.restart()
+
+    def restart(self) -> None:
+        self.lives += 1
+        self.runtime = FakeRuntime(self.host, CLUSTER, "w1")
+        self.site = Site("127.0.0.1", self.folder / "local", self.folder / "runs", (self.folder / "allowed",))
+        self.launcher = Launcher(self.runtime, self.site, self.folder / "records", clock=lambda: self.now_s)
+        worker = WorkerInfo(
+            worker_id="w1",
+            host="127.0.0.1",
+            cores=self.cores,
+            memory_mb=4096,
+            runtime="fake",
+            pid=os.getpid(),
+            boot_id=process_identity.boot_id(),
+        )
+        self.agent = Agent(
+            worker,
+            self.site,
+            self.runtime,
+            self.launcher,
+            instance=f"life-{self.lives}",
+            period_s=self.period_s,
+            quota=QuotaSettings(period_s=self.period_s),
+            clock=lambda: self.now_s,
+        )
+
+    def want(
+        self,
+        executors: Sequence[ExecutorSpec] = (),
+        applications: Sequence[ApplicationPlan] = (),
+        stopped: Sequence[str] = (),
+        ended: Sequence[str] = (),
+    ) -> None:
+        """The master's newest word."""
+        desired = Desired(
+            cluster_id=CLUSTER,
+            generation=self.generation,
+            version=1,
+            executors=tuple(executors),
+            applications=tuple(applications),
+            stopped=tuple(stopped),
+            ended=tuple(ended),
+        )
+        self.agent.received = Received(desired, self.now_s)
+
+    def tick(self, seconds: float = 1.0, *, work: bool = True) -> WorkerSync:
+        """Time passes, then one period; afterwards the launcher's queue is worked off unless `work` is false."""
+        self.now_s += seconds
+        report = self.agent.run_once()
+        if work:
+            self.work()
+        return report
+
+    def work(self) -> None:
+        while not self.launcher._jobs.empty():
+            self.launcher._jobs.get()()
+
+    def progress(self, key: ExecutorKey, *stages: StageProgress) -> None:
+        """The executor's plugin writes."""
+        self.sequence += 1
+        content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=self.sequence, stages=stages)
+        self.progress_file(key).write_bytes(msgspec.json.encode(content))
+
+    def progress_file(self, key: ExecutorKey) -> Path:
+        return self.site.control_dir(key) / "progress.json"
+
+    def quotas(self) -> dict[ExecutorKey, float]:
+        return {k: seen.quota_cores or 0.0 for k, seen in self.runtime.observe().items() if seen.running}
+
+    def running(self) -> set[ExecutorKey]:
+        return set(self.quotas())
+
+
+def report_of(sync: WorkerSync, key: ExecutorKey) -> ExecutorReport:
+    return next(r for r in sync.executors if (r.application_id, r.executor_id) == key)

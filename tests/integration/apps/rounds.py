@@ -1,0 +1,21 @@
+"""Small rounds of map and shuffle, each answer checked, until the stop file appears; at least one round."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+stop = Path(sys.argv[1])
+sc = SparkSession.builder.getOrCreate().sparkContext
+rounds = 0
+while rounds == 0 or not stop.exists():
+    pairs = sc.parallelize(range(4000), 4).map(lambda x: (x % 5, x))
+    sums = dict(pairs.reduceByKey(lambda a, b: a + b, 2).collect())
+    if sums != {r: sum(range(r, 4000, 5)) for r in range(5)}:
+        print(json.dumps({"ok": False, "round": rounds, "sums": sums}))
+        sys.exit(3)
+    rounds += 1
+    time.sleep(0.05)
+print(json.dumps({"ok": True, "rounds": rounds}))

@@ -1,0 +1,190 @@
+"""A master of few words for the bridge's tests: it speaks the wire format, starts real executors and errs on request.
+
+Not covered: anything a master decides. Faults are given as a list; each is used up by one sync.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import msgspec
+
+from controller.messages import DriverReply, DriverSync, ExecutorGone, Registered, Registration
+from stage_model.events import AnyEvent, ExecutorAdded
+
+SUBMIT_TOKEN = "submit-token-of-the-test"
+APPLICATION = "app-of-the-test"
+Answer = tuple[int, bytes]
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    peer: Peer
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the parent's name
+        pass
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        answer = self.server.peer.answer(self.path, self.headers["Authorization"], body)
+        if answer is None:  # the reply is lost on its way
+            self.close_connection = True
+            return
+        self.send_response(answer[0])
+        self.send_header("Content-Length", str(len(answer[1])))
+        self.end_headers()
+        self.wfile.write(answer[1])
+
+
+class Peer:
+    """`faults`: "lost" (events taken, no reply), "resync", "unknown", "stop", or an answer; one per sync, in order."""
+
+    def __init__(self, directory: Path, faults: list[str | Answer], *, refuse: Answer | None = None) -> None:
+        self.directory = directory
+        self.faults = faults
+        self.refuse = refuse
+        self.lock = threading.RLock()
+        self.registrations: list[Registration] = []
+        self.syncs: list[DriverSync] = []
+        self.events: dict[int, AnyEvent] = {}
+        self.repeated: set[int] = set()
+        self.gaps: list[tuple[int, int]] = []
+        self.problems: list[str] = []
+        self.acknowledged = 0
+        self.gone: list[ExecutorGone] = []
+        self.executors: dict[str, subprocess.Popen[bytes]] = {}
+        self.token = "first-token"
+        self.told = False
+        self.port = 0
+        self.open()
+        self.token_file = directory / "submit.token"
+        self.token_file.write_text(SUBMIT_TOKEN + "\n")
+        self.token_file.chmod(0o600)
+
+    def open(self) -> None:
+        self.server = Server(("127.0.0.1", self.port), Handler)
+        self.server.peer = self
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        """As if it were dead: nobody listens."""
+        self.server.shutdown()
+        self.server.server_close()
+
+    def end(self) -> None:
+        self.close()
+        for process in self.executors.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+
+    def answer(self, path: str, authorization: str, body: bytes) -> Answer | None:
+        with self.lock:
+            try:
+                if path == "/v1/applications":
+                    return self.register(authorization, msgspec.json.decode(body, type=Registration))
+                assert path == f"/v1/applications/{APPLICATION}/sync", path
+                return self.sync(authorization, msgspec.json.decode(body, type=DriverSync))
+            except (AssertionError, msgspec.MsgspecError) as problem:
+                self.problems.append(f"{path}: {problem!r}: {body[:2000]!r}")
+                return 500, b"{}"
+
+    def register(self, authorization: str, registration: Registration) -> Answer:
+        assert authorization == f"Bearer {SUBMIT_TOKEN}"
+        self.registrations.append(registration)
+        if self.refuse is not None:
+            return self.refuse
+        if registration.application_id is not None:
+            self.token = "second-token"
+        known = self.acknowledged
+        reply = Registered(application_id=APPLICATION, token=self.token, acknowledged=known, notices=("welcome",))
+        return 200, msgspec.json.encode(reply)
+
+    def sync(self, authorization: str, message: DriverSync) -> Answer | None:
+        assert authorization == f"Bearer {self.token}"
+        usable = self.faults and not message.ended and (self.faults[0] != "lost" or message.events)
+        fault = self.faults.pop(0) if usable else None
+        if isinstance(fault, tuple):
+            return fault
+        if fault == "unknown":
+            self.token = "nobody has this one"
+            return 404, b'{"error": "no such application", "exit_code": 1}'
+        self.syncs.append(message)
+        if message.snapshot is not None:
+            self.gaps.append((self.acknowledged, message.next_seq))
+            self.acknowledged = message.next_seq - 1
+        for item in message.events:
+            if item.seq in self.events:
+                assert self.events[item.seq] == item.event
+                self.repeated.add(item.seq)
+            self.events[item.seq] = item.event
+        while self.acknowledged + 1 in self.events:
+            self.acknowledged += 1
+        if fault == "lost":
+            return None
+        stop = "the test has seen enough" if fault == "stop" else None
+        reply = DriverReply(acknowledged=self.acknowledged, gone=tuple(self.gone), resync=fault == "resync", stop=stop)
+        return 200, msgspec.json.encode(reply)
+
+    def start_executor(self, executor_id: str) -> Path:
+        """Returns its control directory."""
+        driver = self.registrations[-1]
+        control = self.directory / f"control-{executor_id}"
+        control.mkdir()
+        jars = driver.jars_dir
+        keys = ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
+        options = [word for key in keys for word in shlex.split(driver.conf.get(key, ""))]
+        options = [word.replace("{{APP_ID}}", APPLICATION).replace("{{EXECUTOR_ID}}", executor_id) for word in options]
+        command = [f"{driver.java_home}/bin/java", "-cp", f"{jars}/*:{driver.bridge_jar}", "-Xmx512m", *options]
+        command += [f"-D{key}={value}" for key, value in driver.startup_conf.items()]
+        command += ["org.apache.spark.executor.CoarseGrainedExecutorBackend", "--driver-url", driver.driver_url]
+        command += ["--executor-id", executor_id, "--hostname", "127.0.0.1", "--bind-address", "127.0.0.1"]
+        command += ["--cores", "2", "--app-id", APPLICATION, "--resourceProfileId", "0"]
+        environment = driver.environment | {
+            "PATH": os.environ["PATH"],
+            "SPARK_HOME": str(Path(jars).parent),
+            "SPARK_LOCAL_DIRS": str(self.directory),
+            "SPARKPACE_CONTROL_DIR": str(control),
+        }
+        with (self.directory / f"executor-{executor_id}.log").open("wb") as log:
+            self.executors[executor_id] = subprocess.Popen(
+                command, env=environment, cwd=self.directory, stdout=log, stderr=subprocess.STDOUT
+            )
+        return control
+
+    def kill_executor(self, executor_id: str) -> None:
+        process = self.executors[executor_id]
+        process.kill()
+        process.wait()
+        lost = ExecutorGone(
+            executor_id=executor_id, exit_code=137, planned=False, by_application=False, reason="killed by the test"
+        )
+        with self.lock:
+            self.gone.append(lost)
+
+    def joined(self, executor_id: str) -> bool:
+        with self.lock:
+            return any(isinstance(e, ExecutorAdded) and e.executor == executor_id for e in self.events.values())
+
+
+def wait_for(what: str, seen: Callable[[], bool], *, seconds: float = 60) -> None:
+    """Polls a fact about another process; fails with its name after `seconds`."""
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.05)):
+        if seen():
+            return
+        pause.wait(0.05)
+    raise AssertionError(f"not seen within {seconds} s: {what}")

@@ -1,0 +1,126 @@
+"""Clusters for the integration tests: one with Docker containers, one with plain processes, each for a whole test run.
+
+A test gets its cluster clean and must leave it so: no application alive, no container left, all services alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.home import Home
+from tests.integration.engine import Engine
+from tests.integration.local_cluster import LocalCluster, eventually
+
+STAGES = ("stages.py", "--work", "4", "--tasks", "6", "--rounds", "3")
+"""About ten core-seconds of executors: 30 tasks in 6 stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A job that ran once without a deadline under `name`, so that it has a profile."""
+
+    name: str
+    words: tuple[str, ...]
+    end_s: float
+    summary: dict[str, Any]
+
+    @property
+    def deadline(self) -> str:
+        """Generous: a loaded machine may be half as fast as it was while the job was learned."""
+        return f"{1.5 * self.end_s + 10:.0f}s"
+
+
+@pytest.fixture(scope="session")
+def docker_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    cluster = _cluster(tmp_path_factory, "docker")
+    try:
+        cluster.up("--workers", "2")
+        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+        yield cluster
+    finally:
+        cluster.down()
+    forgotten = engine.containers()
+    for container in forgotten:
+        engine.remove(container)
+    assert forgotten == [], "`down` left containers behind"
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+
+
+@pytest.fixture(scope="session")
+def process_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    cluster = _cluster(tmp_path_factory, "process")
+    try:
+        cluster.up("--workers", "1")
+        yield cluster
+    finally:
+        cluster.down()
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+
+
+@pytest.fixture
+def engine(docker_engine: Any, docker_home: LocalCluster) -> Engine:
+    return Engine(docker_engine, docker_home.cluster().cluster_id)
+
+
+@pytest.fixture
+def cluster(docker_home: LocalCluster, engine: Engine) -> Iterator[LocalCluster]:
+    """Two workers of one core each, executors in containers."""
+    yield docker_home
+    _tidy(docker_home)
+    engine.await_none(None, 60.0)
+
+
+@pytest.fixture
+def process_cluster(process_home: LocalCluster) -> Iterator[LocalCluster]:
+    """One worker of two cores, executors as processes."""
+    yield process_home
+    _tidy(process_home)
+
+
+@pytest.fixture(scope="session")
+def learned(docker_home: LocalCluster) -> Callable[..., Learned]:
+    """Runs a job once per test run, so that it has a profile afterwards."""
+    known: dict[str, Learned] = {}
+
+    def learn(name: str, *words: str) -> Learned:
+        if name not in known:
+            docker_home.run("--name", name, *words).ok()
+            summary = docker_home.summary(name)
+            known[name] = Learned(name, words, summary["end_s"], summary)
+        return known[name]
+
+    return learn
+
+
+@pytest.fixture
+def stop_file(tmp_path: Path) -> Path:
+    """`rounds.py` goes on until this appears."""
+    return tmp_path / "stop"
+
+
+@pytest.fixture
+def stages(learned: Callable[..., Learned]) -> Learned:
+    return learned("stages", *STAGES)
+
+
+def _cluster(factory: pytest.TempPathFactory, runtime: str) -> LocalCluster:
+    place = factory.mktemp(runtime)
+    (place / "shown").mkdir()
+    return LocalCluster(Home(place / "home"), runtime)
+
+
+def _tidy(cluster: LocalCluster) -> None:
+    """A test that failed half-way must not disturb the next one."""
+    for job in cluster.jobs:
+        job.kill()
+    dead = cluster.heal()
+    eventually(
+        lambda: all(view.state == "ended" and view.executors == 0 for view in cluster.client().applications()),
+        "the end of all applications",
+    )
+    assert dead == [], "services died"

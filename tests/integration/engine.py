@@ -1,0 +1,56 @@
+"""What the Docker engine shows of one cluster's containers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from docker.errors import NotFound
+
+from tests.integration.local_cluster import eventually
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One as the engine lists it."""
+
+    id: str
+    labels: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The Docker containers of one cluster."""
+
+    client: Any
+    cluster_id: str
+
+    def containers(self, application_id: str | None = None, *, ended: bool = True) -> list[Container]:
+        labels = [f"sparkpace.cluster={self.cluster_id}"]
+        if application_id is not None:
+            labels.append(f"sparkpace.application={application_id}")
+        listed = self.client.api.containers(all=ended, filters={"label": labels})
+        return [Container(found["Id"], found["Labels"]) for found in listed]
+
+    def await_none(self, application_id: str | None, timeout_s: float) -> None:
+        eventually(lambda: not self.containers(application_id), f"the end of {application_id}'s containers", timeout_s)
+
+    def kill_executor(self, application_id: str, executor_id: str) -> None:
+        """As `docker kill` does."""
+        found = (c.id for c in self.containers(application_id) if c.labels["sparkpace.executor"] == executor_id)
+        self.client.api.kill(next(found))
+
+    def remove(self, container: Container) -> None:
+        self.client.api.remove_container(container.id, force=True)
+
+    def inspect(self, container: Container) -> dict[str, Any] | None:
+        """What `docker inspect` shows; None once it is gone."""
+        try:
+            return dict(self.client.api.inspect_container(container.id))
+        except NotFound:
+            return None
+
+    def quota(self, container: Container) -> int:
+        """In microseconds per period of 100000; 0 once it is gone."""
+        found = self.inspect(container)
+        return int(found["HostConfig"]["CpuQuota"]) if found else 0

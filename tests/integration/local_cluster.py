@@ -1,0 +1,382 @@
+"""A real local cluster for integration tests: `sparkpace up` in a home of its own, jobs, looks at it, and its end.
+
+Every process that is started here can be ended here, by its own number; what is left of a cluster is asked of the engine
+and of /proc. Not covered: what is asserted about jobs (the tests).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import psutil
+
+from controller.bridge_jar import bridge_jar
+from controller.client import MasterClient
+from controller.engines import machine_cores
+from controller.home import AgentProcess, Cluster, Home
+from controller.messages import ApplicationView
+from controller.processes import ProcessId, alive, identify, send, send_group
+from controller.run_folder import read_samples
+from stage_model.errors import PaceError
+
+APPS = Path(__file__).parent / "apps"
+COMMAND = (sys.executable, "-m", "controller.cli.main")
+JOB_S = 240.0
+"""Longest job: none computes for more than seconds, but a machine may be loaded."""
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Halves what starting a JVM costs; tests start dozens."""
+DEFAULTS = f"""\
+spark.ui.enabled false
+spark.driver.memory 512m
+spark.executor.memory 512m
+spark.executor.extraJavaOptions {QUICK_JVM}
+"""
+T = TypeVar("T")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def eventually(look: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+    """The first true value that `look` returns; fails after `timeout_s`."""
+    until = time.monotonic() + timeout_s
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > until:
+            raise AssertionError(f"{what} did not come about within {timeout_s:g} s")
+        time.sleep(0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A job's end. `err` holds our lines and Spark's log."""
+
+    code: int
+    out: str
+    err: str
+
+    def ok(self) -> Finished:
+        assert self.code == 0, f"exit code {self.code}\nstdout: {self.out[-3000:]}\nstderr: {self.err[-6000:]}"
+        return self
+
+    @property
+    def answer(self) -> Any:
+        """The JSON that the application printed."""
+        return json.loads(next(line for line in self.out.splitlines() if line.startswith("{")))
+
+
+@dataclass(slots=True)
+class Job:
+    """A submission in a session of its own; its output goes to files, for a full pipe would stop the driver."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+
+    def finish(self, timeout_s: float = JOB_S) -> Finished:
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the job did not end within {timeout_s:g} s:\n{self._read(self.err)[-6000:]}") from None
+        return Finished(self.process.returncode, self._read(self.out), self._read(self.err))
+
+    def driver(self) -> psutil.Process:
+        """The driver's JVM."""
+
+        def look() -> psutil.Process | None:
+            assert self.process.poll() is None, f"the job has ended:\n{self._read(self.err)[-6000:]}"
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(self.process.pid).children(recursive=True):
+                    if "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
+                        return child
+            return None
+
+        return eventually(look, "a driver")
+
+    def interrupt(self) -> None:
+        """As a terminal does on Ctrl-C: the whole group hears of it."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """Whatever is left of it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    @staticmethod
+    def _read(path: Path) -> str:
+        return path.read_text(errors="replace")
+
+
+@dataclass(slots=True)
+class LocalCluster:
+    """`command` runs `sparkpace`; `submit`, `stock` and `python` start a job in the background."""
+
+    home: Home
+    runtime: str
+    jobs: list[Job] = field(default_factory=list)
+    by_hand: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    # ------------------------------------------------------------------ life
+
+    def up(self, *options: str) -> None:
+        """Starts it with one core per slot and worker, however many the machine has."""
+        conf = self.home.path.parent / "conf"
+        conf.mkdir()
+        (conf / "spark-defaults.conf").write_text(DEFAULTS)
+        self.command(
+            *("up", "--runtime", self.runtime, "--port", "0", "--cores", f"{min(2.0, machine_cores()):g}"),
+            *("--allow-mount", str(self.home.path.parent / "shown"), *options),
+            timeout_s=600.0,  # the first one on a machine may pull an image
+        )
+
+    def down(self) -> None:
+        """Ends it and whatever a failed test left running."""
+        for job in self.jobs:
+            job.kill()
+        self.command("down", check=None)
+        for process in self.by_hand:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def environment(self) -> dict[str, str]:
+        """The user's, as little of it as matters to Spark left to chance."""
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "SPARKPACE_HOME"))}
+        conf = str(self.home.path.parent / "conf")
+        return {
+            **plain,
+            "SPARKPACE_HOME": str(self.home.path),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_CONF_DIR": conf,
+            "JDK_JAVA_OPTIONS": QUICK_JVM,
+        }
+
+    def command(
+        self,
+        *words: str,
+        check: int | None = 0,
+        timeout_s: float = 120.0,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*COMMAND, *words],
+            env={**self.environment(), **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            cwd=APPS,
+            check=False,
+        )
+        assert check is None or done.returncode == check, (
+            f"{words} ended with {done.returncode}:\n{done.stderr}\n{done.stdout}"
+        )
+        return done
+
+    # ------------------------------------------------------------------ jobs
+
+    def start(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> Job:
+        """Any command in the background, with this cluster's environment."""
+        number = len(self.jobs)
+        out, err = (self.home.path.parent / f"job-{number}.{name}" for name in ("out", "err"))
+        with out.open("wb") as out_file, err.open("wb") as err_file:
+            process = subprocess.Popen(
+                words,
+                env={**self.environment(), **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=out_file,
+                stderr=err_file,
+                cwd=APPS,
+                start_new_session=True,
+            )
+        job = Job(process, out, err)
+        self.jobs.append(job)
+        return job
+
+    def submit(self, *words: str) -> Job:
+        """`sparkpace submit`."""
+        return self.start([*COMMAND, "submit", *words])
+
+    def run(self, *words: str) -> Finished:
+        """`sparkpace submit` from submission to end."""
+        return self.submit(*words).finish()
+
+    def stock(self, python: Path, *words: str) -> Job:
+        """Stock spark-submit of the pyspark beside `python`, told of this cluster by its master URL alone."""
+        return self.start(
+            [str(python.parent / "spark-submit"), "--master", self.master_url, *words],
+            {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
+        )
+
+    def properties(self) -> Path:
+        """A file with the output of `sparkpace conf`."""
+        file = self.home.path.parent / "sparkpace.properties"
+        file.write_text(self.command("conf").stdout + DEFAULTS)
+        return file
+
+    # ------------------------------------------------------------------ looks
+
+    @property
+    def master_url(self) -> str:
+        cluster = self.cluster()
+        return f"sparkpace://{cluster.host}:{cluster.port}"
+
+    def client(self) -> MasterClient:
+        return MasterClient(self.cluster().url, self.home.admin_token())
+
+    def cluster(self) -> Cluster:
+        return self.home.need_cluster()
+
+    def views(self, name: str) -> list[ApplicationView]:
+        return [view for view in self.client().applications() if view.name == name]
+
+    def running(self, name: str, executors: int = 2, timeout_s: float = 120.0) -> ApplicationView:
+        """The view of the live application of that name once so many executors of it run tasks."""
+
+        def look() -> ApplicationView | None:
+            for view in self.views(name):
+                logs = (self.home.runs / view.application_id / "executors").glob("*/stderr")
+                joined = sum("Starting executor ID" in log.read_text(errors="replace") for log in logs)
+                if view.state == "running" and view.executors >= executors and joined >= executors:
+                    return view
+            return None
+
+        return eventually(look, f"application {name} with {executors} executors", timeout_s)
+
+    def summary(self, name: str) -> dict[str, Any]:
+        """The newest record of that name. The master may still be writing it when a stock driver has ended."""
+        eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
+        return dict(json.loads(self.command("report", name, "--json").stdout))
+
+    def samples(self, application_id: str) -> list[Any]:
+        return read_samples(self.home.runs / application_id)
+
+    def log(self, service: str) -> str:
+        """The log of "master" or "agent-w1"."""
+        return (self.home.logs / f"{service}.log").read_text(errors="replace")
+
+    def left(self) -> list[str]:
+        """Command lines of living processes that were started for this home."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                line = " ".join(process.cmdline())
+                if str(self.home.path) in line and process.pid != os.getpid() and process.status() != "zombie":
+                    found.append(f"{process.pid}: {line}")
+        return found
+
+    # ------------------------------------------------------------------ deaths and restarts
+
+    def agent_child(self, worker: str) -> psutil.Process:
+        """The agent proper, a child of its supervisor."""
+        supervisor = psutil.Process(self._agent(worker).process.pid)
+        return eventually(lambda: next(iter(supervisor.children()), None), f"a child of the agent of {worker}")
+
+    def kill_agent(self, worker: str) -> None:
+        """Supervisor and child at once."""
+        process = self._agent(worker).process
+        child = identify(self.agent_child(worker).pid)
+        send_group(process, signal.SIGKILL)
+        eventually(lambda: not alive(process) and not (child and alive(child)), f"the end of the agent of {worker}")
+
+    def start_agent(self, worker: str) -> None:
+        """By hand, with the options that `up` had given."""
+        info = next(view for view in self.client().workers() if view.worker_id == worker)
+        mounts = [part for root in info.allowed_mounts for part in ("--allow-mount", root)]
+        started = self._service(
+            *("agent", "--worker-id", worker, "--cores", f"{info.cores:g}", "--memory", str(info.memory_mb)),
+            *("--runtime", info.runtime, "--period", "1s", "--master", self.cluster().url, *mounts),
+            log=f"agent-{worker}",
+        )
+        agents = (a for a in self.cluster().agents if a.worker_id != worker)
+        self._rewrite(agents=(*agents, AgentProcess(worker_id=worker, process=started)))
+
+    def kill_master(self) -> None:
+        master = self.cluster().master
+        send(master, signal.SIGKILL)
+        eventually(lambda: not alive(master), "the master's end")
+
+    def start_master(self) -> None:
+        """By hand, on the same port."""
+        cluster = self.cluster()
+        self._rewrite(master=self._service("master", "--host", cluster.host, "--port", str(cluster.port), log="master"))
+        eventually(self._answers, "the master's answer")
+
+    def await_workers(self) -> None:
+        """Until the master has heard of every agent that lives."""
+        living = {agent.worker_id for agent in self.cluster().agents if alive(agent.process)}
+        eventually(lambda: living <= {view.worker_id for view in self.client().workers()}, "the agents' reports")
+
+    def heal(self) -> list[str]:
+        """Starts services that are dead, so that the next test finds them; returns their names."""
+        dead = []
+        if not alive(self.cluster().master):
+            dead.append("master")
+            self.start_master()
+            self.await_workers()
+        for agent in self.cluster().agents:
+            if not alive(agent.process):
+                dead.append(agent.worker_id)
+                self.start_agent(agent.worker_id)
+        return dead
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.client().health().cluster_id)
+        except PaceError:
+            return False
+
+    def _agent(self, worker: str) -> AgentProcess:
+        return next(agent for agent in self.cluster().agents if agent.worker_id == worker)
+
+    def _service(self, *words: str, log: str) -> ProcessId:
+        with (self.home.logs / f"{log}.log").open("ab") as out:
+            process = subprocess.Popen(
+                [*COMMAND, words[0], "--home", str(self.home.path), *words[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self.by_hand.append(process)
+        found = identify(process.pid)
+        assert found is not None
+        return found
+
+    def _rewrite(self, **changes: Any) -> None:
+        """So that `down` knows the new processes."""
+        self.home.write_cluster(msgspec.structs.replace(self.cluster(), **changes))
+
+
+def spark_home(python: Path) -> Path:
+    """The pyspark package of that Python."""
+    asked = subprocess.run(
+        [str(python), "-c", "import pathlib, importlib.util as u; print(pathlib.Path(u.find_spec('pyspark').origin).parent)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Path(asked.stdout.strip())
+
+
+def jar() -> str:
+    return str(bridge_jar())

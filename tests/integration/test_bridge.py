@@ -1,0 +1,241 @@
+"""The bridge on real Spark: what it tells, what it does with wrong answers, and that the job goes on without a master.
+
+One driver run per Spark version carries the whole story, since starting driver and executor takes most of the time.
+Not covered: the real master and agent (other files of this folder).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stage_model.events import (
+    ApplicationEnd,
+    ExecutorAdded,
+    ExecutorRemoved,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageSubmitted,
+    TaskEnd,
+)
+from stage_model.progress import MAX_BYTES, SCHEMA, Progress
+from tests.integration.bridge_peer import APPLICATION, Answer, Peer, wait_for
+
+pytestmark = pytest.mark.spark
+
+HERE = Path(__file__).resolve().parent
+BUILD = HERE.parents[1] / "bridge" / "build.py"
+FAULTS: list[str | Answer] = [
+    (500, b"{}"),
+    "lost",
+    (200, b"<html>not JSON</html>"),
+    (200, b"{}"),
+    (200, b'{"acknowledged": 999999}'),
+    "resync",
+    "unknown",
+]
+
+
+@pytest.fixture(scope="session")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bridge") / "sparkpace-bridge.jar"
+    subprocess.run([sys.executable, str(BUILD), "--out", str(out)], check=True)
+    return out
+
+
+@pytest.fixture(params=["installed", "spark35"])
+def python(request: pytest.FixtureRequest) -> str:
+    """A Python with the pyspark to test; the jar is always the one compiled against the installed pyspark."""
+    if request.param == "installed":
+        return sys.executable
+    return str(request.getfixturevalue("spark35_python"))
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for driver in started:
+        driver.kill()
+        driver.communicate()
+
+
+def start_driver(python: str, jar: Path, app: str, arguments: list[str], conf: dict[str, str]) -> subprocess.Popen[str]:
+    options = ["--driver-class-path", str(jar), "--driver-memory", "512m"]
+    for key, value in ({"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"} | conf).items():
+        options += ["--conf", f"{key}={value}"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    environment |= {"PYSPARK_SUBMIT_ARGS": " ".join([*options, "pyspark-shell"]), "PYSPARK_PYTHON": python}
+    command = [python, str(HERE / "apps" / app), *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def read_progress(control: Path) -> Progress | None:
+    file = control / "progress.json"
+    if not file.exists():
+        return None
+    data = file.read_bytes()
+    assert len(data) <= MAX_BYTES
+    return msgspec.json.decode(data, type=Progress)
+
+
+def written(control: Path) -> int:
+    progress = read_progress(control)
+    return 0 if progress is None else progress.sequence
+
+
+def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
+    python: str, jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
+) -> None:
+    lines, stop = tmp_path / "lines.txt", tmp_path / "stop"
+    lines.write_text("".join("x" * (i % 7) + "\n" for i in range(120_000)))
+    peer = Peer(tmp_path, [])
+    try:
+        conf = {
+            "spark.master": f"sparkpace://127.0.0.1:{peer.port}",
+            "spark.pace.token.file": str(peer.token_file),
+            "spark.pace.deadline": "90s",
+            "spark.executorEnv.GREETING": "hello",
+            "spark.my.password": "hidden",
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": "for-executors-only",
+        }
+        driver = start_driver(python, jar, "count_until.py", [str(lines), str(stop)], conf)
+        drivers.append(driver)
+        wait_for("a registration", lambda: bool(peer.registrations) or driver.poll() is not None)
+        assert peer.registrations, driver.communicate()[1]
+        control = peer.start_executor("1")
+        wait_for("executor 1", lambda: peer.joined("1"))
+
+        # Wrong answers, one after another, while the job runs.
+        peer.faults.extend(FAULTS)
+        seen: set[tuple[int, int]] = set()
+
+        def faults_used_and_records_moved() -> bool:
+            progress = read_progress(control)
+            if progress is not None:
+                assert (progress.schema, progress.executor) == (SCHEMA, "1")
+                seen.update((s.stage, s.records_running) for s in progress.stages if s.running and s.records_running)
+            moving = {stage for stage, _ in seen if sum(1 for other, _ in seen if other == stage) >= 2}
+            return not peer.faults and len(peer.registrations) == 2 and bool(moving)
+
+        wait_for("all faults used and records of a running stage that move", faults_used_and_records_moved)
+
+        # The master is away for at least one whole round of the job.
+        written_before = written(control)
+        peer.close()
+        wait_for("work without a master", lambda: written(control) > written_before + 10)
+        peer.open()
+        syncs_before = len(peer.syncs)
+        wait_for("the bridge's return", lambda: len(peer.syncs) > syncs_before)
+
+        # An executor dies and is replaced.
+        peer.kill_executor("1")
+        peer.start_executor("2")
+        wait_for("executor 2", lambda: peer.joined("2"))
+        stop.touch()
+        out, err = driver.communicate(timeout=60)
+    finally:
+        peer.end()
+
+    assert driver.returncode == 0, err
+    assert "rounds right" in out
+    assert peer.problems == []
+    assert "sparkpace: welcome" in err
+    assert err.count("gives no usable answer") == err.count("answers again") >= 2
+    assert "spark.network.timeout" in err, "stock mode warns of missing driver-side settings"
+
+    first, second = peer.registrations
+    assert (first.application_id, second.application_id) == (None, APPLICATION)
+    assert first.instance == second.instance
+    assert first.age_s < second.age_s
+    assert first.python is not None
+    assert (first.python.executable, first.python.version) == (
+        python,
+        f"{sys.version_info.major}.{sys.version_info.minor}",
+    )
+    assert first.main is not None
+    assert first.main.endswith("count_until.py")
+    assert first.environment["GREETING"] == "hello"
+    assert first.environment["_SPARK_AUTH_SECRET"] == "for-executors-only"
+    assert "for-executors-only" not in err + str(first.conf) + str(first.startup_conf)
+    assert "spark.my.password" not in first.conf
+    assert not any("secret" in key for key in first.conf)
+    assert first.conf["spark.pace.deadline"] == "90s"
+    assert first.bridge_jar == str(jar)
+    assert (first.uid, first.gid) == (os.getuid(), os.getgid())
+    assert first.wanted["0"].count is None
+    assert first.wanted["0"].cores is None
+
+    # Numbers are gapless but for the jump that the snapshot made on request, and the lost reply's events came twice.
+    skipped = {number for before, after in peer.gaps for number in range(before + 1, after)}
+    assert set(peer.events) | skipped == set(range(1, max(peer.events) + 1))
+    assert peer.repeated
+    snapshots = [sync.snapshot for sync in peer.syncs if sync.snapshot is not None]
+    assert len(snapshots) == 1
+    assert any(isinstance(event, ExecutorAdded) for event in snapshots[0])
+    kinds = {type(event) for event in peer.events.values()}
+    assert kinds >= {JobStart, JobEnd, StageSubmitted, StageCompleted, TaskEnd, ExecutorAdded, ExecutorRemoved}
+    removed = [event.reason for event in peer.events.values() if isinstance(event, ExecutorRemoved)]
+    assert "killed by the test" in removed[0]
+    tasks = [event for event in peer.events.values() if isinstance(event, TaskEnd)]
+    assert any(task.ok and task.input_records > 0 for task in tasks)
+    assert any(task.ok and task.shuffle_read_records > 0 for task in tasks)
+    stages = [event.info for event in peer.events.values() if isinstance(event, StageSubmitted)]
+    assert any("textFile" in stage.scopes for stage in stages)
+    assert any(stage.parents for stage in stages)
+    assert isinstance(peer.events[max(peer.events)], ApplicationEnd)
+    assert peer.syncs[-1].killed == ("2",)
+    assert peer.syncs[-1].wanted["0"].count == 2, "three more, less the one that was killed on request"
+    assert [sync.ended for sync in peer.syncs].index(True) == len(peer.syncs) - 1
+
+
+def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
+    jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
+) -> None:
+    (tmp_path / "no").mkdir()
+    closed = b'{"error": "the queue of this user is closed", "exit_code": 77}'
+    refusing = Peer(tmp_path / "no", [], refuse=(403, closed))
+    stopping = Peer(tmp_path, ["stop"])
+    open_token = tmp_path / "open.token"
+    open_token.write_text("open")
+    open_token.chmod(0o644)
+    token = stopping.token_file
+    tries = [
+        f"{open_token},sparkpace://127.0.0.1:{refusing.port}",
+        f"{tmp_path / 'missing'},sparkpace://127.0.0.1:{refusing.port}",
+        f"{token},sparkpace://127.0.0.1",
+        f"{token},sparkpace://127.0.0.1:{refusing.port}",
+        f"{token},sparkpace://127.0.0.1:1",
+        f"{token},sparkpace://127.0.0.1:{stopping.port}",
+    ]
+    try:
+        driver = start_driver(sys.executable, jar, "try_masters.py", [str(tmp_path / "go"), *tries], {})
+        drivers.append(driver)
+        wait_for("a farewell", lambda: driver.poll() is not None or any(sync.ended for sync in stopping.syncs))
+        (tmp_path / "go").touch()
+        out, err = driver.communicate(timeout=60)
+    finally:
+        refusing.end()
+        stopping.end()
+    said = out.splitlines()
+    assert len(said) == len(tries), err
+    assert "open to others" in said[0]
+    assert "no submit token can be read" in said[1]
+    assert "is not of the form sparkpace://HOST:PORT" in said[2]
+    assert "the queue of this user is closed" in said[3]
+    assert "no Sparkpace master answers at 127.0.0.1:1 " in said[4]
+    assert said[5] == "stopped"
+    assert "the test has seen enough" in err
+    assert stopping.problems == []
+    assert stopping.syncs[-1].ended
+    # The first SparkContext's clock starts with the JVM, a further one's with itself.
+    assert refusing.registrations[0].age_s < 30
+    assert stopping.registrations[0].age_s < 5

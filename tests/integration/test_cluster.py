@@ -1,0 +1,210 @@
+"""The local cluster's life with real processes: refusals leave nothing behind, hostile progress files do no harm.
+
+Bad input that needs no process at all is in `tests/controller/cli`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.home import Home, write_private
+from stage_model.progress import MAX_BYTES, SCHEMA
+from tests.integration.local_cluster import LocalCluster, eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Iterator[LocalCluster]:
+    """A home where no cluster is; a test must leave it so."""
+    (tmp_path / "conf").mkdir()
+    place = LocalCluster(Home(tmp_path / "home"), "process")
+    yield place
+    assert place.left() == []
+    assert place.home.cluster() is None
+    assert not list(tmp_path.glob("home/runs/*"))
+
+
+def said(stderr: str, *parts: str) -> None:
+    """One sentence of ours, no traceback."""
+    lines = [line for line in stderr.splitlines() if line.startswith("sparkpace: ")]
+    assert len(lines) == 1, stderr
+    assert "Traceback" not in stderr
+    for part in parts:
+        assert part in lines[0]
+
+
+def test_a_second_up_is_refused_and_the_first_goes_on(process_cluster: LocalCluster) -> None:
+    before = process_cluster.cluster()
+    done = process_cluster.command("up", "--port", "0", "--runtime", "process", check=2)
+    said(done.stderr, before.url, "sparkpace down")
+    assert process_cluster.cluster() == before
+    assert len(before.living()) == 2
+
+
+def test_a_taken_port_is_refused(nowhere: LocalCluster) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = nowhere.command("up", "--runtime", "process", "--port", str(port), check=69)
+    said(done.stderr, f"port {port} of 127.0.0.1", "--port")
+    assert not nowhere.home.path.exists()
+
+
+def test_up_without_an_engine_is_refused(nowhere: LocalCluster, tmp_path: Path) -> None:
+    for host in (f"unix://{tmp_path}/no.sock", "tcp://127.0.0.1:1"):
+        done = nowhere.command("up", "--runtime", "docker", "--port", "0", check=69, environment={"DOCKER_HOST": host})
+        said(done.stderr, "no Docker engine answers", "--runtime process")
+        assert not nowhere.home.path.exists()
+
+
+def test_without_a_jdk_neither_up_nor_submit_starts_anything(nowhere: LocalCluster, process_cluster: LocalCluster) -> None:
+    bare = {"PATH": "", "JAVA_HOME": ""}
+    done = nowhere.command("up", "--runtime", "process", "--port", "0", check=69, environment=bare)
+    said(done.stderr, "Java")
+    assert not nowhere.home.path.exists()
+    known = process_cluster.client().applications()
+    done = process_cluster.command("submit", "rounds.py", "never", check=69, environment=bare)
+    said(done.stderr, "Java")
+    assert process_cluster.client().applications() == known
+
+
+def test_submit_without_up_is_refused(nowhere: LocalCluster) -> None:
+    said(nowhere.command("submit", "rounds.py", "never", check=69).stderr, "no local cluster", "sparkpace up")
+    assert not nowhere.home.path.exists()
+
+
+def test_a_wrong_token_is_refused(process_cluster: LocalCluster, tmp_path: Path) -> None:
+    forged = Home(tmp_path / "forged")
+    forged.create()
+    forged.write_cluster(process_cluster.cluster())
+    write_private(forged.submit_token_file, "not-the-token")
+    known = process_cluster.client().applications()
+    for words in (("submit", "--home", str(forged.path), "rounds.py", "never"), ("ps", "--home", str(forged.path))):
+        said(process_cluster.command(*words, check=77).stderr, "token")
+    assert process_cluster.client().applications() == known
+
+
+def test_down_leaves_no_process_and_a_second_down_has_nothing_to_do(nowhere: LocalCluster, tmp_path: Path) -> None:
+    nowhere.command("up", "--workers", "1", "--runtime", "process", "--port", "0")
+    assert len(nowhere.cluster().living()) == 2
+    assert "is down" in nowhere.command("down").stdout
+    eventually(lambda: not nowhere.left(), "the end of all processes", 30.0)
+    assert "No local cluster" in nowhere.command("down").stdout
+    modes = {file.stat().st_mode & 0o777 for file in nowhere.home.path.glob("*.token")}
+    assert modes == {0o600}
+
+
+# ---------------------------------------------------------------- hostile progress files
+
+
+def _link(file: Path) -> None:
+    file.symlink_to("/etc/passwd")
+
+
+def _huge(file: Path) -> None:
+    with file.open("wb") as out:
+        out.truncate(1 << 30)
+
+
+def _text(content: str) -> Callable[[Path], None]:
+    return lambda file: void(file.write_text(content))
+
+
+def void(_: object) -> None:
+    """Says that a result is not wanted."""
+
+
+def _claim(**wrong: object) -> str:
+    stage = {"stage": 0, "attempt": 0, "running": 1, "done": 0, "failed": 0}
+    counters = {"records_done": 0, "records_running": 0, "cpu_ns": 0}
+    return json.dumps({"schema": SCHEMA, "executor": "1", "sequence": 1, "stages": [{**stage, **counters, **wrong}]})
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a link": (_link, "cannot be opened"),
+    "a directory": (lambda file: file.mkdir(), "is not a regular file"),
+    "a gigabyte": (_huge, f"has {1 << 30} bytes, over {MAX_BYTES}"),
+    "a pipe": (os.mkfifo, "is not a regular file"),
+    "no JSON": (_text("}{"), "does not fit its schema"),
+    "negative numbers": (_text(_claim(done=-5)), "impossible number"),
+    "deep JSON": (_text("[" * 60_000), "does not fit its schema"),
+    "another schema": (_text(json.dumps({"schema": 99, "executor": "1", "sequence": 1, "stages": []})), "has schema 99"),
+    "another's": (_text(json.dumps({"schema": SCHEMA, "executor": "2", "sequence": 1, "stages": []})), "claims to be of"),
+    "huge numbers": (_text(_claim(records_running=1 << 60)), "impossible number"),
+}
+"""What is put there, and the complaint. The agent tells a complaint once, so neighbours must differ in theirs."""
+
+
+@contextlib.contextmanager
+def kept(control: Path, make: Callable[[Path], None]) -> Iterator[None]:
+    """Puts the file back as often as the executor replaces it."""
+    stop, target = threading.Event(), control / "progress.json"
+
+    def write() -> None:
+        spare = control / "hostile"
+        while not stop.wait(0.005):
+            if target.is_dir():
+                continue  # nothing can be renamed over it
+            clear(spare)
+            with contextlib.suppress(OSError):
+                make(spare)
+                if spare.is_dir():
+                    target.unlink()
+                spare.rename(target)
+        clear(spare)
+        clear(target)
+
+    def clear(path: Path) -> None:
+        with contextlib.suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
+                path.unlink()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+
+
+@pytest.mark.docker
+def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalCluster, stop_file: Path) -> None:
+    job = cluster.submit("--name", "hostile", "--deadline", "10min", "rounds.py", str(stop_file))
+    view = cluster.running("hostile")
+    control = cluster.home.local / view.application_id / "executor-1" / "control"
+    worker = next(w for w in ("w1", "w2") if f"executor 1 of {view.application_id}" in cluster.log(f"agent-{w}"))
+    child = cluster.agent_child(worker).pid
+
+    for name, (make, complaint) in HOSTILE.items():
+        before = len(cluster.log(f"agent-{worker}"))
+        sentence = re.compile(rf"progress file of executor 1 .*{re.escape(complaint)}")
+
+        def complained(sentence: re.Pattern[str] = sentence, before: int = before) -> bool:
+            return sentence.search(cluster.log(f"agent-{worker}")[before:]) is not None
+
+        with kept(control, make):
+            eventually(complained, f"a complaint about {name}")
+    # The loop has gone on all the time.
+    samples = len(cluster.samples(view.application_id))
+    eventually(lambda: len(cluster.samples(view.application_id)) >= samples + 4, "further samples")
+    assert cluster.agent_child(worker).pid == child
+    assert "Traceback" not in cluster.log(f"agent-{worker}")
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    summary = cluster.summary("hostile")
+    assert (summary["tasks_failed"], summary["executors_lost"], summary["violated"]) == (0, 0, False)
+    assert summary["app_id"] == view.application_id

@@ -1,0 +1,184 @@
+"""Parts die while jobs run on real Spark and Docker: jobs stay right, records whole, and no container outlives its driver.
+
+Only "gone within 10 s" of a killed driver is a rule about time; all other waits are generous. Not covered: plain processes
+as executors (`test_process_runtime`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.processes import alive, identify
+from tests.integration.conftest import Learned
+from tests.integration.engine import Engine
+from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.test_jobs import AIM
+
+pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+
+
+def assert_unharmed(summary: dict[str, Any], application_id: str) -> None:
+    assert summary["app_id"] == application_id
+    assert (summary["end_reason"], summary["tasks_failed"], summary["executors_lost"]) == ("", 0, 0)
+    assert summary["executors"] == 2
+    assert summary["taught"] is True
+    assert 0 < summary["used_core_s"] <= summary["allocated_core_s"] + 2
+
+
+def test_agents_die_and_come_back_and_adopt_their_containers(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+    job = cluster.submit("--name", "agents-die", "rounds.py", str(stop_file))
+    view = cluster.running("agents-die")
+    before = {container.id for container in engine.containers(view.application_id)}
+    assert len(before) == 2
+
+    # One loses its child: the supervisor brings another.
+    child = cluster.agent_child("w1")
+    child.kill()
+    eventually(lambda: cluster.agent_child("w1").pid != child.pid, "a new child")
+    # The other loses both: nobody but an operator brings it back.
+    cluster.kill_agent("w2")
+    cluster.start_agent("w2")
+    adopted = "adopted running executor"
+    eventually(lambda: all(adopted in cluster.log(f"agent-{w}") for w in ("w1", "w2")), "adoption by both agents")
+
+    def reported() -> bool:
+        workers = {worker.worker_id: worker.seen_s_ago for worker in cluster.client().workers()}
+        return len(workers) == 2 and max(workers.values()) < 5
+
+    eventually(reported, "reports of both agents")
+    assert {container.id for container in engine.containers(view.application_id, ended=False)} == before
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    assert_unharmed(cluster.summary("agents-die"), view.application_id)
+
+
+def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
+    cluster: LocalCluster, engine: Engine, stages: Learned, stop_file: Path
+) -> None:
+    pace = ("--profile", stages.summary["profile"], "--deadline", stages.deadline, *AIM)
+    # The last round waits for the file, so the job cannot end before the master is back (and may be late for it).
+    job = cluster.submit("--name", "master-dies", *pace, *stages.words, "--hold", str(stop_file))
+    view = cluster.running("master-dies")
+    cluster.kill_master()
+    seen: dict[str, set[int]] = {}
+
+    def controlled() -> bool:
+        """Quotas still change."""
+        assert job.process.poll() is None, "the job ended too early for this test"
+        for container in engine.containers(view.application_id, ended=False):
+            seen.setdefault(container.id, set()).add(engine.quota(container))
+        return any(len(quotas - {0}) >= 2 for quotas in seen.values())
+
+    eventually(controlled, "changes of quotas without a master", 60.0)
+    cluster.start_master()
+    # It plans at once, with the workers it knew, and has its application back.
+    assert "least deadline" in cluster.command("plan", "--profile", stages.summary["profile"]).stdout
+    again = cluster.client().application(view.application_id)
+    assert (again.name, again.state) == ("master-dies", "running")
+    cluster.await_workers()
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    summary = cluster.summary("master-dies")
+    assert_unharmed(summary, view.application_id)
+    # every task was told in spite of the outage: 3 rounds of 6 tasks and 4 more after the shuffle
+    assert summary["tasks"] == 3 * (6 + 4)
+    for executor in ("1", "2"):
+        times = sorted(s.time_s for s in cluster.samples(view.application_id) if s.executor_id == executor)
+        gap = max(after - before for before, after in itertools.pairwise(times))
+        # An agent that was starved may miss a period or two, but what it measured without a master has come in.
+        assert gap < 8, f"the samples of executor {executor} have a hole of {gap:.1f} s"
+
+
+def test_a_killed_container_is_replaced_and_the_job_is_right(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+    job = cluster.submit("--name", "one-lost", "rounds.py", str(stop_file))
+    view = cluster.running("one-lost")
+    engine.kill_executor(view.application_id, "1")
+    _await_executor(cluster, view.application_id, "3")
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    summary = cluster.summary("one-lost")
+    assert (summary["executors_lost"], summary["executors"]) == (1, 3)
+    assert summary["end_reason"] == ""
+
+
+def _await_executor(cluster: LocalCluster, application_id: str, executor_id: str) -> None:
+    log = cluster.home.runs / application_id / "executors" / executor_id / "stderr"
+    eventually(
+        lambda: log.exists() and "Starting executor ID" in log.read_text(errors="replace"),
+        f"executor {executor_id} of {application_id}",
+        120.0,
+    )
+
+
+def test_containers_of_a_killed_driver_are_gone_within_10_s(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+    job = cluster.submit("--name", "driver-dies", "rounds.py", str(stop_file))
+    view = cluster.running("driver-dies")
+    assert len(engine.containers(view.application_id)) == 2
+    job.driver().kill()
+    killed_s = time.monotonic()
+    eventually(
+        lambda: not engine.containers(view.application_id, ended=False), "the end of the dead driver's containers", 10.0
+    )
+    print(f"gone after {time.monotonic() - killed_s:.1f} s")
+    assert job.finish().code == 137
+    engine.await_none(view.application_id, 30.0)
+    summary = cluster.summary("driver-dies")
+    assert summary["end_reason"] == "its driver died"
+    assert summary["taught"] is False
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_to_submit_ends_driver_and_containers(
+    cluster: LocalCluster, engine: Engine, stop_file: Path, name: str
+) -> None:
+    job = cluster.submit("--name", name, "rounds.py", str(stop_file))
+    view = cluster.running(name)
+    driver = identify(job.driver().pid)
+    if name == "SIGINT":
+        job.interrupt()
+    else:
+        job.process.terminate()
+    assert job.finish().code == 128 + signal.Signals[name]
+    assert driver is not None
+    assert not alive(driver)
+    engine.await_none(view.application_id, 10.0)
+    assert cluster.client().application(view.application_id).state == "ended"
+
+
+def test_kill_ends_driver_and_containers(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+    job = cluster.submit("--name", "unwanted", "rounds.py", str(stop_file))
+    view = cluster.running("unwanted")
+    assert view.application_id in cluster.command("kill", "unwanted").stdout
+    engine.await_none(view.application_id, 10.0)
+    done = job.finish()
+    assert done.code != 0
+    assert "it was killed" in done.err
+    assert cluster.summary("unwanted")["end_reason"] == "it was killed"
+
+
+def test_two_applications_side_by_side_keep_their_deadlines(cluster: LocalCluster, engine: Engine, stages: Learned) -> None:
+    pace = ("--profile", stages.summary["profile"], "--deadline", f"{3 * stages.end_s + 15:.0f}s", *AIM)
+    jobs = [cluster.submit("--name", name, *pace, *stages.words) for name in ("left", "right")]
+    views = [cluster.running(name) for name in ("left", "right")]
+    highest = 0
+    while all(job.process.poll() is None for job in jobs):
+        by_worker: dict[str, int] = {}
+        for container in engine.containers(ended=False):
+            worker = container.labels["sparkpace.worker"]
+            by_worker[worker] = by_worker.get(worker, 0) + engine.quota(container)
+        highest = max(highest, *by_worker.values()) if by_worker else highest
+        time.sleep(0.2)
+    for job, view in zip(jobs, views, strict=True):
+        assert job.finish().ok().answer["ok"]
+        summary = cluster.summary(view.name)
+        assert_unharmed(summary, view.application_id)
+        assert summary["violated"] is False
+        assert summary["workers"] == ["w1", "w2"]
+    # inspected one after another while quotas move from one to the other: half a core of slack
+    assert 0 < highest <= 150_000, "both together never had more than the worker's one core"

@@ -1,0 +1,304 @@
+"""Every kind of Spark job on real Spark, its executors in Docker containers: right answers, whole records, kept deadlines.
+
+Deadlines are generous and the law aims well before them, since a test's machine may be busy; how near a deadline is met is
+the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts (`test_cluster`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from bridge.build import find_javac
+from controller.messages import PlanRequest
+from controller.profile_store import ProfileStore
+from stage_model.units import format_duration
+from tests.integration.conftest import Learned
+from tests.integration.engine import Engine
+from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar, spark_home
+
+pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+
+AIM = ("--conf", "spark.pace.law.forecast.alpha=0.7")
+HERE = Path(__file__).resolve().parent
+PYTHON = Path(sys.executable)
+
+
+def assert_whole(summary: dict[str, Any], *, deadline: str | None = None) -> None:
+    """Every field that issue 1 names, each with a value that can be true."""
+    assert summary["app_id"].startswith("pace-")
+    assert summary["runtime"] == "docker"
+    assert summary["law"] == "forecast"
+    assert summary["end_reason"] == ""
+    assert summary["taught"] is True
+    assert (summary["tasks_failed"], summary["executors_lost"]) == (0, 0)
+    assert 1 <= summary["executors"] <= 2
+    assert 0 < summary["first_task_s"] < summary["last_task_s"] <= summary["end_s"]
+    # a quota may be exceeded within one sample, never over a run; one period's borrowing is the tolerance
+    assert 0 < summary["used_core_s"] <= summary["allocated_core_s"] + 2
+    assert summary["allocated_core_s"] <= summary["all_cores_core_s"] + 0.1
+    assert 0 < summary["peak_cores"] <= summary["cluster_cores"] <= 2
+    if deadline is None:
+        assert (summary["deadline_s"], summary["error_pct"], summary["violated"]) == (None, None, None)
+        return
+    assert summary["deadline_s"] == pytest.approx(float(deadline.removesuffix("s")), abs=0.01)
+    assert summary["error_pct"] == pytest.approx(100 * (summary["end_s"] / summary["deadline_s"] - 1), abs=0.01)
+    assert summary["violated"] is False
+    assert summary["profile_runs"] >= 1
+    assert summary["profile_match"] == 1.0
+
+
+def assert_kept(cluster: LocalCluster, name: str, deadline: str) -> dict[str, Any]:
+    summary = cluster.summary(name)
+    assert_whole(summary, deadline=deadline)
+    return summary
+
+
+# ---------------------------------------------------------------- kinds of jobs
+
+
+def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_containers(
+    cluster: LocalCluster, engine: Engine, stages: Learned
+) -> None:
+    assert_whole(stages.summary)
+    assert (stages.summary["profile_runs"], stages.summary["tasks"]) == (0, 30)
+    assert stages.summary["peak_cores"] == stages.summary["cluster_cores"]
+    profile = ProfileStore(cluster.home.profiles).load(stages.summary["profile"])
+    assert profile is not None
+    assert stages.summary["app_id"] in [run.id for run in profile.runs]
+
+    job = cluster.submit("--name", stages.name, "--deadline", stages.deadline, *AIM, *stages.words)
+    view = cluster.running(stages.name)
+    quotas: dict[str, set[int]] = {}
+    inspected: dict[str, Any] = {}
+    while job.process.poll() is None:
+        for container in engine.containers(view.application_id, ended=False):
+            if found := engine.inspect(container):
+                inspected[container.id] = found
+                quotas.setdefault(container.id, set()).add(found["HostConfig"]["CpuQuota"])
+    assert job.finish().ok().answer["ok"]
+    summary = assert_kept(cluster, stages.name, stages.deadline)
+    assert summary["allocated_core_s"] < summary["all_cores_core_s"], "less than all cores were held"
+
+    assert max(len(seen) for seen in quotas.values()) >= 3, quotas
+    assert all(10_000 <= quota <= 100_000 for seen in quotas.values() for quota in seen), quotas
+    samples = cluster.samples(view.application_id)
+    assert {sample.executor_id for sample in samples} == {"1", "2"}
+    assert any(sample.set_point is not None and sample.progress for sample in samples)
+    assert {f["Config"]["Labels"]["sparkpace.worker"] for f in inspected.values()} == {"w1", "w2"}
+    for found in inspected.values():
+        host, config = found["HostConfig"], found["Config"]
+        assert (host["CapDrop"], host["CapAdd"], host["Privileged"]) == (["ALL"], None, False)
+        assert any("no-new-privileges" in option for option in host["SecurityOpt"])
+        assert host["CpuPeriod"] == 100_000
+        # heap 512, Spark's least overhead 384, one slot's Python 512
+        assert host["Memory"] == host["MemorySwap"] == (512 + 384 + 512) << 20
+        assert config["User"] == f"{os.getuid()}:{os.getgid()}"
+        labels = {k: v for k, v in config["Labels"].items() if k.startswith("sparkpace.")}
+        assert labels.pop("sparkpace.worker") in ("w1", "w2")
+        assert labels.pop("sparkpace.executor") in ("1", "2")
+        assert labels == {"sparkpace.application": view.application_id, "sparkpace.cluster": engine.cluster_id}
+        writable = {mount["Source"] for mount in found["Mounts"] if mount["RW"]}
+        assert all(source.startswith(str(cluster.home.path)) for source in writable)
+
+
+def test_dataframes_and_sql_with_adaptive_execution(cluster: LocalCluster, learned: Callable[..., Learned]) -> None:
+    taught = learned("sql", "sql.py")
+    assert_whole(taught.summary)
+    done = cluster.run("--name", "sql", "--deadline", taught.deadline, *AIM, "sql.py").ok()
+    assert done.answer["ok"]
+    assert_kept(cluster, "sql", taught.deadline)
+
+
+def test_a_jvm_application(cluster: LocalCluster, learned: Callable[..., Learned], tmp_path: Path) -> None:
+    jars = spark_home(PYTHON) / "jars"
+    source = HERE / "jvm_app" / "CountApp.java"
+    subprocess.run([str(find_javac()), "-cp", f"{jars}/*", "-d", str(tmp_path / "classes"), str(source)], check=True)
+    packed = tmp_path / "count-app.jar"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in (tmp_path / "classes").iterdir():
+            archive.write(file, file.name)
+    words = ("--class", "CountApp", str(packed), "200000", "8", "3")
+    taught = learned("count-app", *words)
+    assert_whole(taught.summary)
+    assert taught.summary["main"] == "CountApp"
+    done = cluster.run("--name", "count-app", "--deadline", taught.deadline, *AIM, *words).ok()
+    assert done.answer["ok"]
+    assert_kept(cluster, "count-app", taught.deadline)
+
+
+def test_stock_spark_submit_with_the_settings_file_keeps_a_deadline(cluster: LocalCluster, stages: Learned) -> None:
+    pace = ("--conf", f"spark.pace.deadline={stages.deadline}", *AIM, "--name", stages.name)
+    done = cluster.stock(PYTHON, "--properties-file", str(cluster.properties()), *pace, *stages.words).finish().ok()
+    assert done.answer["ok"]
+    assert "warning" not in "".join(line for line in done.err.splitlines() if line.startswith("sparkpace:"))
+    assert_kept(cluster, stages.name, stages.deadline)
+
+
+def test_stock_spark_submit_without_the_settings_file_warns_once(cluster: LocalCluster, stop_file: Path) -> None:
+    stop_file.touch()
+    done = cluster.stock(PYTHON, "--driver-class-path", jar(), "--name", "bare", "rounds.py", str(stop_file)).finish().ok()
+    assert done.answer == {"ok": True, "rounds": 1}
+    warnings = [line for line in done.err.splitlines() if line.startswith("sparkpace: warning")]
+    assert len(warnings) == 1
+    assert "spark.network.timeout" in warnings[0]
+    assert "spark.executor.heartbeatInterval" in warnings[0]
+    assert "sparkpace conf" in warnings[0]
+    assert_whole(cluster.summary("bare"))
+
+
+def test_a_notebooks_session_keeps_a_deadline(cluster: LocalCluster) -> None:
+    words = [sys.executable, str(APPS / "notebook.py"), cluster.master_url, jar()]
+    assert cluster.start([*words, "600s"], {"PYSPARK_PYTHON": sys.executable}).finish().ok().answer["ok"]
+    first = cluster.summary("notebook")
+    assert (first["violated"], first["profile_runs"], first["profile"], first["taught"]) == (
+        False,
+        0,
+        "notebook@notebook.py",
+        True,
+    )
+    deadline = f"{1.5 * first['end_s'] + 10:.0f}s"
+    assert cluster.start([*words, deadline], {"PYSPARK_PYTHON": sys.executable}).finish().ok().answer["ok"]
+    assert_kept(cluster, "notebook", deadline)
+
+
+def test_spark_35_runs_on_the_same_cluster(cluster: LocalCluster, spark35_python: Path, stop_file: Path) -> None:
+    stop_file.touch()
+    words = ("--properties-file", str(cluster.properties()), "--name", "three-five", "rounds.py", str(stop_file))
+    assert cluster.stock(spark35_python, *words).finish().ok().answer == {"ok": True, "rounds": 1}
+    summary = cluster.summary("three-five")
+    assert_whole(summary)
+    assert summary["spark_version"].startswith("3.5.")
+
+
+# ---------------------------------------------------------------- what executors see
+
+
+def test_shipped_files_and_mounts_reach_python_on_executors(cluster: LocalCluster, tmp_path: Path) -> None:
+    shown = cluster.home.path.parent / "shown"
+    readable, writable = shown / "in", shown / "out"
+    for folder in (readable, writable):
+        folder.mkdir()
+    (readable / "given.txt").write_text("given")
+    (tmp_path / "helper_module.py").write_text("def triple(x):\n    return 3 * x\n")
+    (tmp_path / "note.txt").write_text("noted")
+    with zipfile.ZipFile(tmp_path / "box.zip", "w") as archive:
+        archive.writestr("inner.txt", "packed")
+    done = cluster.run(
+        *("--py-files", str(tmp_path / "helper_module.py"), "--files", str(tmp_path / "note.txt")),
+        *("--archives", f"{tmp_path / 'box.zip'}#box", "--mount", str(readable), "--mount", f"{writable}:rw"),
+        *("--name", "shipped", "shipped.py", str(readable), str(writable)),
+    ).ok()
+    seen = {
+        "module": 42,
+        "file": "noted",
+        "archive": "packed",
+        "mount": "given",
+        "read_only": True,
+        "uid": os.getuid(),
+    }
+    assert done.answer["seen"] == [seen] * 4
+    assert sorted(path.name for path in writable.iterdir()) == [f"from-{number}" for number in range(4)]
+    assert not (readable / "forbidden.txt").exists()
+
+
+def test_a_mount_outside_the_allowed_roots_is_refused_and_nothing_is_left(
+    cluster: LocalCluster, engine: Engine, stop_file: Path
+) -> None:
+    done = cluster.run("--mount", "/etc", "--name", "nosy", "rounds.py", str(stop_file))
+    assert done.code not in (0, 143, 137), done.err[-2000:]
+    shown = cluster.home.path.parent / "shown"
+    assert f"mount '/etc' is outside the roots this agent allows ({shown}; --allow-mount)" in done.err
+    assert engine.containers() == []
+    assert "mount '/etc'" in cluster.summary("nosy")["end_reason"]
+
+
+def test_a_secret_reaches_executors_but_no_command_line_label_or_log(
+    cluster: LocalCluster, engine: Engine, stop_file: Path, tmp_path: Path
+) -> None:
+    secret = "oxblood-7141-lantern"
+    properties = tmp_path / "secret.properties"
+    properties.write_text(f"spark.authenticate true\nspark.authenticate.secret {secret}\n")
+    properties.chmod(0o600)
+    job = cluster.submit("--properties-file", str(properties), "--name", "secretive", "rounds.py", str(stop_file))
+    view = cluster.running("secretive")
+    lines = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    assert any("CoarseGrainedExecutorBackend" in " ".join(line or ()) for line in lines)
+    assert secret not in str(lines)
+    for container in engine.containers(view.application_id):
+        attributes = engine.inspect(container)
+        assert attributes is not None
+        environment = attributes["Config"].pop("Env")
+        assert f"_SPARK_AUTH_SECRET={secret}" in environment
+        assert secret not in json.dumps(attributes)
+    stop_file.touch()
+    done = job.finish().ok()
+    assert done.answer["ok"]
+    texts = [done.out, done.err, *(file.read_text(errors="replace") for file in cluster.home.logs.iterdir())]
+    texts += [f.read_text(errors="replace") for f in (cluster.home.runs / view.application_id).rglob("*") if f.is_file()]
+    assert secret not in "".join(texts)
+
+
+# ---------------------------------------------------------------- options and exit codes
+
+
+@pytest.mark.parametrize(("how", "code"), [("exit", 7), ("task", 1)])
+def test_the_drivers_exit_code_passes_through(cluster: LocalCluster, engine: Engine, how: str, code: int) -> None:
+    done = cluster.run("--name", f"ends-by-{how}", "failing.py", how)
+    assert done.code == code, done.err[-3000:]
+    assert ("ZeroDivisionError" in done.err) == (how == "task")
+    engine.await_none(None, 30.0)
+
+
+def test_a_detached_job_with_one_executor_goes_on_by_itself(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+    begun = cluster.command("submit", "--detach", "--num-executors", "1", "--name", "alone", "rounds.py", str(stop_file))
+    application_id = begun.stdout.splitlines()[-1].removeprefix("application ")
+    view = cluster.running("alone", executors=1)
+    assert view.application_id == application_id
+    assert len(engine.containers(application_id)) == 1
+    assert application_id in cluster.command("ps").stdout
+    stop_file.touch()
+    eventually(lambda: cluster.client().application(application_id).finished, "the record of the detached job")
+    summary = cluster.summary("alone")
+    assert_whole(summary)
+    assert (summary["executors"], summary["app_id"]) == (1, application_id)
+    assert '"ok": true' in cluster.command("logs", application_id).stdout
+
+
+def test_a_dry_run_plans_and_starts_nothing(cluster: LocalCluster, engine: Engine, stages: Learned) -> None:
+    known = cluster.client().applications()
+    done = cluster.command("submit", "--dry-run", "--name", stages.name, "--deadline", stages.deadline, *stages.words)
+    assert "cores needed" in done.stdout
+    assert "least deadline" in done.stdout
+    assert cluster.client().applications() == known
+    assert engine.containers() == []
+
+
+def test_an_impossible_deadline_is_refused_with_the_possible_one_unless_forced(
+    cluster: LocalCluster, engine: Engine, stages: Learned
+) -> None:
+    known = cluster.client().applications()
+    words = ("--name", stages.name, "--deadline", "2s", *stages.words)
+    refused = cluster.command("submit", *words, check=75)
+    least = cluster.client().plan(PlanRequest(profile=stages.summary["profile"])).least_deadline_s
+    assert least is not None
+    assert f"deadline 2s cannot be met: with all {stages.summary['cluster_cores']:.2f} cores" in refused.stderr
+    assert f"takes {format_duration(least)}; accepted:" in refused.stderr
+    assert cluster.client().applications() == known
+    assert engine.containers() == []
+
+    done = cluster.run("--force", *words).ok()
+    assert done.answer["ok"]
+    summary = cluster.summary(stages.name)
+    assert (summary["violated"], summary["deadline_s"]) == (True, 2)
+    assert summary["error_pct"] > 0
+    assert summary["peak_cores"] == summary["cluster_cores"], "what is late gets all it can use"

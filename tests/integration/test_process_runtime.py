@@ -1,0 +1,59 @@
+"""Executors as plain processes, for machines without an engine: a deadline kept, and nothing left of a killed driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.conftest import STAGES
+from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.test_jobs import AIM
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+def executors_of(application_id: str) -> dict[int, list[str]]:
+    """Command lines of an application's living executors by process number."""
+    found = {}
+    for process in psutil.process_iter(["pid", "cmdline", "status"]):
+        line = process.info["cmdline"] or []
+        if application_id in line and process.info["status"] != psutil.STATUS_ZOMBIE and "java" in line[0]:
+            found[process.info["pid"]] = line
+    return found
+
+
+def test_a_deadline_is_kept_and_executor_cores_cap_the_slots(process_cluster: LocalCluster) -> None:
+    words = ("--executor-cores", "1", *STAGES)
+    assert process_cluster.run("--name", "plain", *words).ok().answer["ok"]
+    first = process_cluster.summary("plain")
+    assert (first["runtime"], first["taught"], first["executors"]) == ("process", True, 1)
+    assert first["peak_cores"] <= 1
+
+    deadline_s = round(1.5 * first["end_s"] + 10)
+    job = process_cluster.submit("--name", "plain", "--deadline", f"{deadline_s}s", *AIM, *words)
+    view = process_cluster.running("plain", executors=1)
+    lines = [line for line in executors_of(view.application_id).values() if "--cores" in line]
+    assert lines
+    assert all(line[line.index("--cores") + 1] == "1" for line in lines)
+    assert job.finish().ok().answer["ok"]
+    summary = process_cluster.summary("plain")
+    assert summary["violated"] is False
+    assert summary["peak_cores"] <= 1
+    assert summary["used_core_s"] > 0
+    assert summary["allocated_core_s"] < summary["all_cores_core_s"]
+    quotas = {sample.quota for sample in process_cluster.samples(view.application_id)}
+    assert len(quotas) >= 3
+    assert all(0.1 <= quota <= 2 for quota in quotas)
+    eventually(lambda: not executors_of(view.application_id), "the end of the executors")
+
+
+def test_executors_of_a_killed_driver_are_gone_within_10_s(process_cluster: LocalCluster, stop_file: Path) -> None:
+    job = process_cluster.submit("--name", "plain-dies", "rounds.py", str(stop_file))
+    view = process_cluster.running("plain-dies", executors=1)
+    assert executors_of(view.application_id)
+    job.driver().kill()
+    eventually(lambda: not executors_of(view.application_id), "the end of the dead driver's executors", 10.0)
+    assert job.finish().code == 137
+    assert process_cluster.summary("plain-dies")["end_reason"] == "its driver died"

@@ -1,0 +1,187 @@
+"""What must hold of every forecast and of every demand made from one."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from controller.agent.decide import Decision, Executor, Memory, OwnStage, decide, live_stages
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.settings import QuotaSettings
+from stage_model.virtual_time import Forecast, schedule
+
+seconds = st.floats(0, 200)
+busy = st.lists(st.just(0.0) | st.floats(0.01, 50), min_size=1, max_size=8).map(tuple)
+forecasts = st.builds(Forecast, busy=busy, fixed_s=st.floats(0, 50), speed_limit=st.sampled_from([0.3, 0.85, 1.0]))
+cores = st.floats(0.05, 16)
+
+
+@given(forecasts, cores, cores)
+def test_more_cores_never_end_later(forecast: Forecast, a: float, b: float) -> None:
+    assert forecast.time_s(max(a, b)) <= forecast.time_s(min(a, b)) + 1e-9
+
+
+@given(forecasts, cores, cores, st.floats(0, 1))
+def test_the_time_is_convex_in_cores(forecast: Forecast, a: float, b: float, share: float) -> None:
+    between = forecast.time_s(share * a + (1 - share) * b)
+    assert between <= share * forecast.time_s(a) + (1 - share) * forecast.time_s(b) + 1e-6
+
+
+@given(forecasts, st.floats(1.001, 20))
+def test_the_least_cores_end_exactly_in_time(forecast: Forecast, times: float) -> None:
+    assume(any(forecast.busy))
+    left_s = forecast.fixed_s + times * (forecast.least_time_s() - forecast.fixed_s)
+    least = forecast.least_cores(left_s)
+    assert least is not None
+    assert forecast.time_s(least) == pytest.approx(left_s)
+    # and fewer are too few
+    assert forecast.time_s(0.99 * least) > left_s
+
+
+@given(forecasts, st.floats(-10, 500), st.floats(0, 100))
+def test_less_time_never_needs_fewer_cores(forecast: Forecast, left_s: float, less_s: float) -> None:
+    many, few = forecast.least_cores(left_s - less_s), forecast.least_cores(left_s)
+    assert (math.inf if many is None else many) >= (math.inf if few is None else few) - 1e-9
+
+
+@given(forecasts, st.floats(0, 500), st.integers(0, 7), st.floats(0, 50))
+def test_more_work_never_needs_fewer_cores(forecast: Forecast, left_s: float, place: int, more_s: float) -> None:
+    grown = list(forecast.busy)
+    grown[place % len(grown)] += more_s
+    larger = Forecast(tuple(grown), forecast.fixed_s, forecast.speed_limit)
+    many, few = larger.least_cores(left_s), forecast.least_cores(left_s)
+    assert (math.inf if many is None else many) >= (math.inf if few is None else few) - 1e-9
+
+
+@given(st.lists(st.floats(0.01, 9), max_size=6), st.lists(st.floats(0.01, 9), max_size=30), st.integers(1, 6))
+def test_a_schedule_neither_loses_nor_makes_work(running: list[float], waiting: list[float], slots: int) -> None:
+    got = schedule(running, waiting, slots)
+    assert all(v >= -1e-9 for v in got)
+    assert math.fsum(k * v for k, v in enumerate(got, 1)) == pytest.approx(math.fsum(running) + math.fsum(waiting))
+
+
+# ---------------------------------------------------------------- demands
+
+QUOTA = QuotaSettings()
+SLOTS = 4
+counts = st.integers(0, 40)
+
+
+@st.composite
+def states(draw: st.DrawFn) -> tuple[ApplicationPlan, Executor]:
+    """An application with one or two stages under way, this executor one of one to three."""
+    executors = draw(st.integers(1, 3))
+    stages, own = [], {}
+    own_left, others_left = SLOTS, SLOTS * (executors - 1)
+    for number in range(draw(st.integers(1, 2))):
+        tasks = draw(st.integers(0, 60))
+        running = min(own_left, draw(st.integers(0, SLOTS)))
+        elsewhere = min(others_left, draw(st.integers(0, SLOTS)))
+        own_left, others_left = own_left - running, others_left - elsewhere
+        done, done_elsewhere = draw(counts), draw(counts)
+        stages.append(
+            StagePlan(
+                stage=number,
+                attempt=0,
+                tasks=tasks,
+                work_core_s=draw(st.floats(0, 200)),
+                records=draw(st.none() | st.floats(1, 1e6)),
+                task_cv=draw(st.sampled_from([0.0, 0.3, 1.0])),
+                fixed_s=draw(st.floats(0, 5)),
+                elsewhere_running=elsewhere,
+                elsewhere_done=done_elsewhere,
+                elsewhere_cpu_core_s=draw(seconds),
+                elsewhere_records_running=draw(st.floats(0, 1e5)),
+            )
+        )
+        own[number, 0] = OwnStage(running, done, 0.0, draw(st.floats(0, 1e5)), draw(seconds))
+    plan = ApplicationPlan(
+        application_id="a",
+        name="a",
+        deadline_s=300.0,
+        left_s=draw(st.floats(-50, 300)),
+        stages=tuple(stages),
+        future_busy=draw(busy),
+        future_fixed_s=draw(st.floats(0, 50)),
+        slots=SLOTS * executors,
+        executors=executors,
+        cores=draw(st.sampled_from([0.5, 1.0, 4.0])) * executors,
+        speed_limit=draw(st.sampled_from([0.25, 1.0])),
+    )
+    return plan, Executor(SLOTS, own, idle_s=0.0)
+
+
+def decided(plan: ApplicationPlan, executor: Executor, held: float | None = None) -> Decision:
+    return decide(plan, executor, Memory(held), dt_s=1.0, period_s=1.0, quota=QUOTA)
+
+
+@given(states(), st.floats(0, 100), st.none() | st.floats(0, 4))
+def test_less_slack_never_means_fewer_cores(
+    state: tuple[ApplicationPlan, Executor], less_s: float, held: float | None
+) -> None:
+    plan, executor = state
+    assert plan.left_s is not None
+    hurried = msgspec.structs.replace(plan, left_s=plan.left_s - less_s)
+    assert decided(hurried, executor, held).demand >= decided(plan, executor, held).demand - 1e-9
+
+
+@given(states(), st.floats(1, 5), st.none() | st.floats(0, 4))
+def test_more_work_to_come_never_means_fewer_cores(
+    state: tuple[ApplicationPlan, Executor], times: float, held: float | None
+) -> None:
+    plan, executor = state
+    longer = msgspec.structs.replace(plan, future_busy=tuple(times * v for v in plan.future_busy))
+    assert decided(longer, executor, held).demand >= decided(plan, executor, held).demand - 1e-9
+
+
+@given(states(), st.floats(1, 5))
+def test_the_more_work_a_stage_has_the_more_cores_it_gets(state: tuple[ApplicationPlan, Executor], times: float) -> None:
+    """Untouched stages: once tasks ran, what they show counts too."""
+    plan, _ = state
+    fresh = Executor(SLOTS, {}, idle_s=0.0)
+    untouched = tuple(
+        StagePlan(stage=s.stage, attempt=0, tasks=s.tasks, work_core_s=s.work_core_s, task_cv=s.task_cv) for s in plan.stages
+    )
+    heavier = tuple(msgspec.structs.replace(s, work_core_s=times * s.work_core_s) for s in untouched)
+    least = decided(msgspec.structs.replace(plan, stages=untouched), fresh).demand
+    assert decided(msgspec.structs.replace(plan, stages=heavier), fresh).demand >= least - 1e-9
+
+
+@given(states(), st.none() | st.floats(0, 9))
+def test_a_demand_never_exceeds_the_tasks_that_can_run(state: tuple[ApplicationPlan, Executor], held: float | None) -> None:
+    plan, executor = state
+    running = sum(own.running for own in executor.stages.values())
+    waiting = sum(stage.waiting for stage in live_stages(plan, executor))
+    demand = decided(plan, executor, held).demand
+    if running or waiting:
+        assert 0 <= demand <= min(executor.slots, running + waiting) * plan.speed_limit + 1e-9
+    else:
+        # between stages: what was held, for two periods
+        assert demand == (held or 0.0)
+
+
+@given(states())
+def test_a_demand_never_exceeds_what_the_application_can_get(state: tuple[ApplicationPlan, Executor]) -> None:
+    plan, executor = state
+    assert decided(plan, executor).demand <= plan.cores + 1e-9
+
+
+@given(st.floats(1, 100), st.integers(1, 40), st.floats(0.5, 100))
+def test_the_last_stage_gets_what_is_left(left_s: float, tasks: int, work_core_s: float) -> None:
+    """One last stage of equal tasks on one executor: exactly the cores that end it at the aim, if there are as many."""
+    deadline_s = 100.0
+    stage = StagePlan(stage=9, attempt=0, tasks=tasks, work_core_s=work_core_s)
+    plan = ApplicationPlan(
+        application_id="a", name="a", deadline_s=deadline_s, left_s=left_s, stages=(stage,), slots=SLOTS, cores=SLOTS
+    )
+    demand = decided(plan, Executor(SLOTS, {}, idle_s=0.0)).demand
+    aim_s = left_s - 0.015 * deadline_s
+    whole = Forecast(schedule((), [work_core_s / tasks] * tasks, SLOTS))
+    if aim_s > whole.least_time_s():
+        assert whole.time_s(demand) == pytest.approx(aim_s)
+    else:
+        assert demand == min(SLOTS, tasks)

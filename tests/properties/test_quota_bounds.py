@@ -1,0 +1,102 @@
+"""Through the whole agent, whatever the plans and the progress: quotas stay within the worker and above the floor."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.runtime.base import ExecutorKey
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.progress import StageProgress
+from tests.fakes.worker import FakeWorker, spec
+
+FLOOR = 0.1
+QUANTUM = 0.05
+cores = st.floats(0, 50)
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> StagePlan:
+    return StagePlan(
+        stage=draw(st.integers(0, 2)),
+        attempt=0,
+        tasks=draw(st.integers(0, 50)),
+        work_core_s=draw(st.floats(0, 500)),
+        records=draw(st.none() | st.floats(0, 1e6)),
+        task_cv=draw(st.floats(0, 2)),
+        fixed_s=draw(st.floats(0, 9)),
+        left_s=draw(st.none() | st.floats(-9, 99)),
+        length_s=draw(st.none() | st.floats(0, 99)),
+        initial_cores=draw(st.none() | st.floats(0.05, 2)),
+        elsewhere_running=draw(st.integers(0, 9)),
+        elsewhere_done=draw(st.integers(0, 60)),
+        elsewhere_cpu_core_s=draw(cores),
+        elsewhere_speed=draw(st.floats(0, 4)),
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn, application: str) -> ApplicationPlan:
+    deadline_s = draw(st.none() | st.floats(1, 500))
+    return ApplicationPlan(
+        application_id=application,
+        name=application,
+        law=draw(st.sampled_from(["forecast", "paper", "constant"])),
+        priority=draw(st.sampled_from([0, 50, 100])),
+        known=draw(st.booleans()),
+        deadline_s=deadline_s,
+        left_s=None if deadline_s is None else draw(st.floats(-50, 500)),
+        stages=tuple(draw(st.lists(stages(), max_size=2, unique_by=lambda s: s.stage))),
+        future_busy=tuple(draw(st.lists(cores, max_size=4))),
+        future_fixed_s=draw(st.floats(0, 50)),
+        slots=draw(st.integers(1, 12)),
+        executors=draw(st.integers(1, 3)),
+        cores=draw(st.floats(0.5, 8)),
+        speed_limit=draw(st.sampled_from([0.5, 1.0])),
+        pace=draw(st.floats(0.8, 2.0)),
+        debt_core_s=draw(cores),
+    )
+
+
+progress = st.builds(
+    StageProgress,
+    stage=st.integers(0, 2),
+    attempt=st.just(0),
+    running=st.integers(0, 5),
+    done=st.integers(0, 70),
+    records_done=st.integers(0, 10**6),
+    records_running=st.integers(0, 10**6),
+)
+
+
+@settings(max_examples=60)
+@given(st.data(), st.floats(0.5, 8), st.integers(1, 5))
+def test_the_sum_of_quotas_never_exceeds_the_worker_and_every_executor_keeps_its_floor(
+    data: st.DataObject, capacity: float, applications: int
+) -> None:
+    names = [f"app-{n}" for n in range(applications)]
+    with tempfile.TemporaryDirectory() as folder:
+        worker = FakeWorker(Path(folder), cores=capacity)
+        whole = math.floor(capacity / QUANTUM + 1e-9) * QUANTUM
+        wanted = names[: data.draw(st.integers(1, applications))]
+        for _ in range(data.draw(st.integers(2, 6))):
+            # applications come, plans change, starts are slow, executors end
+            wanted = names[: max(len(wanted), data.draw(st.integers(1, applications)))]
+            worker.want(
+                [spec(name, slots=data.draw(st.integers(1, 4))) for name in wanted],
+                [data.draw(plans(name)) for name in wanted if data.draw(st.booleans())],
+            )
+            for key in worker.running():
+                if data.draw(st.booleans()):
+                    worker.progress(key, *data.draw(st.lists(progress, max_size=2)))
+            worker.tick(data.draw(st.floats(0.05, 30)), work=data.draw(st.booleans()))
+            if data.draw(st.integers(0, 9)) == 0:
+                worker.host.exit(ExecutorKey(data.draw(st.sampled_from(wanted)), "1"), 1)
+            quotas = worker.quotas()
+            assert math.fsum(quotas.values()) <= whole + 1e-6
+            if FLOOR * len(wanted) <= whole:
+                assert all(cores >= FLOOR - 1e-9 for cores in quotas.values())

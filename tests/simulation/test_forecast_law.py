@@ -1,0 +1,110 @@
+"""The law `forecast` drives virtual executors to the deadline: errors, violations, cores saved, calm quotas."""
+
+from __future__ import annotations
+
+import random
+from statistics import fmean
+
+import pytest
+
+from stage_model.settings import ForecastSettings
+from tests.simulation.fluid import Outcome, SimCluster, SimJob, all_cores, log_normal_job, run
+
+TWO_SMALL = SimCluster(executors=2, slots=1, cores=1.0)
+ONE_LARGE = SimCluster(executors=1, slots=4, cores=4.0)
+SEEDS = range(6)
+SPARE_PCT = 100 * (1 - ForecastSettings().alpha)
+"""The law aims that much before the deadline."""
+RECORDS = 1000.0
+
+
+def job(seed: int, profile_factor: float = 1.0, records_per_task: float | None = None) -> SimJob:
+    """Five stages of 24 tasks, 144 core-seconds: 72 s on two cores."""
+    return log_normal_job(
+        random.Random(seed),
+        [24] * 5,
+        [1.0, 1.5, 0.5, 2.0, 1.0],
+        cv=0.4,
+        profile_factor=profile_factor,
+        records_per_task=records_per_task,
+        gap_s=0.2,
+        startup_s=4.0,
+    )
+
+
+def errors(cluster: SimCluster, times: float, profile_factor: float, records: float | None) -> list[float]:
+    """Deadline errors in percent, one per seed; the deadline is `times` what all cores need."""
+    found = []
+    for seed in SEEDS:
+        task = job(seed, profile_factor, records)
+        deadline_s = times * all_cores(task, cluster).end_s
+        found.append(run(task, cluster, deadline_s).error_pct(deadline_s))
+    return found
+
+
+@pytest.mark.parametrize("records", [None, RECORDS], ids=["cpu", "records"])
+@pytest.mark.parametrize("times", [1.2, 1.5, 2.0])
+@pytest.mark.parametrize("cluster", [TWO_SMALL, ONE_LARGE], ids=["2x1", "1x4"])
+class TestDeadlines:
+    def test_an_exact_profile_is_never_late_and_ends_close_to_the_aim(
+        self, cluster: SimCluster, times: float, records: float | None
+    ) -> None:
+        found = errors(cluster, times, 1.0, records)
+        assert max(found) <= 0
+        # the aim is the spare before the deadline; one run may miss it by half a task (1 s of 80 s), their mean hardly
+        assert fmean(found) == pytest.approx(-SPARE_PCT, abs=0.5)
+        assert min(found) > -SPARE_PCT - 2.5
+
+    @pytest.mark.parametrize("factor", [0.7, 1.4])
+    def test_a_profile_that_is_wrong_by_a_third_is_found_out_in_time(
+        self, cluster: SimCluster, times: float, records: float | None, factor: float
+    ) -> None:
+        found = errors(cluster, times, factor, records)
+        assert max(found) <= 0.5
+        assert fmean(found) == pytest.approx(-SPARE_PCT, abs=1.0)
+        assert min(found) > -SPARE_PCT - 2.5
+
+
+@pytest.mark.parametrize("cluster", [TWO_SMALL, ONE_LARGE], ids=["2x1", "1x4"])
+class TestCores:
+    def pair(self, cluster: SimCluster, times: float) -> tuple[Outcome, Outcome]:
+        base = all_cores(job(1), cluster)
+        return base, run(job(1), cluster, times * base.end_s)
+
+    def test_more_time_means_fewer_cores_at_any_time(self, cluster: SimCluster) -> None:
+        base, paced = self.pair(cluster, 1.5)
+        start_s = 4.0
+        everything = cluster.executors * cluster.cores
+        assert base.allocated_core_s == pytest.approx(everything * (base.end_s - start_s))
+        # the same work in about 1.5 times the time
+        mean_cores = paced.allocated_core_s / (paced.end_s - start_s)
+        assert mean_cores < everything / 1.4
+
+    def test_what_is_allocated_is_less_than_with_all_cores_and_little_more_than_the_work(self, cluster: SimCluster) -> None:
+        base, paced = self.pair(cluster, 1.5)
+        assert paced.used_core_s == pytest.approx(base.used_core_s) == pytest.approx(job(1).work_core_s)
+        assert paced.allocated_core_s < base.allocated_core_s
+        assert paced.allocated_core_s < 1.05 * paced.used_core_s
+
+    def test_quotas_are_calm(self, cluster: SimCluster) -> None:
+        _, paced = self.pair(cluster, 1.5)
+        # per executor: fewer than one write in two seconds and one turn in four
+        assert paced.writes / cluster.executors < paced.end_s / 2 * (1.5 if cluster is ONE_LARGE else 1)
+        assert paced.turns / cluster.executors < paced.end_s / 4 * (1.5 if cluster is ONE_LARGE else 1)
+
+
+def test_a_deadline_that_cannot_be_kept_gets_all_cores() -> None:
+    base = all_cores(job(2), TWO_SMALL)
+    assert run(job(2), TWO_SMALL, 0.8 * base.end_s).end_s == pytest.approx(base.end_s, rel=0.01)
+
+
+def test_the_virtual_executors_do_exactly_the_work_there_is() -> None:
+    # 4 equal tasks of 1 core-second on 2 executors of 1 slot: 2 waves of 1 s after 4 s of start-up
+    same = log_normal_job(random.Random(0), [4], [1.0], cv=0.0, startup_s=4.0)
+    base = all_cores(same, TWO_SMALL)
+    assert base.end_s == pytest.approx(6.0)
+    assert base.used_core_s == pytest.approx(4.0)
+    # a task cannot use more than a core: 4 cores for 4 slots and 4 tasks take one second too, for 2 tasks as well
+    assert all_cores(same, ONE_LARGE).end_s == pytest.approx(5.0)
+    half = log_normal_job(random.Random(0), [2], [1.0], cv=0.0, startup_s=4.0)
+    assert all_cores(half, ONE_LARGE).end_s == pytest.approx(5.0)

@@ -1,0 +1,116 @@
+"""Stage deadlines and initial cores against mission.md, section 1. Expected numbers are derived beside each assert."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stage_model.deadlines import estimated_cores, initial_cores, nominal_rate, omega, round_up, stage_deadline
+
+durations = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=1, max_size=30)
+share = st.floats(min_value=0, max_value=1)
+
+
+def test_omega_mixes_equal_shares_and_profiled_shares() -> None:
+    # |R| = 3; d = (10 + 20 + 30) / 20 = 3... of the second; of the first 60 / 10 = 6.
+    assert omega([10, 20, 30], 1, beta=0.33) == pytest.approx(0.33 * 3 + 0.67 * 3)
+    assert omega([10, 20, 30], 0, beta=0.33) == pytest.approx(0.33 * 3 + 0.67 * 6)
+
+
+def test_a_stage_deadline_is_its_share_of_what_is_left() -> None:
+    # (0.95 * 100 - 5) / (0.33 * 3 + 0.67 * 6) = 90 / 5.01
+    expected = 90 / 5.01
+    got = stage_deadline([10, 20, 30], 0, deadline_s=100, spent_s=5, alpha=0.95, beta=0.33)
+    assert got == pytest.approx(expected)
+
+
+def test_beta_0_splits_as_the_profile_and_beta_1_equally() -> None:
+    def split(index: int, beta: float) -> float:
+        return stage_deadline([10, 20, 30], index, deadline_s=120, spent_s=0, alpha=1, beta=beta)
+
+    # The profile took 60 s, there are 120: each stage may take twice its duration.
+    assert [split(i, 0) for i in range(3)] == pytest.approx([20, 40, 60])
+    assert [split(i, 1) for i in range(3)] == pytest.approx([40, 40, 40])
+
+
+@given(st.floats(min_value=0, max_value=1e4), share, share, st.floats(0, 1e5), st.floats(0, 1e5))
+def test_the_last_stage_gets_all_the_time_left(
+    duration_s: float, alpha: float, beta: float, deadline_s: float, spent_s: float
+) -> None:
+    assert omega([duration_s], 0, beta=beta) == 1
+    got = stage_deadline([duration_s], 0, deadline_s=deadline_s, spent_s=spent_s, alpha=alpha, beta=beta)
+    assert got == max(0.0, alpha * deadline_s - spent_s)
+
+
+@given(durations, share, st.floats(0, 1e5), st.data())
+def test_no_stage_gets_more_than_the_time_left_and_all_together_never_exceed_it(
+    remaining: list[float], beta: float, deadline_s: float, data: st.DataObject
+) -> None:
+    got = [stage_deadline(remaining, i, deadline_s=deadline_s, spent_s=0, alpha=1, beta=beta) for i in range(len(remaining))]
+    assert all(0 <= one <= deadline_s * (1 + 1e-9) for one in got)
+    # 1/omega is convex in the profiled share, yet each omega >= 1 and the shares' harmonic mix never sums above 1.
+    assert math.fsum(got) <= deadline_s * (1 + 1e-9)
+
+
+@given(durations, share, share, st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0, 1e4))
+def test_less_time_never_means_a_later_stage_deadline(
+    remaining: list[float], alpha: float, beta: float, deadline_s: float, spent_s: float, more_s: float
+) -> None:
+    early = stage_deadline(remaining, 0, deadline_s=deadline_s, spent_s=spent_s + more_s, alpha=alpha, beta=beta)
+    late = stage_deadline(remaining, 0, deadline_s=deadline_s, spent_s=spent_s, alpha=alpha, beta=beta)
+    assert early <= late
+
+
+def test_a_passed_deadline_leaves_no_time_and_asks_for_everything() -> None:
+    left_s = stage_deadline([10, 10], 0, deadline_s=100, spent_s=96, alpha=0.95, beta=0.33)
+    assert left_s == 0
+    assert estimated_cores(1000, left_s, 5) == math.inf
+    assert initial_cores(math.inf, 2) == math.inf
+
+
+def test_a_stage_that_took_no_time_gets_none_unless_shares_are_equal() -> None:
+    assert omega([0, 10], 0, beta=0.33) == math.inf
+    assert stage_deadline([0, 10], 0, deadline_s=10, spent_s=0, alpha=1, beta=0.33) == 0
+    assert omega([0, 10], 0, beta=1) == 2
+    # Nothing is known of any: equal shares.
+    assert omega([0, 0, 0], 0, beta=0.33) == 3
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for remaining, index, beta in [([], 0, 0.3), ([1.0], 1, 0.3), ([1.0], -1, 0.3), ([-1.0], 0, 0.3), ([1.0], 0, 2.0)]:
+        with pytest.raises(ValueError, match=r"index|durations|beta"):
+            omega(remaining, index, beta=beta)
+    with pytest.raises(ValueError, match="alpha"):
+        stage_deadline([1], 0, deadline_s=1, spent_s=0, alpha=1.1, beta=0)
+    with pytest.raises(ValueError, match="rate"):
+        estimated_cores(1, 1, 0)
+    with pytest.raises(ValueError, match="executors"):
+        initial_cores(1, 0)
+
+
+def test_cores_follow_from_records_deadline_and_rate() -> None:
+    # The pre-run read 60000 records in 120 core-seconds: 500 per second and core.
+    rate = nominal_rate(60_000, 120)
+    assert rate == 500
+    # 60000 / (50 s * 500) = 2.4 cores; two executors: 1.2 = 24 quanta each; 7 of them: 0.342857 -> 0.35.
+    cores = estimated_cores(60_000, 50, rate)
+    assert cores == pytest.approx(2.4)
+    assert initial_cores(cores, 2) == 1.2
+    assert initial_cores(cores, 7) == 0.35
+    assert nominal_rate(0, 10) is None
+    assert nominal_rate(10, 0) is None
+    assert estimated_cores(0, 0, rate) == 0
+
+
+@given(st.integers(0, 4000))
+def test_a_whole_number_of_quanta_is_not_rounded_up_further(quanta: int) -> None:
+    assert round_up(quanta * 0.05) == pytest.approx(quanta * 0.05)
+
+
+@given(st.floats(0, 200), st.integers(1, 50))
+def test_initial_cores_cover_the_share_by_less_than_one_quantum(cores: float, executors: int) -> None:
+    got = initial_cores(cores, executors)
+    assert cores / executors - 1e-9 <= got < cores / executors + 0.05 + 1e-9

@@ -1,0 +1,67 @@
+"""Progress of a stage under way by its best signal, and what hostile counters can make of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from stage_model.live import StageLive
+from stage_model.plan import StagePlan
+
+
+def live(
+    *,
+    tasks: int = 10,
+    work_core_s: float = 20.0,
+    records: float | None = 1000.0,
+    running: int = 2,
+    done: int = 4,
+    records_running: float = 0.0,
+    cpu_core_s: float = 0.0,
+) -> StageLive:
+    plan = StagePlan(stage=1, attempt=0, tasks=tasks, work_core_s=work_core_s, records=records)
+    seen = 100.0 * done + records_running
+    return StageLive(plan, running, done, seen, records_running, cpu_core_s)
+
+
+def test_records_of_running_tasks_are_the_first_choice() -> None:
+    # 2 tasks of 100 records each have read 50: a quarter of them; 4 + 2 * 0.25 of 10 tasks
+    stage = live(records_running=50.0, cpu_core_s=9.0)
+    assert (stage.signal, stage.running_fraction()) == ("records", 0.25)
+    assert stage.progress() == pytest.approx(0.45)
+
+
+def test_cpu_time_is_the_second() -> None:
+    # 2 core-seconds per task: 9 make 4.5 tasks, 4 of them done: half a task in 2 running ones
+    stage = live(cpu_core_s=9.0)
+    assert (stage.signal, stage.running_fraction()) == ("cpu", 0.25)
+
+
+def test_finished_tasks_are_the_last() -> None:
+    stage = live(work_core_s=0.0)
+    assert (stage.signal, stage.running_fraction(), stage.progress()) == ("tasks", 0.0, 0.4)
+
+
+def test_without_running_tasks_only_finished_ones_count() -> None:
+    assert live(running=0, cpu_core_s=19.0).progress() == pytest.approx(0.4)
+
+
+def test_a_fraction_stays_between_0_and_1() -> None:
+    assert live(cpu_core_s=100.0).running_fraction() == 1.0
+    assert live(cpu_core_s=1.0).running_fraction() == 0.0
+    assert live(records_running=9999.0).running_fraction() == 1.0
+
+
+def test_waiting_are_the_tasks_that_neither_run_nor_ended() -> None:
+    assert live().waiting == 4
+
+
+def test_claims_beyond_the_tasks_of_the_stage_do_not_count() -> None:
+    stage = live(done=1 << 52, running=1 << 30)
+    assert (stage.ended, stage.started, stage.waiting, stage.progress()) == (10, 0, 0, 1.0)
+    stage = live(done=9, running=4)
+    assert (stage.ended, stage.started, stage.waiting) == (9, 1, 0)
+
+
+def test_a_stage_without_tasks_is_done() -> None:
+    stage = live(tasks=0, running=3, done=0, records_running=1.0, cpu_core_s=1.0)
+    assert (stage.progress(), stage.waiting, stage.running_fraction()) == (1.0, 0, 0.0)

@@ -1,0 +1,91 @@
+"""Settings: parsed and refused as a whole, and never without a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from stage_model.errors import BadInput
+from stage_model.settings import (
+    ForecastSettings,
+    LawSettings,
+    PaperSettings,
+    QuotaSettings,
+    Topic,
+    from_numbers,
+    parse,
+    parse_law,
+    parse_law_settings,
+    rules,
+    table,
+    to_numbers,
+)
+
+TOPICS: list[type[Topic]] = [PaperSettings, ForecastSettings, QuotaSettings]
+
+
+def test_the_papers_constants_are_the_default() -> None:
+    paper = parse_law_settings({}).paper
+    assert (paper.alpha, paper.beta, paper.k, paper.ti_s, paper.overscale) == (0.95, 0.33, 50, 12, 2)
+
+
+def test_given_values_replace_defaults_and_others_stay() -> None:
+    conf = {"spark.pace.law": "paper", "spark.pace.law.paper.alpha": "0.9", "spark.pace.law.paper.ti": "1min"}
+    paper = parse_law_settings(conf | {"spark.executor.memory": "1g"}).paper
+    assert (paper.alpha, paper.ti_s, paper.beta) == (0.9, 60, 0.33)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("alpha", "1.5", r"spark.pace.law.paper.alpha is '1.5', which is out of range; give more than 0, at most 1."),
+        ("alpha", "nan", r"is 'nan', which is out of range"),
+        ("k", "inf", r"is 'inf', which is out of range; give more than 0 \(cores per unit of progress\)."),
+        ("k", "fast", r"is 'fast', which is no number; give more than 0"),
+        ("k", "5s", r"is '5s', which is no number"),
+        ("ti", "", r"is '', which is no number; give more than 0 \(s\)."),
+        ("ti", "5 parsecs", r"paper.ti '5 parsecs' is not a duration"),
+        ("overscale", "0.5", r"out of range; give 1 or more \(times initial cores\)."),
+        ("beta", "-0.1", r"out of range; give 0 to 1."),
+    ],
+)
+def test_a_bad_value_is_refused_with_key_value_and_range(key: str, value: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        parse_law_settings({f"spark.pace.law.paper.{key}": value})
+
+
+def test_an_unknown_key_is_refused_with_the_closest_known_one() -> None:
+    with pytest.raises(BadInput, match=r"spark.pace.law.paper.alhpa is no setting; did you mean \S*paper.alpha\?"):
+        parse_law_settings({"spark.pace.law.paper.alhpa": "1"})
+    with pytest.raises(BadInput, match=r"spark.pace.law.alpha is no setting; did you mean spark.pace.law.*alpha\?"):
+        parse_law_settings({"spark.pace.law.alpha": "1"})
+    with pytest.raises(BadInput, match=r"did you mean spark.pace.quota.period\?"):
+        parse(QuotaSettings, {"spark.pace.quota.periods": "1s"})
+
+
+def test_settings_survive_the_way_to_an_agent_of_another_version() -> None:
+    settings = LawSettings(paper=PaperSettings(k=3.125))
+    numbers = to_numbers(settings)
+    assert numbers["paper.k"] == 3.125
+    assert from_numbers(numbers) == settings
+    assert from_numbers({"paper.k": 3.125, "paper.newer": 1.0}) == settings
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_setting_has_a_reason_and_an_acceptable_default(topic: type[Topic]) -> None:
+    defaults = topic()
+    for name, rule in rules(topic):
+        assert rule.accepts(getattr(defaults, name)), name
+        assert len(rule.reason) > 20, name
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_table_names_every_key(topic: type[Topic]) -> None:
+    page = table(topic)
+    assert all(f"`{topic.PREFIX}{rule.name}`" in page for _, rule in rules(topic))
+    assert len(page.splitlines()) == 2 + len(list(rules(topic)))
+
+
+def test_the_laws_name_is_checked() -> None:
+    assert parse_law("paper") == "paper"
+    with pytest.raises(BadInput, match=r"--law 'pid' is no law; give paper, forecast or constant\."):
+        parse_law("pid")

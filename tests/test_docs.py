@@ -1,0 +1,46 @@
+"""The pages say what the code does, where that can be compared."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from controller.cli.main import main
+from controller.master.job_options import KNOWN, PREFIX
+from stage_model.settings import ConstantSettings, ForecastSettings, PaperSettings, QuotaSettings, Topic, table
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "bridge" / "README.md", *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("topic", [PaperSettings, ForecastSettings, ConstantSettings, QuotaSettings])
+def test_tables_of_settings_are_those_of_the_code(topic: type[Topic]) -> None:
+    heading = f"<!-- {topic.__name__}, from stage_model/settings.py -->\n"
+    _, _, after = (ROOT / "docs" / "control.md").read_text().partition(heading)
+    assert after.partition("\n\n")[0].rstrip("\n") + "\n" == table(topic)
+
+
+def test_every_call_of_the_master_is_described() -> None:
+    routes = re.findall(r'Route\("([^"]+)".*methods=\["([A-Z]+)"\]', (ROOT / "controller" / "master" / "api.py").read_text())
+    described = re.findall(r"^\| `([A-Z]+) (/v1/[^`?]*)", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE)
+    assert routes
+    assert sorted((method, path) for path, method in routes) == sorted(described)
+
+
+def test_every_setting_of_an_application_is_described() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    assert [name for name in sorted(KNOWN) if f"`{PREFIX}{name}`" not in page] == []
+
+
+def test_every_command_is_in_the_tour_or_the_operations() -> None:
+    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "operations.md").read_text()
+    assert [name for name in main.commands if f"sparkpace {name}" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = [link for link in LINK.findall(page.read_text()) if not link.startswith(("http://", "https://"))]
+    assert [link for link in links if not (page.parent / link).exists()] == []
