@@ -213,7 +213,11 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
 
 
 class Sample(Message, frozen=True, kw_only=True):
-    """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores."""
+    """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores.
+
+    `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample
+    before, None for the first one of an agent's life.
+    """
 
     application_id: str
     executor_id: str
@@ -224,7 +228,8 @@ class Sample(Message, frozen=True, kw_only=True):
     demand: float
     grant: float
     quota: float
-    usage: float
+    usage: float | None
+    cpu_core_s: float
     forecast_end_s: float | None = None
 
 

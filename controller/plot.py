@@ -88,7 +88,8 @@ def curves(samples: Sequence[Sample]) -> Curves:
         now_s = max(sample.time_s for sample in ticks[tick])
         latest.update((sample.executor_id, sample) for sample in ticks[tick])
         alive = [sample for sample in latest.values() if now_s - sample.time_s <= LOST_S]
-        cores.append((now_s, math.fsum(s.quota for s in alive), math.fsum(s.usage for s in alive)))
+        used = math.fsum(math.nan if s.usage is None else s.usage for s in alive)
+        cores.append((now_s, math.fsum(s.quota for s in alive), used))
         best: dict[int, tuple[float, float, float]] = {}
         for one in ticks[tick]:
             if one.stage is not None and one.progress is not None:

@@ -34,6 +34,7 @@ SAMPLE_COLUMNS = (
     "grant",
     "quota",
     "usage",
+    "cpu_core_s",
     "forecast_end_s",
 )
 STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")
@@ -121,6 +122,7 @@ def _sample_row(sample: Sample) -> tuple[str | int, ...]:
         _cell(sample.grant),
         _cell(sample.quota),
         _cell(sample.usage),
+        _cell(sample.cpu_core_s),
         _cell(sample.forecast_end_s),
     )
 
@@ -137,7 +139,8 @@ def _sample(row: dict[str, str], path: Path) -> Sample:
             demand=float(row["demand"]),
             grant=float(row["grant"]),
             quota=float(row["quota"]),
-            usage=float(row["usage"]),
+            usage=_optional(row["usage"]),
+            cpu_core_s=float(row["cpu_core_s"]),
             forecast_end_s=_optional(row["forecast_end_s"]),
         )
     except ValueError as problem:

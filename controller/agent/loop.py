@@ -44,8 +44,10 @@ class _Held:
     memory: Memory = field(default_factory=Memory)
     decision: Decision | None = None
     grant: float = 0.0
-    sampled_cpu_s: float | None = None
-    sampled_at_s: float = 0.0
+    sampled: tuple[float, float] | None = None
+    """Time and container CPU at its last sample."""
+    last_sampled: bool = False
+    """It has exited and its last sample is taken."""
     complaint: str = ""
 
 
@@ -94,8 +96,7 @@ class Agent:
         grants = self._arbitrate(now_s)
         self._apply(observed, grants)
         self._reconcile(observed, grants)
-        if now_s - self._last_sample_s >= 0.9 * self.period_s:
-            self._sample(observed, now_s)
+        self._sample(observed, now_s)
         self._last_tick_s = now_s
         return self._report(observed)
 
@@ -264,16 +265,18 @@ class Agent:
     # ------------------------------------------------------------------ report
 
     def _sample(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
-        self._last_sample_s = now_s
+        """One sample of each executor a period, and one at once when it is seen to have exited: work ends within a period."""
+        due = now_s - self._last_sample_s >= 0.9 * self.period_s
+        if due:
+            self._last_sample_s = now_s
         for key, held in self.held.items():
-            seen, decision = observed.get(key), held.decision
+            seen = observed.get(key)
             plan, at_s = self.plans.get(key.application_id, (None, 0.0))
-            if seen is None or decision is None or plan is None:
+            if seen is None or plan is None or held.last_sampled or not (due or not seen.running):
                 continue
-            before, held.sampled_cpu_s = held.sampled_cpu_s, seen.cpu_s
-            span, held.sampled_at_s = now_s - held.sampled_at_s, now_s
-            if before is None or span <= 0:
-                continue
+            held.last_sampled = not seen.running
+            before, held.sampled = held.sampled, (now_s, seen.cpu_s)
+            decision = held.decision or Decision(0.0, held.memory, "exited")
             self.samples.append(
                 Sample(
                     application_id=key.application_id,
@@ -283,9 +286,10 @@ class Agent:
                     set_point=decision.set_point,
                     progress=decision.progress,
                     demand=round(decision.demand, 4),
-                    grant=held.grant,
-                    quota=seen.quota_cores or 0.0,
-                    usage=round((seen.cpu_s - before) / span, 4),
+                    grant=held.grant if seen.running else 0.0,
+                    quota=(seen.quota_cores or 0.0) if seen.running else 0.0,
+                    usage=_rate(before, now_s, seen.cpu_s),
+                    cpu_core_s=round(seen.cpu_s, 4),
                     forecast_end_s=decision.forecast_end_s,
                 )
             )
@@ -353,3 +357,10 @@ class Agent:
             if seen.running:
                 self.runtime.set_quota(key, self.worker.cores)
         log.warning("quotas opened to %.2f cores: %s", self.worker.cores, reason)
+
+
+def _rate(before: tuple[float, float] | None, now_s: float, cpu_s: float) -> float | None:
+    """Cores used since `before` (time, CPU); None when nothing was seen before."""
+    if before is None or now_s <= before[0]:
+        return None
+    return round(max(0.0, cpu_s - before[1]) / (now_s - before[0]), 4)

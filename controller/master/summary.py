@@ -1,7 +1,7 @@
 """The figures of an ended run from its samples and events: pure.
 
-Allocated core-seconds are the integral of the written quota, used ones that of container CPU, both from the first to the
-last task (control.md, last section). Seconds count from submission.
+Allocated core-seconds are the integral of the written quota, used ones the growth of container CPU, both from the first
+to the last task (control.md, last section). Seconds count from submission.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Use:
 
 
 def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
-    """Integrates samples over [start_s, end_s]. A sample stands for the time since its executor's sample before it."""
+    """Adds samples up over [start_s, end_s]: a quota holds until its executor's next sample, CPU grew evenly between two."""
     by_executor: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_executor[sample.executor_id].append(sample)
@@ -37,7 +37,7 @@ def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
             if span > 0:
                 quota = before.grant if before.grant > 0 else before.quota
                 allocated += quota * span
-                used += row.usage * span
+                used += max(0.0, row.cpu_core_s - before.cpu_core_s) * span / (row.time_s - before.time_s)
                 moments += [(max(before.time_s, start_s), quota), (min(row.time_s, end_s), -quota)]
             before = row
     return Use(allocated, used, _peak(moments))

@@ -21,7 +21,7 @@ def sample(
     progress: float | None = 0.5,
     set_point: float | None = 0.5,
     quota: float = 1.0,
-    usage: float = 0.8,
+    usage: float | None = 0.8,
 ) -> Sample:
     return Sample(
         application_id="",
@@ -34,6 +34,7 @@ def sample(
         grant=quota,
         quota=quota,
         usage=usage,
+        cpu_core_s=time_s,
     )
 
 
@@ -43,6 +44,12 @@ def test_cores_are_summed_over_executors_per_tick() -> None:
     assert data.allocated == (2.0, 1.5)
     assert data.used == (1.6, 1.6)
     assert data.time_s == (1.02, 2.0)
+
+
+def test_usage_that_nobody_measured_is_a_gap_not_a_zero() -> None:
+    data = curves([sample(1.0, usage=None), sample(2.0)])
+    assert math.isnan(data.used[0])
+    assert data.used[1] == 0.8
 
 
 def test_an_executor_that_fell_silent_no_longer_counts() -> None:

@@ -142,6 +142,7 @@ def sample(application_id: str, executor_id: str, time_s: float, **changed: Any)
         "grant": 1.0,
         "quota": 1.0,
         "usage": 0.5,
+        "cpu_core_s": 0.5 * time_s,
     }
     return Sample(application_id=application_id, executor_id=executor_id, time_s=time_s, **(plain | changed))
 

@@ -52,6 +52,7 @@ def test_agents_die_and_come_back_and_adopt_their_containers(cluster: LocalClust
         return len(workers) == 2 and max(workers.values()) < 5
 
     eventually(reported, "reports of both agents")
+    eventually(lambda: cluster.running("agents-die").used_cores > 0, "use of the adopted containers")
     assert {container.id for container in engine.containers(view.application_id, ended=False)} == before
     stop_file.touch()
     assert job.finish().ok().answer["ok"]

@@ -315,6 +315,27 @@ class TestSamples:
         assert (sample.time_s, sample.quota) == (104.0, 0.55)
         assert sample.usage == pytest.approx(0.2)
 
+    def test_the_first_of_a_life_knows_the_cpu_so_far_but_no_usage(self, busy: FakeWorker) -> None:
+        busy.host.set_demand(KEY, 0.2)
+        busy.tick()
+        busy.restart()
+        busy.want([spec()], [plan()])
+        sample = busy.tick().samples[0]
+        assert sample.usage is None
+        assert sample.cpu_core_s > 0
+
+    def test_an_exit_is_sampled_at_once_and_only_once(self, busy: FakeWorker) -> None:
+        busy.host.set_demand(KEY, 0.2)
+        before = busy.tick().samples
+        busy.tick(0.1)
+        busy.host.exit(KEY, 0)
+        after = busy.tick(0.1).samples
+        assert len(after) == len(before) + 1
+        last = after[-1]
+        assert (last.time_s, last.grant, last.quota) == (pytest.approx(before[-1].time_s + 0.2), 0.0, 0.0)
+        assert last.cpu_core_s > before[-1].cpu_core_s
+        assert busy.tick().samples == after
+
     def test_one_a_period_even_when_events_wake_the_loop(self, busy: FakeWorker) -> None:
         before = len(busy.tick().samples)
         for _ in range(5):

@@ -22,6 +22,7 @@ SAMPLE = Sample(
     grant=1.0,
     quota=1.0,
     usage=0.5,
+    cpu_core_s=0.5,
 )
 
 

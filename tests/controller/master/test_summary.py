@@ -8,7 +8,7 @@ from controller.master.summary import Use, error_pct, use_between
 from controller.messages import Sample
 
 
-def sample(time_s: float, grant: float, usage: float, executor: str = "1") -> Sample:
+def sample(time_s: float, grant: float, cpu_core_s: float, executor: str = "1") -> Sample:
     return Sample(
         application_id="app",
         executor_id=executor,
@@ -19,15 +19,16 @@ def sample(time_s: float, grant: float, usage: float, executor: str = "1") -> Sa
         demand=0.0,
         grant=grant,
         quota=grant,
-        usage=usage,
+        usage=None,
+        cpu_core_s=cpu_core_s,
     )
 
 
-ROWS = [sample(0.0, 1.0, 0.0), sample(2.0, 0.5, 0.8), sample(6.0, 0.5, 0.4)]
-"""1 core for 2 s, then 0.5 for 4 s; 0.8 used in the first 2 s, 0.4 in the next 4."""
+ROWS = [sample(0.0, 1.0, 3.0), sample(2.0, 0.5, 4.6), sample(6.0, 0.5, 6.2)]
+"""1 core for 2 s, then 0.5 for 4 s; 0.8 used in the first 2 s, 0.4 in the next 4, after 3 core-seconds from before."""
 
 
-def test_a_grant_holds_until_the_next_sample_and_usage_since_the_last() -> None:
+def test_a_grant_holds_until_the_next_sample_and_cpu_grew_evenly() -> None:
     got = use_between(ROWS, 0.0, 6.0)
     assert (got.allocated_core_s, got.used_core_s, got.peak_cores) == pytest.approx((1 * 2 + 0.5 * 4, 0.8 * 2 + 0.4 * 4, 1.0))
 
@@ -44,12 +45,17 @@ def test_the_order_of_the_samples_does_not_matter() -> None:
 
 def test_executors_add_up_and_the_peak_is_of_one_moment() -> None:
     # the second executor follows the first: never both at a time
-    after = [sample(6.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 1.0, "2")]
+    after = [sample(6.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 2.0, "2")]
     got = use_between([*ROWS, *after], 0.0, 8.0)
     assert got.allocated_core_s == pytest.approx(4.0 + 3.0)
     assert got.peak_cores == pytest.approx(1.5)
-    beside = [sample(1.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 1.0, "2")]
+    beside = [sample(1.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 2.0, "2")]
     assert use_between([*ROWS, *beside], 0.0, 8.0).peak_cores == pytest.approx(2.5)
+
+
+def test_a_counter_that_was_lost_takes_nothing_away() -> None:
+    gone = sample(7.0, 0.0, 0.0)
+    assert use_between([*ROWS, gone], 0.0, 7.0).used_core_s == use_between(ROWS, 0.0, 6.0).used_core_s
 
 
 def test_no_samples_no_use() -> None:
