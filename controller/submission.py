@@ -5,6 +5,7 @@ Reads the files that the user named, nothing else; running it is `controller.dri
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ from stage_model.units import parse_deadline, parse_priority
 
 CLASS_PATH = "spark.driver.extraClassPath"
 INSTANCES = "spark.executor.instances"
+MOST_ARGUMENTS = 8192
+"""Characters; longer arguments are not recorded with the run (one word of a command line is bounded by the kernel)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ def command(
 
 
 def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
+    arguments = json.dumps(job.arguments.application_args)
     given = {
         "deadline": None if job.deadline_s is None else f"{job.deadline_s:.3f}s",
         "priority": None if job.priority is None else str(job.priority),
@@ -128,6 +132,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "submit.time.ms": str(job.submitted_ms),
         "token.file": str(home.submit_token_file),
         "main": job.main,
+        "arguments": arguments if len(arguments) <= MOST_ARGUMENTS else None,
     }
     return {f"spark.pace.{key}": value for key, value in given.items() if value is not None}
 

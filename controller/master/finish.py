@@ -37,6 +37,7 @@ def _teach(application: Application, profiles: ProfileStore, most: Capacity) -> 
         main=application.record.registration.main,
         when_ms=round(application.record.started_epoch_s * 1000),
         started_ms=round(application.record.started_epoch_s * 1000),
+        arguments=application.options.arguments,
         spark_version=application.record.registration.spark_version,
         cores=most.cores,
         slots=most.slots,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from controller.messages import Mount
 from controller.mounts import parse_mounts
 from stage_model.errors import BadInput
@@ -19,14 +21,15 @@ KNOWN = frozenset(
     (
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force"),
         # set by `sparkpace submit` and read by the bridge
-        *("submission", "submit.time.ms", "token.file", "main", "tls"),
+        *("submission", "submit.time.ms", "token.file", "main", "arguments", "tls"),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """`deadline_s` counts from submission; None: no deadline. `settings` are the laws' constants by name."""
+    """`deadline_s` counts from submission; None: no deadline. `settings` are the laws' constants by name, `arguments`
+    the application's own words (None: not told), recorded with what the run teaches."""
 
     deadline_s: float | None = None
     priority: int = NORMAL_PRIORITY
@@ -38,6 +41,7 @@ class JobOptions:
     mounts: tuple[Mount, ...] = ()
     force: bool = False
     submission: str | None = None
+    arguments: tuple[str, ...] | None = None
 
 
 def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working_dir: Path, default_law: str) -> JobOptions:
@@ -70,7 +74,15 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
         mounts=parse_mounts(own.get("mounts", ""), working_dir),
         force=force == "true",
         submission=own.get("submission"),
+        arguments=_arguments(own["arguments"]) if "arguments" in own else None,
     )
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError as error:
+        raise BadInput(f"{PREFIX}arguments is {text[:100]!r} ({error}); accepted: a JSON list of strings") from error
 
 
 def _is_absolute(text: str) -> bool:

@@ -74,7 +74,8 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
     assert stages.summary["peak_cores"] == stages.summary["cluster_cores"]
     profile = ProfileStore(cluster.home.profiles).load(stages.summary["profile"])
     assert profile is not None
-    assert stages.summary["app_id"] in [run.id for run in profile.runs]
+    taught = {run.id: run for run in profile.runs}[stages.summary["app_id"]]
+    assert taught.arguments == tuple(stages.words[1:])
 
     job = cluster.submit("--name", stages.name, "--deadline", stages.deadline, *AIM, *stages.words)
     view = cluster.running(stages.name)

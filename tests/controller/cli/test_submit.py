@@ -105,6 +105,7 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert settings["spark.pace.law"] == "paper"
     assert settings["spark.pace.mounts"] == f"{place.work}:rw"
     assert settings["spark.pace.main"] == "app.py"
+    assert settings["spark.pace.arguments"] == '["--deadline", "x"]'
     assert settings["spark.pace.token.file"] == str(place.home.submit_token_file)
     assert settings["spark.executor.instances"] == "3"
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"

@@ -35,6 +35,11 @@ def test_what_is_said_is_taken() -> None:
     assert (got.profile, got.image, got.python) == ("p", "i", "/p")
 
 
+def test_arguments_are_words_or_unknown() -> None:
+    assert options().arguments is None
+    assert options(arguments='["--size", "3"]').arguments == ("--size", "3")
+
+
 def test_constants_of_the_laws_are_passed_on() -> None:
     assert options(law_paper_k="7").settings["paper.k"] == 7.0
 
@@ -64,6 +69,8 @@ def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
         ({"law_paper_alfa": "1"}, "did you mean spark.pace.law.paper.alpha"),
         ({"force": "yes"}, "accepted: true or false"),
         ({"mounts": "/does/not/exist"}, "spark.pace.mounts"),
+        ({"arguments": "--size 3"}, "accepted: a JSON list of strings"),
+        ({"arguments": "[3]"}, "accepted: a JSON list of strings"),
         ({"dedline": "90s"}, "spark.pace.dedline is not a setting"),
     ],
 )
