@@ -303,7 +303,11 @@ class PlanReply(Message, frozen=True, kw_only=True):
 
 
 class ApplicationView(Message, frozen=True, kw_only=True):
-    """GET /v1/applications[/ID] (scope submit): what `ps` and the progress line show. `state`: waiting, running, ended."""
+    """GET /v1/applications[/ID] (scope submit): what `ps` and the progress line show. `state`: waiting, running, ended.
+
+    `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
+    `off_heap_mb` is the budget that its executors have acknowledged; `place` counts from 1 among those that wait for memory.
+    """
 
     application_id: str
     name: str
@@ -321,6 +325,10 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     demand_cores: float = 0.0
     granted_cores: float = 0.0
     used_cores: float = 0.0
+    debt_core_s: float = 0.0
+    memory_mb: int = 0
+    off_heap_mb: int = 0
+    place: int | None = None
     executors: int = 0
     ui_url: str | None = None
     run_dir: str | None = None
