@@ -216,7 +216,8 @@ class Sample(Message, frozen=True, kw_only=True):
     """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores.
 
     `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample
-    before, None for the first one of an agent's life.
+    before, None for the first one of an agent's life. `squeezed`: it got less than its law asked for because of others;
+    `debt_core_s` is the master's, from these.
     """
 
     application_id: str
@@ -230,6 +231,8 @@ class Sample(Message, frozen=True, kw_only=True):
     quota: float
     usage: float | None
     cpu_core_s: float
+    squeezed: bool = False
+    debt_core_s: float = 0.0
     forecast_end_s: float | None = None
 
 
@@ -271,7 +274,9 @@ class WorkerReply(Message, frozen=True, kw_only=True):
 
 
 class PlanRequest(Message, frozen=True, kw_only=True):
-    """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file."""
+    """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file.
+
+    The answer knows the promises made to running applications of the same or a higher `priority`."""
 
     profile: str | None = None
     profile_json: str | None = None
@@ -280,6 +285,7 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     executor_cores: int | None = None
     settings: dict[str, float] = {}
     law: str | None = None
+    priority: int = 50
 
 
 class PlannedStage(Message, frozen=True, kw_only=True):

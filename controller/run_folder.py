@@ -35,6 +35,7 @@ SAMPLE_COLUMNS = (
     "quota",
     "usage",
     "cpu_core_s",
+    "debt_core_s",
     "forecast_end_s",
 )
 STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")
@@ -123,6 +124,7 @@ def _sample_row(sample: Sample) -> tuple[str | int, ...]:
         _cell(sample.quota),
         _cell(sample.usage),
         _cell(sample.cpu_core_s),
+        _cell(sample.debt_core_s),
         _cell(sample.forecast_end_s),
     )
 
@@ -141,6 +143,7 @@ def _sample(row: dict[str, str], path: Path) -> Sample:
             quota=float(row["quota"]),
             usage=_optional(row["usage"]),
             cpu_core_s=float(row["cpu_core_s"]),
+            debt_core_s=float(row["debt_core_s"]),
             forecast_end_s=_optional(row["forecast_end_s"]),
         )
     except ValueError as problem:

@@ -109,7 +109,7 @@ def decide(
     if executor.idle_s is None:
         decision = Decision(float(executor.slots), memory, "before its first task")
     elif plan.law == "constant" and constrained is not None:
-        decision = LAWS["constant"](constrained)
+        decision = replace(LAWS["constant"](constrained), planned=True)
     elif not own:
         decision = _idle(executor, memory, period_s)
     elif constrained is None:
@@ -117,7 +117,7 @@ def decide(
     elif not plan.known:
         decision = Decision(own * plan.speed_limit, memory, "no profile")
     else:
-        decision = LAWS[plan.law](constrained)
+        decision = replace(LAWS[plan.law](constrained), planned=True)
     shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
     return replace(
         decision,

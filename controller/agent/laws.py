@@ -30,12 +30,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`demand` in cores for this executor. `beyond_saving`: not even all cores would keep the deadline.
+    """`demand` in cores for this executor. `planned`: a law asked for it, so less of it is a squeeze. `beyond_saving`: not
+    even all cores would keep the deadline.
     `stage`, `set_point`, `progress` describe the stage shown in records; `forecast_end_s` is seconds after submission."""
 
     demand: float
     memory: Memory
     reason: str
+    planned: bool = False
     beyond_saving: bool = False
     forecast_end_s: float | None = None
     stage: int | None = None

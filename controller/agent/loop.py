@@ -277,6 +277,7 @@ class Agent:
             held.last_sampled = not seen.running
             before, held.sampled = held.sampled, (now_s, seen.cpu_s)
             decision = held.decision or Decision(0.0, held.memory, "exited")
+            grant = held.grant if seen.running else 0.0
             self.samples.append(
                 Sample(
                     application_id=key.application_id,
@@ -286,7 +287,8 @@ class Agent:
                     set_point=decision.set_point,
                     progress=decision.progress,
                     demand=round(decision.demand, 4),
-                    grant=held.grant if seen.running else 0.0,
+                    grant=grant,
+                    squeezed=decision.planned and grant < min(decision.demand, self.worker.cores) - self.quota.core_quantum,
                     quota=(seen.quota_cores or 0.0) if seen.running else 0.0,
                     usage=_rate(before, now_s, seen.cpu_s),
                     cpu_core_s=round(seen.cpu_s, 4),

@@ -15,6 +15,7 @@ from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import PROC, boot_id
 from master_memory.room import check_fits_somewhere
 from stage_model.errors import BadInput, Denied, Infeasible
+from stage_model.promises import Promised
 
 
 def new_id() -> str:
@@ -72,12 +73,14 @@ def check_executors(application: Application, workers: Sequence[WorkerInfo]) -> 
             check_fits_somewhere(spec.memory_mb, (worker.memory_mb for worker in workers))
 
 
-def check_feasible(application: Application, most: planning.Capacity, now_s: float) -> None:
-    """Raises `Infeasible` with the least deadline that could be met, unless the user forces it."""
+def check_feasible(application: Application, most: planning.Capacity, now_s: float, promised: Promised = Promised()) -> None:
+    """Raises `Infeasible` with the least deadline that could be met beside what is promised, unless the user forces it."""
     options = application.options
     if options.deadline_s is None or application.estimate is None or not most.cores:
         return  # nothing to promise, or no worker yet by which to judge: it waits for one
     spent_s = application.elapsed_s(now_s)
-    reply = planning.feasibility(application.estimate, options.deadline_s, most, spent_s=spent_s)
+    reply = planning.feasibility(
+        application.estimate, options.deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised
+    )
     if not reply.feasible and not options.force:
         raise Infeasible(reply.reason)

@@ -21,6 +21,7 @@ from controller.messages import (
     Sample,
     StageUse,
 )
+from stage_model.debt import Debt
 from stage_model.estimate import ApplicationEstimate
 from stage_model.events import AnyEvent, TaskEnd
 from stage_model.profile import Profile
@@ -41,6 +42,7 @@ class ExecutorRecord(msgspec.Struct, kw_only=True):
     gone: ExecutorGone | None = None
     uses: dict[str, dict[str, StageUse]] = {}
     cpu_core_s: float = 0.0
+    debt: Debt = Debt()
     log_dir: str = ""
 
 
@@ -66,6 +68,14 @@ class Executor:
                 key = (use.stage, use.attempt)
                 total[key] = _joined(total[key], use) if key in total else use
         return total
+
+    def sampled(self, sample: Sample) -> Sample:
+        """Takes a sample in; returns it with the debt of the executor by then."""
+        before, self.sample = self.sample, sample
+        if before is not None:
+            dt_s = max(0.0, sample.time_s - before.time_s)
+            self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
+        return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
 
     def take(self, instance: str, report: ExecutorReport) -> None:
         """Takes a report in."""
@@ -101,7 +111,6 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     ended_s: float | None = None
     end_reason: str = ""
     next_executor: int = 1
-    debt_core_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -186,6 +195,14 @@ class Application:
 
     def slots(self) -> int:
         return sum(e.record.spec.slots for e in self.live_executors())
+
+    def debt_core_s(self) -> float:
+        """What squeezes withheld and nobody has given back; an executor's debt goes with it, unless all have ended."""
+        return sum(e.record.debt.core_s for e in self.executors.values() if e.live or self.ended)
+
+    def withheld_core_s(self) -> float:
+        """All that squeezes ever withheld, given back or not."""
+        return sum(e.record.debt.withheld_core_s for e in self.executors.values())
 
     def gone(self) -> tuple[ExecutorGone, ...]:
         return tuple(e.record.gone for e in self.executors.values() if e.record.gone is not None)

@@ -49,6 +49,7 @@ from controller.runtime.process_identity import boot_id
 from placement.spread import choose, why_not
 from stage_model.errors import BadInput, PaceError
 from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageCompleted, StageSubmitted, TaskEnd
+from stage_model.promises import Promised
 
 log = logging.getLogger("sparkpace.master")
 
@@ -130,7 +131,7 @@ class ClusterState:
         )
         application = make_application(record, record.started_monotonic_s, self.profiles, now_s)
         check_executors(application, [w.info for w in self.workers.by_id.values()])
-        check_feasible(application, self.workers.capacity(application, now_s), now_s)
+        check_feasible(application, self.workers.capacity(application, now_s), now_s, self._promised(now_s))
         self.recorder.begin(application_id)
         self._save(application)
         self.applications[application_id] = application
@@ -243,16 +244,16 @@ class ClusterState:
     def _take_samples(self, worker: Worker, sync: WorkerSync) -> None:
         if sync.instance != worker.instance:
             worker.instance, worker.samples_acknowledged = sync.instance, 0
-        fresh = sync.samples[max(0, worker.samples_acknowledged - sync.sample_seq) :]
-        if fresh:
-            self.recorder.add(fresh)
-            worker.samples_acknowledged = sync.sample_seq + len(sync.samples)
-        for sample in fresh:
+        fresh = []
+        for sample in sync.samples[max(0, worker.samples_acknowledged - sync.sample_seq) :]:
             application = self.applications.get(sample.application_id)
             executor = application.executors.get(sample.executor_id) if application else None
             if application and executor:
-                executor.sample = sample
+                fresh.append(executor.sampled(sample))
                 planning.watch_forecast(application, sample)
+        if fresh:
+            self.recorder.add(fresh)
+        worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
 
     def _take_report(self, worker_id: str, instance: str, report: ExecutorReport, now_s: float) -> bool:
         application = self.applications.get(report.application_id)
@@ -305,7 +306,14 @@ class ClusterState:
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is."""
-        return planning.plan_reply(request, self.profiles, self.workers.expected(now_s))
+        return planning.plan_reply(request, self.profiles, self.workers.expected(now_s), self._promised(now_s))
+
+    def _promised(self, now_s: float, but: str = "") -> Promised:
+        """What the running applications, but one, were promised."""
+        others = (a for a in self.applications.values() if a.id != but)
+        claims = (planning.promise(a, self.workers.capacity(a, now_s), now_s) for a in others)
+        cores = sum(info.cores for info in self.workers.expected(now_s))
+        return Promised([claim for claim in claims if claim is not None], cores)
 
     # ------------------------------------------------------------------ time
 

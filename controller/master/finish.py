@@ -80,6 +80,8 @@ def _summary(application: Application, recorder: Recorder, most: Capacity, runti
         "used_core_s": round(use.used_core_s, 3),
         "all_cores_core_s": round(most.cores * max(0.0, end_s - start_s), 3),
         "peak_cores": round(use.peak_cores, 3),
+        "withheld_core_s": round(application.withheld_core_s(), 3),
+        "debt_core_s": round(application.debt_core_s(), 3),
         "cluster_cores": most.cores,
         "executors": len(application.executors),
         "workers": sorted(workers),

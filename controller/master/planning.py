@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.master.application import Application, StageGoal, StageKey
+from controller.master.job_options import NORMAL_PRIORITY
 from controller.messages import PlannedStage, PlanReply, PlanRequest, Sample, StageUse, WorkerInfo
 from controller.profile_store import ProfileStore
 from stage_model.deadlines import initial_cores, round_up, stage_deadline
@@ -23,6 +24,7 @@ from stage_model.match import Matched, match
 from stage_model.pace import pace
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.profile import Profile, parse_profile, profile_key
+from stage_model.promises import Claim, Promised, fits, least_deadline_s
 from stage_model.settings import CORE_QUANTUM, LawSettings, from_numbers
 from stage_model.units import format_duration
 from stage_model.virtual_time import Busy, Forecast, add, stages_busy
@@ -105,21 +107,35 @@ def whole_forecast(what: ApplicationEstimate, most: Capacity) -> Forecast:
     return Forecast(busy, fixed_s + what.startup_s + what.tail_s, most.speed_limit)
 
 
-def feasibility(what: ApplicationEstimate, deadline_s: float | None, most: Capacity, *, spent_s: float = 0.0) -> PlanReply:
-    """Whether the deadline can be met, with the number that could. `spent_s` counts only where it passes the start-up."""
+def feasibility(
+    what: ApplicationEstimate,
+    deadline_s: float | None,
+    most: Capacity,
+    *,
+    spent_s: float = 0.0,
+    priority: int = NORMAL_PRIORITY,
+    promised: Promised = Promised(),
+) -> PlanReply:
+    """Whether the deadline can be met beside what is `promised`, with the number that could. `spent_s` counts only where
+    it passes the start-up."""
     forecast = whole_forecast(what, most)
     late_s = max(0.0, spent_s - what.startup_s)
-    least_s = late_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
-    feasible = None if deadline_s is None else least_s <= deadline_s
+    alone_s = late_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
+    new = Claim(forecast, (deadline_s or 0.0) - late_s, priority)
+    others = replace(promised.to_rank(priority), cores=max(promised.cores, most.cores))
+    feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
+    least_s = alone_s if feasible or not others.claims else max(alone_s, late_s + least_deadline_s(new, others))
     cores = None
     if feasible and deadline_s is not None:
         cores = forecast.least_cores(deadline_s - late_s)
-    reason = f"with all {most.cores:.2f} cores it takes {format_duration(least_s)}"
+    reason = f"with all {most.cores:.2f} cores it takes {format_duration(alone_s)}"
     if deadline_s is not None:
         verdict = "can" if feasible else "cannot"
-        reason = f"deadline {format_duration(deadline_s)} {verdict} be met: {reason}" + (
-            "" if feasible else f"; accepted: {_up(least_s)} or more, or --force"
-        )
+        reason = f"deadline {format_duration(deadline_s)} {verdict} be met: {reason}"
+    if least_s > alone_s:
+        reason += f", beside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
+    if feasible is False:
+        reason += f"; accepted: {_up(least_s)} or more, or --force"
     return PlanReply(
         known=True,
         feasible=feasible,
@@ -131,7 +147,9 @@ def feasibility(what: ApplicationEstimate, deadline_s: float | None, most: Capac
     )
 
 
-def plan_reply(request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo]) -> PlanReply:
+def plan_reply(
+    request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo], promised: Promised = Promised()
+) -> PlanReply:
     """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile or an empty cluster."""
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
@@ -141,11 +159,39 @@ def plan_reply(request: PlanRequest, store: ProfileStore, workers: Sequence[Work
         profile = store.load(request.profile) if request.profile else None
     most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
     if profile is None:
-        what = f"no profile {request.profile!r}" if request.profile else "no profile"
+        named = f"no profile {request.profile!r}" if request.profile else "no profile"
         return PlanReply(
-            known=False, cluster_cores=most.cores, reason=f"{what} yet: a first run takes what is free and teaches"
+            known=False, cluster_cores=most.cores, reason=f"{named} yet: a first run takes what is free and teaches"
         )
-    return feasibility(make_estimate(profile), request.deadline_s, most)
+    what = make_estimate(profile)
+    return feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
+
+
+def promise(application: Application, most: Capacity, now_s: float) -> Claim | None:
+    """What a running application still has to do for its deadline; None without deadline or profile, or once it is past."""
+    deadline_s, what = application.options.deadline_s, application.estimate
+    if deadline_s is None or what is None or application.ended:
+        return None
+    left_s = deadline_s - application.elapsed_s(now_s)
+    if left_s <= 0:
+        return None
+    matched = match(what, application.run, application.stage_use())
+    under_way = []
+    for key, expected in matched.active.items():
+        stage = application.run.attempts[key]
+        part = 1.0 - len(stage.done) / max(1, stage.info.tasks)
+        under_way.append(
+            structs.replace(
+                expected,
+                tasks=max(1, round(expected.tasks * part)),
+                work_core_s=expected.work_core_s * part,
+                fixed_s=expected.fixed_s * part,
+                gap_s=0.0,
+            )
+        )
+    busy, fixed_s = _to_come([*under_way, *matched.to_come], application.slots() or most.slots, matched.work_ratio)
+    startup_s = 0.0 if application.run.attempts else max(0.0, what.startup_s - application.elapsed_s(now_s))
+    return Claim(Forecast(busy, fixed_s + what.tail_s + startup_s, most.speed_limit), left_s, application.options.priority)
 
 
 def _up(seconds: float) -> str:
@@ -273,7 +319,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         cores=most.cores,
         speed_limit=most.speed_limit,
         pace=_pace(application, matched, most) if matched else 1.0,
-        debt_core_s=application.record.debt_core_s,
+        debt_core_s=round(application.debt_core_s(), 3),
     )
 
 

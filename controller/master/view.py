@@ -32,6 +32,7 @@ def application_view(application: Application, run_dir: str, now_s: float) -> Ap
         demand_cores=round(sum(e.report.demand_cores for e in running if e.report), 3),
         granted_cores=round(sum(e.report.quota_cores for e in running if e.report), 3),
         used_cores=round(sum(e.sample.usage or 0.0 for e in running if e.sample), 3),
+        debt_core_s=round(application.debt_core_s(), 3),
         executors=len(running),
         ui_url=registration.ui_url,
         run_dir=run_dir,

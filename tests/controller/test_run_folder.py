@@ -44,7 +44,7 @@ def test_samples_are_appended_and_read_back_in_order(tmp_path: Path) -> None:
     append_samples(tmp_path, second)
     assert read_samples(tmp_path) == first + second
     lines = (tmp_path / "samples.csv").read_text().splitlines()
-    assert lines[:2] == [",".join(SAMPLE_COLUMNS), "1,1,3,,0.25,1.5,1.45,1.45,1.2345,12.5,"]
+    assert lines[:2] == [",".join(SAMPLE_COLUMNS), "1,1,3,,0.25,1.5,1.45,1.45,1.2345,12.5,0,"]
 
 
 def test_files_are_the_owners_alone(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_a_summary_is_read_back_and_replaced(tmp_path: Path) -> None:
         ("summary.json", b"[1]", "no run summary"),
         ("summary.json", b"\xff\xfe", "is no text"),
         ("samples.csv", b"time,x\n", "starts with 'time,x'"),
-        ("samples.csv", b",".join(c.encode() for c in SAMPLE_COLUMNS) + b"\n1,2\n", "line 2 has 2 cells, not 11"),
-        ("samples.csv", b",".join(c.encode() for c in SAMPLE_COLUMNS) + b"\nx,1,,,,0,0,0,0,0,\n", "damaged"),
+        ("samples.csv", b",".join(c.encode() for c in SAMPLE_COLUMNS) + b"\n1,2\n", "line 2 has 2 cells, not 12"),
+        ("samples.csv", b",".join(c.encode() for c in SAMPLE_COLUMNS) + b"\nx,1,,,,0,0,0,0,0,0,\n", "damaged"),
         ("stages.csv", b"stage,attempt,name,start_s,end_s,tasks\n0,0,n,now,,3\n", "damaged"),
     ],
 )
