@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.messages import ApplicationView, PlanReply, PlanRequest, WorkerInfo
+from controller.messages import ApplicationView, Change, PlanReply, PlanRequest, WorkerInfo
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
 T = TypeVar("T")
@@ -71,6 +71,10 @@ class MasterClient:
     def kill(self, application_id: str) -> None:
         """Asks for the end of an application and its executors; returns before they are gone."""
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
+
+    def change(self, application_id: str, change: Change) -> None:
+        """Gives a running application another deadline or priority."""
+        self._request("POST", f"/v1/applications/{_quoted(application_id)}/set", msgspec.json.encode(change))
 
     def plan(self, request: PlanRequest) -> PlanReply:
         return self._call("POST", "/v1/plan", PlanReply, msgspec.json.encode(request))

@@ -288,6 +288,15 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     priority: int = 50
 
 
+class Change(Message, frozen=True, kw_only=True):
+    """POST /v1/applications/ID/set (scope submit): None leaves as it is. `deadline_s` counts from submission."""
+
+    deadline_s: float | None = None
+    no_deadline: bool = False
+    priority: str | None = None
+    force: bool = False
+
+
 class PlannedStage(Message, frozen=True, kw_only=True):
     name: str
     tasks: int

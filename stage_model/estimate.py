@@ -63,6 +63,15 @@ def nominal_rate(records: float | None, tasks: int, work_core_s: float) -> float
     return (records or tasks) / work_core_s if work_core_s > 0 else math.inf
 
 
+def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) -> RunRecord:
+    """The most recent complete run, of those with the same arguments if there are any. Raises `BadInput` if none is."""
+    runs = [run for run in profile.runs if run.complete]
+    if not runs:
+        raise BadInput(f"profile {profile.key!r} holds no complete run; accepted: one with at least one complete run")
+    same = [run for run in runs if arguments is not None and run.arguments == arguments]
+    return (same or runs)[-1]
+
+
 def estimate(
     profile: Profile,
     input_scale: float = 1.0,
@@ -73,10 +82,7 @@ def estimate(
     with the same `arguments`, if given and any). Without `explained_s` all of a duration counts as CPU. Raises
     `BadInput` for a profile without a complete run."""
     runs = [run for run in profile.runs if run.complete]
-    if not runs:
-        raise BadInput(f"profile {profile.key!r} holds no complete run; accepted: one with at least one complete run")
-    same = [run for run in runs if arguments is not None and run.arguments == arguments]
-    reference = (same or runs)[-1]
+    reference = reference_run(profile, arguments)
     by_signature: dict[str, list[tuple[StageRecord, RunRecord]]] = {}
     for run in runs:
         for record in run.stages:

@@ -42,6 +42,9 @@ class Promised:
         return replace(self, claims=[claim for claim in self.claims if claim.priority >= priority])
 
 
+NOTHING_PROMISED = Promised()
+
+
 def constant_room(cores: float) -> Room:
     """The same cores for ever."""
     return ((math.inf, max(0.0, cores)),)

@@ -78,6 +78,11 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
     return left_s
 
 
+def is_time(text: str) -> bool:
+    """Whether a deadline is an ISO time rather than a duration."""
+    return _iso_time(text) is not None
+
+
 def format_duration(seconds: float) -> str:
     """Short and readable: "0.4s", "12.5s", "1m30s", "2h5m", "1d2h"; a negative one carries its sign.
 

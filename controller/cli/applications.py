@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import click
 import msgspec
@@ -11,9 +12,9 @@ from rich.table import Table
 from controller.cli.common import choose, home_option, submit_client, table_console
 from controller.driver_run import RECORD_S
 from controller.home import Home
-from controller.messages import ApplicationView
-from stage_model.errors import PaceError
-from stage_model.units import format_duration
+from controller.messages import ApplicationView, Change
+from stage_model.errors import BadInput, PaceError
+from stage_model.units import format_duration, is_time, parse_deadline, parse_priority
 
 
 @click.command()
@@ -46,6 +47,31 @@ def kill(home: Home, application: str) -> None:
         time.sleep(0.25)
         view = client.application(view.application_id)
     click.echo(f"Application {view.application_id} was ended.")
+
+
+@click.command("set")
+@home_option
+@click.argument("application", metavar="APP")
+@click.option("--deadline", help="90s, 10min, 1h30m after submission, an ISO time, or `none`.")
+@click.option("--priority", help="low, normal, high, or 0 to 100; larger wins.")
+@click.option("--force", is_flag=True, help="Even if that deadline cannot be met.")
+def set_(home: Home, application: str, deadline: str | None, priority: str | None, force: bool) -> None:
+    """Gives a running application another deadline or priority."""
+    if deadline is None and priority is None:
+        raise BadInput("nothing to set; give --deadline, --priority or both")
+    if priority is not None:
+        parse_priority(priority)
+    none = deadline is not None and deadline.strip().lower() == "none"
+    now = datetime.now(UTC).astimezone()
+    left_s = None if deadline is None or none else parse_deadline(deadline, now, option="--deadline")
+    client = submit_client(home)
+    view = choose(client.applications(), application)
+    if left_s is not None and deadline is not None and is_time(deadline):
+        left_s += view.elapsed_s
+    client.change(view.application_id, Change(deadline_s=left_s, no_deadline=none, priority=priority, force=force))
+    view = client.application(view.application_id)
+    said = "no deadline" if view.deadline_s is None else f"deadline {format_duration(view.deadline_s)}"
+    click.echo(f"Application {view.application_id}: {said}, priority {view.priority}.")
 
 
 def _table(views: tuple[ApplicationView, ...]) -> Table:

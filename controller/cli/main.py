@@ -42,6 +42,7 @@ for command in (
     plan.plan,
     applications.ps,
     applications.kill,
+    applications.set_,
     records.report,
     records.plot,
     records.logs,

@@ -15,7 +15,7 @@ from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import PROC, boot_id
 from master_memory.room import check_fits_somewhere
 from stage_model.errors import BadInput, Denied, Infeasible
-from stage_model.promises import Promised
+from stage_model.promises import NOTHING_PROMISED, Promised
 
 
 def new_id() -> str:
@@ -54,7 +54,7 @@ def make_application(record: ApplicationRecord, started_s: float, profiles: Prof
         started_s=started_s,
         profile_key=key,
         profile_runs=len(profile.runs) if profile else 0,
-        estimate=planning.make_estimate(profile) if profile else None,
+        estimate=planning.make_estimate(profile, arguments=options.arguments) if profile else None,
         profile=profile,
         wanted=dict(registration.wanted),
         heard_s=now_s,
@@ -73,7 +73,9 @@ def check_executors(application: Application, workers: Sequence[WorkerInfo]) -> 
             check_fits_somewhere(spec.memory_mb, (worker.memory_mb for worker in workers))
 
 
-def check_feasible(application: Application, most: planning.Capacity, now_s: float, promised: Promised = Promised()) -> None:
+def check_feasible(
+    application: Application, most: planning.Capacity, now_s: float, promised: Promised = NOTHING_PROMISED
+) -> None:
     """Raises `Infeasible` with the least deadline that could be met beside what is promised, unless the user forces it."""
     options = application.options
     if options.deadline_s is None or application.estimate is None or not most.cores:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from controller.client import Health
 from controller.master.cluster import ClusterState
 from controller.master.tokens import Gatekeeper
-from controller.messages import DriverSync, PlanRequest, Registration, WorkerSync
+from controller.messages import Change, DriverSync, PlanRequest, Registration, WorkerSync
 from controller.version import VERSION
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
@@ -66,6 +66,7 @@ class Api:
             Route("/v1/applications/{id}", self._handler(self.view), methods=["GET"]),
             Route("/v1/applications/{id}/sync", self._handler(self.driver_sync), methods=["POST"]),
             Route("/v1/applications/{id}/kill", self._handler(self.kill), methods=["POST"]),
+            Route("/v1/applications/{id}/set", self._handler(self.change), methods=["POST"]),
             Route("/v1/plan", self._handler(self.plan), methods=["POST"]),
             Route("/v1/workers", self._handler(self.workers), methods=["GET"]),
             Route("/v1/workers/{id}/sync", self._handler(self.worker_sync), methods=["POST"]),
@@ -115,6 +116,11 @@ class Api:
     async def kill(self, request: Request) -> object:
         self.gate.submit(_token(request))
         self.cluster.kill(request.path_params["id"], self.clock())
+        return {}
+
+    async def change(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        self.cluster.change(request.path_params["id"], await _body(request, Change), self.clock())
         return {}
 
     async def plan(self, request: Request) -> object:

@@ -98,6 +98,14 @@ def _joined(a: StageUse, b: StageUse) -> StageUse:
     )
 
 
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """What `sparkpace set` made of an application, `at_s` after submission."""
+
+    at_s: float
+    deadline_s: float | None
+    priority: int
+
+
 class ApplicationRecord(msgspec.Struct, kw_only=True):
     """What is stored of an application besides its events and executors. Epoch times are seconds of the wall clock."""
 
@@ -111,6 +119,7 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     ended_s: float | None = None
     end_reason: str = ""
     next_executor: int = 1
+    changes: list[Changed] = []
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from msgspec import structs
 from controller.master import finish, planning
 from controller.master.admission import check_executors, check_feasible, check_owner, checked_id, make_application, new_id
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
+from controller.master.change import change
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.job_options import job_options
 from controller.master.recorder import Recorder
@@ -29,6 +30,7 @@ from controller.master.view import application_view
 from controller.master.workers import Worker, Workers
 from controller.messages import (
     ApplicationView,
+    Change,
     Desired,
     DriverReply,
     DriverSync,
@@ -303,6 +305,14 @@ class ClusterState:
         if not application.ended:
             self._end(application, "it was killed", now_s)
             self.bump()
+
+    def change(self, application_id: str, asked: Change, now_s: float) -> None:
+        """`sparkpace set`. Raises `BadInput` and `Infeasible`; then nothing has changed."""
+        application = self._known(application_id)
+        most = self.workers.capacity(application, now_s)
+        change(application, asked, most, self._promised(now_s, but=application_id), now_s)
+        self._save(application)
+        self.bump()
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from msgspec import structs
+
 from controller.master.application import Application
 from controller.master.planning import Capacity
 from controller.master.recorder import Recorder
@@ -70,6 +72,7 @@ def _summary(application: Application, recorder: Recorder, most: Capacity, runti
         "priority": options.priority,
         "runtime": runtime,
         "deadline_s": options.deadline_s,
+        "changes": [structs.asdict(change) for change in record.changes],
         "end_s": round(ended_s, 3),
         "error_pct": _rounded(error_pct(ended_s, options.deadline_s)),
         "violated": None if options.deadline_s is None else ended_s > options.deadline_s,

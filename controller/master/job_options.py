@@ -13,7 +13,7 @@ from controller.messages import Mount
 from controller.mounts import parse_mounts
 from stage_model.errors import BadInput
 from stage_model.settings import parse_law, parse_law_settings, to_numbers
-from stage_model.units import parse_deadline, parse_priority
+from stage_model.units import is_time, parse_deadline, parse_priority
 
 PREFIX = "spark.pace."
 NORMAL_PRIORITY = 50
@@ -58,7 +58,7 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
     if "deadline" in own:
         text = own["deadline"]
         deadline_s = parse_deadline(text, now, option=f"{PREFIX}deadline")
-        if _is_absolute(text):
+        if is_time(text):
             deadline_s += age_s
     force = own.get("force", "false")
     if force not in ("true", "false"):
@@ -83,7 +83,3 @@ def _arguments(text: str) -> tuple[str, ...]:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.DecodeError as error:
         raise BadInput(f"{PREFIX}arguments is {text[:100]!r} ({error}); accepted: a JSON list of strings") from error
-
-
-def _is_absolute(text: str) -> bool:
-    return "-" in text.strip()[1:] or "T" in text

@@ -18,13 +18,13 @@ from controller.messages import PlannedStage, PlanReply, PlanRequest, Sample, St
 from controller.profile_store import ProfileStore
 from stage_model.deadlines import initial_cores, round_up, stage_deadline
 from stage_model.errors import BadInput
-from stage_model.estimate import ApplicationEstimate, StageEstimate, estimate
+from stage_model.estimate import ApplicationEstimate, StageEstimate, estimate, reference_run
 from stage_model.fixed import explained_s, modelled_s
 from stage_model.match import Matched, match
 from stage_model.pace import pace
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.profile import Profile, parse_profile, profile_key
-from stage_model.promises import Claim, Promised, fits, least_deadline_s
+from stage_model.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.settings import CORE_QUANTUM, LawSettings, from_numbers
 from stage_model.units import format_duration
 from stage_model.virtual_time import Busy, Forecast, add, stages_busy
@@ -76,17 +76,20 @@ def find_profile(asked: str | None, name: str, main: str | None, store: ProfileS
     return key, store.load(key)
 
 
-def make_estimate(profile: Profile, input_scale: float = 1.0) -> ApplicationEstimate:
-    """What the profile teaches for an input of that size, with the time that cores do not explain."""
-    return estimate(profile, input_scale, explained_s=explained_s)
+def make_estimate(
+    profile: Profile, input_scale: float = 1.0, arguments: tuple[str, ...] | None = None
+) -> ApplicationEstimate:
+    """What the profile teaches for an input of that size, with the time that cores do not explain. Runs with the same
+    arguments come first."""
+    return estimate(profile, input_scale, explained_s=explained_s, arguments=arguments)
 
 
 def rescale(application: Application) -> None:
     """Plans anew for another input size, once finished stages have shown how much they read (architecture.md, Profiles)."""
     if application.profile is None:
         return
-    complete = [run for run in application.profile.runs if run.complete]
-    before = {s.signature: s.input_records for s in complete[-1].stages}
+    arguments = application.options.arguments
+    before = {s.signature: s.input_records for s in reference_run(application.profile, arguments).stages}
     read = expected = 0
     for stage in application.run.attempts.values():
         if stage.teaches and before.get(stage.signature):
@@ -95,16 +98,16 @@ def rescale(application: Application) -> None:
     scale = read / expected if read and expected else 1.0
     if abs(scale / application.input_scale - 1) > SCALE_STEP:
         application.input_scale = scale
-        application.estimate = make_estimate(application.profile, scale)
+        application.estimate = make_estimate(application.profile, scale, arguments)
 
 
 # ---------------------------------------------------------------- feasibility
 
 
-def whole_forecast(what: ApplicationEstimate, most: Capacity) -> Forecast:
-    """The whole application from submission to end."""
+def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
+    """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
     busy, fixed_s = _to_come(what.stages, most.slots, 1.0)
-    return Forecast(busy, fixed_s + what.startup_s + what.tail_s, most.speed_limit)
+    return Forecast(busy, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s, most.speed_limit)
 
 
 def feasibility(
@@ -114,20 +117,18 @@ def feasibility(
     *,
     spent_s: float = 0.0,
     priority: int = NORMAL_PRIORITY,
-    promised: Promised = Promised(),
+    promised: Promised = NOTHING_PROMISED,
 ) -> PlanReply:
-    """Whether the deadline can be met beside what is `promised`, with the number that could. `spent_s` counts only where
-    it passes the start-up."""
-    forecast = whole_forecast(what, most)
-    late_s = max(0.0, spent_s - what.startup_s)
-    alone_s = late_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
-    new = Claim(forecast, (deadline_s or 0.0) - late_s, priority)
+    """Whether the deadline can be met beside what is `promised`, with the number that could, `spent_s` after submission."""
+    forecast = whole_forecast(what, most, spent_s)
+    alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
+    new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
     others = replace(promised.to_rank(priority), cores=max(promised.cores, most.cores))
     feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
-    least_s = alone_s if feasible or not others.claims else max(alone_s, late_s + least_deadline_s(new, others))
+    least_s = alone_s if feasible or not others.claims else max(alone_s, spent_s + least_deadline_s(new, others))
     cores = None
     if feasible and deadline_s is not None:
-        cores = forecast.least_cores(deadline_s - late_s)
+        cores = forecast.least_cores(deadline_s - spent_s)
     reason = f"with all {most.cores:.2f} cores it takes {format_duration(alone_s)}"
     if deadline_s is not None:
         verdict = "can" if feasible else "cannot"
@@ -135,7 +136,7 @@ def feasibility(
     if least_s > alone_s:
         reason += f", beside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
     if feasible is False:
-        reason += f"; accepted: {_up(least_s)} or more, or --force"
+        reason += f"; accepted: {rounded_up(least_s)} or more, or --force"
     return PlanReply(
         known=True,
         feasible=feasible,
@@ -148,7 +149,7 @@ def feasibility(
 
 
 def plan_reply(
-    request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo], promised: Promised = Promised()
+    request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo], promised: Promised = NOTHING_PROMISED
 ) -> PlanReply:
     """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile or an empty cluster."""
     if not workers:
@@ -194,7 +195,7 @@ def promise(application: Application, most: Capacity, now_s: float) -> Claim | N
     return Claim(Forecast(busy, fixed_s + what.tail_s + startup_s, most.speed_limit), left_s, application.options.priority)
 
 
-def _up(seconds: float) -> str:
+def rounded_up(seconds: float) -> str:
     """A deadline to offer: rounded up, so that it is feasible when it is taken."""
     return format_duration(float(int(seconds * 1.01) + 1))
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from controller.messages import ExecutorWish
+from controller.messages import Change, ExecutorWish, PlanRequest
+from controller.run_folder import read_samples
 from controller.runtime.process_identity import of
-from stage_model.errors import BadInput, Denied, Infeasible
+from stage_model.errors import BadInput, Denied, Infeasible, PaceError
 from stage_model.events import ExecutorRemoved
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report, sample, use
 
@@ -334,3 +335,112 @@ def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster:
     [stage] = plan.stages
     assert (stage.elsewhere_done, stage.elsewhere_running, stage.elsewhere_speed) == (2, 0, 0.0)
     assert (stage.elsewhere_records, stage.elsewhere_records_running) == (20.0, 0.0)
+
+
+class TestDebt:
+    def test_what_a_squeeze_withholds_is_owed_planned_recorded_and_survives_a_restart(self, cluster: FakeCluster) -> None:
+        cluster.worker("w1")
+        application_id = cluster.register()
+        squeezed = {"demand": 0.8, "grant": 0.3, "squeezed": True}
+        rows = tuple(sample(application_id, "1", float(t), **squeezed) for t in range(5))
+        cluster.worker("w1", report(application_id, "1"), samples=rows)
+        # four seconds of half a core; how long the last sample holds is not known yet
+        assert cluster.state.view(application_id, cluster.now_s).debt_core_s == pytest.approx(2.0)
+        cluster.now_s += 20
+        cluster.state.tick(cluster.now_s)
+        cluster.restart()
+        [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
+        assert plan.debt_core_s == pytest.approx(2.0)
+        repaid = tuple(sample(application_id, "1", 10.0 + t, demand=1.0, grant=1.0) for t in range(6))
+        cluster.worker("w1", report(application_id, "1"), samples=repaid, sample_seq=5)
+        assert cluster.state.view(application_id, cluster.now_s).debt_core_s == pytest.approx(1.0)
+        rows_read = read_samples(cluster.path / "runs" / application_id)
+        assert [row.debt_core_s for row in rows_read[:5]] == pytest.approx([0.0, 0.5, 1.0, 1.5, 2.0])
+
+    def test_a_lost_executor_takes_its_debt_along(self, cluster: FakeCluster) -> None:
+        cluster.worker("w1")
+        application_id = cluster.register()
+        rows = tuple(sample(application_id, "1", float(t), demand=0.8, grant=0.3, squeezed=True) for t in range(3))
+        cluster.worker("w1", report(application_id, "1"), samples=rows)
+        cluster.worker("w1", report(application_id, "1", "exited", exit_code=137))
+        application = cluster.state.applications[application_id]
+        assert (application.debt_core_s(), application.withheld_core_s()) == (0.0, pytest.approx(1.0))
+
+
+class TestPromises:
+    """The profile of `finished_run`: 8 core-seconds after a second of start-up, on one core."""
+
+    def test_a_deadline_must_fit_beside_those_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
+        finished_run(cluster)
+        cluster.register(conf={"spark.pace.deadline": "14s"}, instance="first")
+        with pytest.raises(
+            Infeasible, match=r"beside 1 promised .*accepted: (19|20)s or more"
+        ):
+            cluster.register(conf={"spark.pace.deadline": "15s"}, instance="second")
+        assert cluster.register(conf={"spark.pace.deadline": "25s"}, instance="third")
+        assert cluster.register(conf={"spark.pace.deadline": "15s", "spark.pace.priority": "high"}, instance="fourth")
+        forced = {"spark.pace.deadline": "15s", "spark.pace.force": "true"}
+        assert cluster.register(conf=forced, instance="fifth")
+
+    def test_a_plan_says_so_too(self, cluster: FakeCluster) -> None:
+        finished_run(cluster)
+        alone = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s)
+        cluster.register(conf={"spark.pace.deadline": "14s"})
+        beside = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s)
+        above = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=15.0, priority=100), cluster.now_s)
+        assert (alone.feasible, beside.feasible, above.feasible) == (True, False, True)
+
+
+class TestSet:
+    def test_deadline_and_priority_change_at_once_and_survive_a_restart(self, cluster: FakeCluster) -> None:
+        cluster.worker("w1")
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
+        version = cluster.state.version
+        cluster.state.change(application_id, Change(deadline_s=60.0, priority="high"), cluster.now_s)
+        assert cluster.state.version > version
+        cluster.restart()
+        [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
+        assert (plan.deadline_s, plan.priority, plan.left_s) == (60.0, 100, pytest.approx(58.0))
+        cluster.state.change(application_id, Change(no_deadline=True), cluster.now_s)
+        [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
+        assert (plan.deadline_s, plan.left_s) == (None, None)
+        changes = cluster.state.applications[application_id].record.changes
+        assert [(c.at_s, c.deadline_s, c.priority) for c in changes] == [(2.0, 60.0, 100), (2.0, None, 100)]
+
+    def test_the_stage_under_way_gets_a_new_deadline(self, cluster: FakeCluster) -> None:
+        finished_run(cluster)
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="driver")
+        start_ms = round(time.time() * 1000)
+        cluster.driver(application_id, *one_stage_run(start_ms)[:2])
+        application = cluster.state.applications[application_id]
+        before = application.goals[(0, 0)].length_s
+        cluster.state.change(application_id, Change(deadline_s=50.0), cluster.now_s)
+        assert application.goals[(0, 0)].length_s < before - 40
+
+    @pytest.mark.parametrize(
+        ("asked", "error", "part"),
+        [
+            (Change(deadline_s=1.5), BadInput, "has passed: the application has run for 2s"),
+            (Change(deadline_s=float("nan")), BadInput, "has passed"),
+            (Change(deadline_s=8.0), Infeasible, "cannot be met .*accepted: .* or more"),
+            (Change(priority="101"), BadInput, "0 to 100"),
+        ],
+    )
+    def test_what_cannot_be_changes_nothing(
+        self, cluster: FakeCluster, asked: Change, error: type[PaceError], part: str
+    ) -> None:
+        finished_run(cluster)
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="second")
+        before = cluster.state.applications[application_id].options
+        with pytest.raises(error, match=part):
+            cluster.state.change(application_id, asked, cluster.now_s)
+        assert cluster.state.applications[application_id].options == before
+        assert cluster.state.applications[application_id].record.changes == []
+
+    def test_force_takes_a_deadline_that_cannot_be_met_and_an_ended_application_none(self, cluster: FakeCluster) -> None:
+        ended = finished_run(cluster)
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="second")
+        cluster.state.change(application_id, Change(deadline_s=8.0, force=True), cluster.now_s)
+        assert cluster.state.applications[application_id].options.deadline_s == 8.0
+        with pytest.raises(BadInput, match="has ended"):
+            cluster.state.change(ended, Change(priority="low"), cluster.now_s)

@@ -1,0 +1,68 @@
+"""`sparkpace set`: another deadline or priority for a running application, checked like a submission."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.master import planning
+from controller.master.application import Application, Changed
+from controller.messages import Change
+from stage_model.errors import BadInput, Infeasible
+from stage_model.promises import Promised, fits, least_deadline_s
+from stage_model.units import format_duration, parse_priority
+
+
+def change(application: Application, asked: Change, most: planning.Capacity, promised: Promised, now_s: float) -> None:
+    """Changes the application's options and its stages' deadlines. `promised` are the others.
+
+    Raises `BadInput` for what cannot be, `Infeasible` for a deadline that cannot be met (unless forced); then nothing has
+    changed.
+    """
+    if application.ended:
+        raise BadInput(f"application {application.id} has ended; only a running one can be changed")
+    elapsed_s = application.elapsed_s(now_s)
+    before = application.options
+    after = before
+    if asked.priority is not None:
+        after = replace(after, priority=parse_priority(asked.priority))
+    if asked.no_deadline:
+        after = replace(after, deadline_s=None)
+    elif asked.deadline_s is not None:
+        if not elapsed_s < asked.deadline_s < float("inf"):
+            raise BadInput(
+                f"deadline {format_duration(asked.deadline_s)} has passed: the application has run for "
+                f"{format_duration(elapsed_s)}; accepted: more than that, or none"
+            )
+        after = replace(after, deadline_s=asked.deadline_s)
+    if after == before:
+        return
+    application.record.options = after
+    if not asked.force:
+        reason = _infeasible(application, most, promised, now_s)
+        if reason:
+            application.record.options = before
+            raise Infeasible(reason)
+    application.record.changes.append(Changed(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority))
+    application.warned, application.late_reports = False, 0
+    for stage in application.run.active_stages():
+        application.goals.pop(stage.key, None)
+    for stage in application.run.active_stages():
+        planning.set_goal(application, *stage.key, most, now_s)
+    said = "none" if after.deadline_s is None else format_duration(after.deadline_s)
+    application.notify(f"at {format_duration(elapsed_s)}: deadline {said}, priority {after.priority}")
+
+
+def _infeasible(application: Application, most: planning.Capacity, promised: Promised, now_s: float) -> str:
+    """Why what is left cannot be done in time; empty if it can, or nobody knows."""
+    claim = planning.promise(application, most, now_s)
+    if claim is None or not most.cores:
+        return ""
+    others = replace(promised.to_rank(claim.priority), cores=max(promised.cores, most.cores))
+    if fits(claim, others):
+        return ""
+    elapsed_s = application.elapsed_s(now_s)
+    least_s = elapsed_s + least_deadline_s(claim, others)
+    return (
+        f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met beside {len(others.claims)} promised of the "
+        f"same or a higher priority; accepted: {planning.rounded_up(least_s)} or more, or --force"
+    )
