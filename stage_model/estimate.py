@@ -27,7 +27,8 @@ _Seen = Sequence[tuple[StageRecord, RunRecord]]
 class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """One stage to expect. Work in core-seconds, times in seconds.
 
-    `index` is its place in the order and `parents` are the places of what it waits for. `records` None: it reads
+    `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals
+    of its job and SQL execution in the reference run. `records` None: it reads
     none, and tasks count as records. `nominal_rate` = records per second per core (`inf`: it needs no CPU). `fixed_s`
     = what cores do not shorten, `gap_s` = driver time before it, `start_s` = when it starts after submission if all
     goes as profiled.
@@ -47,6 +48,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     nominal_rate: float
     parents: tuple[int, ...] = ()
+    sql: int | None = None
 
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +129,7 @@ def _stage(
         signature=record.signature,
         name=record.name,
         job=record.job,
+        sql=record.sql,
         tasks=record.tasks,
         records=records,
         work_core_s=work_core_s,

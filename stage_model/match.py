@@ -112,6 +112,7 @@ def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate
         signature=stage.signature,
         name=stage.info.name,
         job=neighbours[-1].job if neighbours else 0,
+        sql=neighbours[-1].sql if neighbours else None,
         tasks=stage.info.tasks,
         records=records,
         work_core_s=work_core_s,

@@ -142,9 +142,9 @@ class Run:
         self._seen(event.time_ms)
         if event.job in self.jobs:
             return
-        self._signatures.job(event)
+        sql = self._signatures.job(event)
         stages = tuple(info.stage for info in event.stages)
-        self.jobs[event.job] = JobRun(len(self.jobs), event.time_ms, stages, previous=self._last_ended_job)
+        self.jobs[event.job] = JobRun(len(self.jobs), sql, event.time_ms, stages, previous=self._last_ended_job)
         self._open_jobs.add(event.job)
         for info in event.stages:
             self._infos.setdefault(info.stage, info)

@@ -78,6 +78,7 @@ def _stage(
         signature=stage.signature,
         name=stage.info.name,
         job=job.ordinal if job else 0,
+        sql=job.sql if job else None,
         parents=tuple(signatures[parent] for parent in stage.waited_for),
         tasks=stage.info.tasks,
         records=stage.records,

@@ -66,8 +66,9 @@ class Signatures:
         self._equals: dict[tuple[str, int | None], int] = {}
         self._given: dict[int, str] = {}
 
-    def job(self, event: JobStart) -> None:
-        """Takes in a job's stages; cost is linear in their number. A repeated event changes nothing."""
+    def job(self, event: JobStart) -> int | None:
+        """Takes in a job's stages; cost is linear in their number. A repeated event changes nothing. Returns the ordinal
+        of the job's SQL execution, if it has one."""
         sql: int | None = None
         if event.sql_execution is not None:
             sql = self._sql_ordinals.setdefault(event.sql_execution, len(self._sql_ordinals))
@@ -84,6 +85,7 @@ class Signatures:
             pending.pop()
             self._shape(infos[stage])
             self._sql_of_stage.setdefault(stage, sql)
+        return sql
 
     def _shape(self, info: StageInfo) -> str:
         shape = self._shapes.get(info.stage)

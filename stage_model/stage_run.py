@@ -75,9 +75,11 @@ class StageRun:
 
 @dataclass(slots=True)
 class JobRun:
-    """One job; `stages` are all it may run, `previous` the job that had ended last when this one started."""
+    """One job; `stages` are all it may run, `previous` the job that had ended last when this one started, `sql` the ordinal
+    of its SQL execution, if it has one."""
 
     ordinal: int
+    sql: int | None
     started_ms: int
     stages: tuple[int, ...]
     previous: int | None = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from controller.master.actions import Actions
 from controller.master.job_options import JobOptions
 from controller.messages import (
     ExecutorGone,
@@ -137,6 +138,21 @@ class StageGoal:
     group_share: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is aimed at now: a deadline `deadline_s` after `start_s`, which counts from submission, for all that the
+    application does or only for the jobs of an action."""
+
+    start_s: float
+    deadline_s: float
+    jobs: frozenset[int] | None = None
+
+    @property
+    def due_s(self) -> float:
+        """Seconds after submission."""
+        return self.start_s + self.deadline_s
+
+
 @dataclass(slots=True)
 class Application:
     """One application."""
@@ -149,6 +165,7 @@ class Application:
     profile: Profile | None = None
     input_scale: float = 1.0
     run: Run = field(default_factory=Run)
+    actions: Actions = field(default_factory=Actions)
     acknowledged: int = 0
     wanted: dict[str, ExecutorWish] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
@@ -188,6 +205,18 @@ class Application:
         """Seconds since submission; stands still once the application has ended."""
         return now_s - self.started_s if self.record.ended_s is None else self.record.ended_s
 
+    def target(self) -> Target | None:
+        """The deadline that governs now: of the action under way, else the application's; None without any."""
+        action = self.actions.current()
+        if action is not None:
+            return Target(self.since_submission(action.start_ms), action.deadline_s, frozenset(action.jobs))
+        return None if self.options.deadline_s is None else Target(0.0, self.options.deadline_s)
+
+    def priority(self) -> int:
+        """That of the action under way, if it has one, else the application's."""
+        action = self.actions.current()
+        return self.options.priority if action is None or action.priority is None else action.priority
+
     def since_submission(self, epoch_ms: int | None) -> float:
         """Seconds from submission to a time of the driver's clock; 0 when there is none."""
         return 0.0 if epoch_ms is None else round(epoch_ms / 1000 - self.record.started_epoch_s, 3)
@@ -195,6 +224,9 @@ class Application:
     def apply(self, event: AnyEvent) -> None:
         """Folds one event of the driver in."""
         self.run.apply(event)
+        complaint = self.actions.apply(event)
+        if complaint:
+            self.notify(complaint)
         if isinstance(event, TaskEnd):
             self.first_task_ms = min(self.first_task_ms or event.launch_ms, event.launch_ms)
             self.last_task_ms = max(self.last_task_ms or 0, event.finish_ms)

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
+from controller.master.actions import Action
 from controller.master.application import Application
 from controller.master.planning import Capacity
 from controller.master.recorder import Recorder
@@ -75,6 +76,7 @@ def _summary(application: Application, recorder: Recorder, most: Capacity, runti
         "changes": [structs.asdict(change) for change in record.changes],
         "end_s": round(ended_s, 3),
         "error_pct": _rounded(error_pct(ended_s, options.deadline_s)),
+        "actions": [_action(application, action) for action in application.actions.by_key.values()],
         "violated": None if options.deadline_s is None else ended_s > options.deadline_s,
         "end_reason": record.end_reason,
         "first_task_s": round(start_s, 3),
@@ -97,6 +99,20 @@ def _summary(application: Application, recorder: Recorder, most: Capacity, runti
         "taught": taught,
         "spark_version": record.registration.spark_version,
         "submitted_epoch_s": round(record.started_epoch_s, 3),
+    }
+
+
+def _action(application: Application, action: Action) -> dict[str, Any]:
+    """A job or query with a deadline of its own; times count from submission, its error from its own start."""
+    took_s = None if action.end_ms is None or action.under_way else (action.end_ms - action.start_ms) / 1000
+    return {
+        "name": action.name,
+        "jobs": sorted(action.jobs),
+        "start_s": application.since_submission(action.start_ms),
+        "end_s": None if took_s is None else application.since_submission(action.end_ms),
+        "deadline_s": action.deadline_s,
+        "error_pct": None if took_s is None else _rounded(error_pct(took_s, action.deadline_s)),
+        "violated": None if took_s is None else took_s > action.deadline_s,
     }
 
 

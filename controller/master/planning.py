@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.master.application import Application, StageGoal, StageKey
+from controller.master.application import Application, StageGoal, StageKey, Target
 from controller.master.job_options import NORMAL_PRIORITY
 from controller.messages import PlannedStage, PlanReply, PlanRequest, Sample, StageUse, WorkerInfo
 from controller.profile_store import ProfileStore
@@ -170,10 +170,10 @@ def plan_reply(
 
 def promise(application: Application, most: Capacity, now_s: float) -> Claim | None:
     """What a running application still has to do for its deadline; None without deadline or profile, or once it is past."""
-    deadline_s, what = application.options.deadline_s, application.estimate
-    if deadline_s is None or what is None or application.ended:
+    target, what = application.target(), application.estimate
+    if target is None or what is None or application.ended:
         return None
-    left_s = deadline_s - application.elapsed_s(now_s)
+    left_s = target.due_s - application.elapsed_s(now_s)
     if left_s <= 0:
         return None
     matched = match(what, application.run, application.stage_use())
@@ -190,9 +190,10 @@ def promise(application: Application, most: Capacity, now_s: float) -> Claim | N
                 gap_s=0.0,
             )
         )
-    busy, fixed_s = _to_come([*under_way, *matched.to_come], application.slots() or most.slots, matched.work_ratio)
-    startup_s = 0.0 if application.run.attempts else max(0.0, what.startup_s - application.elapsed_s(now_s))
-    return Claim(Forecast(busy, fixed_s + what.tail_s + startup_s, most.speed_limit), left_s, application.options.priority)
+    ahead = _ahead(application, target, matched)
+    busy, fixed_s = _to_come([*under_way, *ahead], application.slots() or most.slots, matched.work_ratio)
+    fixed_s += _margins(application, target, what, application.elapsed_s(now_s))
+    return Claim(Forecast(busy, fixed_s, most.speed_limit), left_s, application.priority())
 
 
 def rounded_up(seconds: float) -> str:
@@ -245,8 +246,8 @@ def set_goal(
     application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
 ) -> None:
     """Fixes the deadline of a stage that was just submitted: the formulas of mission.md section 1, at this moment."""
-    deadline_s, what = application.options.deadline_s, application.estimate
-    if deadline_s is None or what is None:
+    target, what = application.target(), application.estimate
+    if target is None or what is None:
         return
     constants = _constants(application).paper
     submitted_s = application.elapsed_s(now_s) if at_ms is None else at_ms / 1000 - application.record.started_epoch_s
@@ -254,13 +255,15 @@ def set_goal(
     mine = matched.active.get((stage, attempt))
     if mine is None:
         return
+    ahead = _ahead(application, target, matched)
     beside = [e.duration_s for key, e in matched.active.items() if key != (stage, attempt)]
 
     def length(group: Sequence[StageEstimate]) -> float:
-        rest = matched.to_come[len(group) - 1 :]
+        rest = ahead[len(group) - 1 :]
         remaining = [sum(e.duration_s for e in group), *beside, *(e.duration_s for e in rest)]
+        spent_s = submitted_s - target.start_s
         return stage_deadline(
-            remaining, 0, deadline_s=deadline_s, spent_s=submitted_s, alpha=constants.alpha, beta=constants.beta
+            remaining, 0, deadline_s=target.deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta
         )
 
     before = _group_going_on(application, submitted_s)
@@ -270,7 +273,7 @@ def set_goal(
         goal = replace(before, group_base=done, group_share=share)
     else:
         group = [mine]
-        for later in matched.to_come:
+        for later in ahead:
             if length(group) >= SHORT_PERIODS * PERIOD_S:
                 break
             group.append(later)
@@ -290,7 +293,7 @@ def _group_going_on(application: Application, submitted_s: float) -> StageGoal |
 
 def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
     """What the agent of one worker needs to control its executor of this application."""
-    options, what = application.options, application.estimate
+    options, what, target = application.options, application.estimate, application.target()
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots() or most.slots
     busy: Busy = ()
@@ -298,19 +301,17 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     matched: Matched | None = None
     if what is not None:
         matched = match(what, application.run, application.stage_use())
-        busy, fixed_s = _to_come(matched.to_come, slots, matched.work_ratio)
-        fixed_s += what.tail_s
-        if not application.run.attempts:
-            fixed_s += max(0.0, what.startup_s - elapsed_s)
+        busy, fixed_s = _to_come(_ahead(application, target, matched), slots, matched.work_ratio)
+        fixed_s += _margins(application, target, what, elapsed_s)
     return ApplicationPlan(
         application_id=application.id,
         name=application.name,
         law=options.law,
         settings=options.settings,
-        priority=options.priority,
+        priority=application.priority(),
         known=what is not None,
-        deadline_s=options.deadline_s,
-        left_s=None if options.deadline_s is None else options.deadline_s - elapsed_s,
+        deadline_s=None if target is None else target.deadline_s,
+        left_s=None if target is None else target.due_s - elapsed_s,
         elapsed_s=elapsed_s,
         stages=tuple(_stage_plans(application, worker_id, matched, elapsed_s)),
         future_busy=busy,
@@ -322,6 +323,25 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         pace=_pace(application, matched, most) if matched else 1.0,
         debt_core_s=round(application.debt_core_s(), 3),
     )
+
+
+def _ahead(application: Application, target: Target | None, matched: Matched) -> tuple[StageEstimate, ...]:
+    """The stages to come of what is aimed at: those of the profile's jobs and SQL executions that its stages belong to."""
+    if target is None or target.jobs is None:
+        return matched.to_come
+    mine = {_group(what) for key, what in matched.seen.items() if application.run.attempts[key].job in target.jobs}
+    return tuple(stage for stage in matched.to_come if _group(stage) in mine)
+
+
+def _group(stage: StageEstimate) -> tuple[str, int]:
+    return ("job", stage.job) if stage.sql is None else ("sql", stage.sql)
+
+
+def _margins(application: Application, target: Target | None, what: ApplicationEstimate, elapsed_s: float) -> float:
+    """Seconds of the driver's own at both ends of an application that are still to come; an action has none."""
+    if target is not None and target.jobs is not None:
+        return 0.0
+    return what.tail_s + (0.0 if application.run.attempts else max(0.0, what.startup_s - elapsed_s))
 
 
 def _pace(application: Application, matched: Matched, most: Capacity) -> float:
@@ -413,16 +433,16 @@ def overlapping(stages: Sequence[StageEstimate]) -> list[list[StageEstimate]]:
 
 def watch_forecast(application: Application, sample: Sample) -> None:
     """One warning for a stock spark-submit's terminal when the forecast passes the deadline; `submit` has its own."""
-    deadline_s = application.options.deadline_s
-    if deadline_s is None or sample.forecast_end_s is None or application.warned:
+    target = application.target()
+    if target is None or sample.forecast_end_s is None or application.warned:
         return
-    late = sample.forecast_end_s > 1.005 * deadline_s
+    late = sample.forecast_end_s > target.due_s + 0.005 * target.deadline_s
     application.late_reports = application.late_reports + 1 if late else 0
     if application.late_reports >= LATE_REPORTS and application.options.submission is None:
         application.warned = True
         application.notify(
             f"the forecast end, {format_duration(sample.forecast_end_s)}, is past the deadline, "
-            f"{format_duration(deadline_s)}; the application goes on"
+            f"{format_duration(target.due_s)}; the application goes on"
         )
 
 

@@ -9,7 +9,7 @@ from stage_model.match import match
 
 def application_view(application: Application, run_dir: str, now_s: float) -> ApplicationView:
     """The view at `now_s` (monotonic seconds)."""
-    run, options = application.run, application.options
+    run, options, target = application.run, application.options, application.target()
     running = [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
@@ -20,9 +20,9 @@ def application_view(application: Application, run_dir: str, now_s: float) -> Ap
         name=application.name,
         state="ended" if application.ended else started,
         law=options.law,
-        priority=options.priority,
+        priority=application.priority(),
         submission=options.submission,
-        deadline_s=options.deadline_s,
+        deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
         forecast_end_s=_forecast_end_s(running),
         stage=active[-1].info.name if active else None,

@@ -373,9 +373,7 @@ class TestPromises:
     def test_a_deadline_must_fit_beside_those_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
         finished_run(cluster)
         cluster.register(conf={"spark.pace.deadline": "14s"}, instance="first")
-        with pytest.raises(
-            Infeasible, match=r"beside 1 promised .*accepted: (19|20)s or more"
-        ):
+        with pytest.raises(Infeasible, match=r"beside 1 promised .*accepted: (19|20)s or more"):
             cluster.register(conf={"spark.pace.deadline": "15s"}, instance="second")
         assert cluster.register(conf={"spark.pace.deadline": "25s"}, instance="third")
         assert cluster.register(conf={"spark.pace.deadline": "15s", "spark.pace.priority": "high"}, instance="fourth")

@@ -1,0 +1,84 @@
+"""Deadlines of single jobs in a long-lived session: `sc.setLocalProperty("spark.pace.deadline", "60s")`.
+
+An *action* is a job, or all jobs of one SQL execution (AQE starts several), that was submitted with the property set; its
+deadline counts from its first job's start. Of actions under way at once the one with the least time left governs. Read from
+job events, so a restart of the master replays it. Not covered: what follows for stages and cores (`planning`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from stage_model.errors import BadInput
+from stage_model.events import AnyEvent, JobEnd, JobStart
+from stage_model.units import parse_deadline, parse_priority
+
+DEADLINE = "spark.pace.deadline"
+PRIORITY = "spark.pace.priority"
+
+
+@dataclass(slots=True)
+class Action:
+    """Times are epoch milliseconds of the driver's clock. `priority` None: the application's."""
+
+    name: str
+    start_ms: int
+    deadline_s: float
+    priority: int | None
+    jobs: set[int]
+    under_way: set[int]
+    end_ms: int | None = None
+
+    @property
+    def due_ms(self) -> float:
+        return self.start_ms + 1000 * self.deadline_s
+
+
+@dataclass(slots=True)
+class Actions:
+    """All actions of one application, by SQL execution or job."""
+
+    by_key: dict[str, Action] = field(default_factory=dict)
+
+    def apply(self, event: AnyEvent) -> str:
+        """Folds one event in; returns a sentence for the user when a property cannot be read."""
+        if isinstance(event, JobStart):
+            return self._started(event)
+        if isinstance(event, JobEnd):
+            for action in self.by_key.values():
+                if event.job in action.under_way:
+                    action.under_way.discard(event.job)
+                    action.end_ms = event.time_ms
+        return ""
+
+    def _started(self, event: JobStart) -> str:
+        key = f"job {event.job}" if event.sql_execution is None else f"query {event.sql_execution}"
+        known = self.by_key.get(key)
+        if known is not None:
+            if event.job not in known.jobs:
+                known.jobs.add(event.job)
+                known.under_way.add(event.job)
+            return ""
+        text = event.properties.get(DEADLINE)
+        if text is None:
+            return ""
+        try:
+            deadline_s = parse_deadline(text, datetime.fromtimestamp(event.time_ms / 1000, UTC), option=DEADLINE)
+            given = event.properties.get(PRIORITY)
+            priority = None if given is None else parse_priority(given, option=PRIORITY)
+        except BadInput as error:
+            return f"{key} goes on without a deadline of its own: {error}"
+        self.by_key[key] = Action(
+            name=event.properties.get("spark.job.description") or key,
+            start_ms=event.time_ms,
+            deadline_s=deadline_s,
+            priority=priority,
+            jobs={event.job},
+            under_way={event.job},
+        )
+        return ""
+
+    def current(self) -> Action | None:
+        """The one under way that is due first."""
+        return min((a for a in self.by_key.values() if a.under_way), key=lambda a: a.due_ms, default=None)

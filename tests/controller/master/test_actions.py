@@ -1,0 +1,125 @@
+"""Deadlines of single jobs and queries: which jobs share one, which governs, what is planned towards it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from controller.master import planning
+from controller.master.actions import Actions
+from stage_model.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
+from stage_model.profile import Profile, profile
+from stage_model.run import Run
+from stage_model.run_record import to_record
+from tests.fakes.cluster import FakeCluster
+
+MOST = planning.Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
+
+
+def started(job: int, time_ms: int = 0, deadline: str | None = "60s", sql: str | None = None, **more: str) -> JobStart:
+    properties = {f"spark.pace.{key}": value for key, value in more.items()}
+    if deadline is not None:
+        properties["spark.pace.deadline"] = deadline
+    return JobStart(job=job, time_ms=time_ms, sql_execution=sql, properties=properties)
+
+
+class TestActions:
+    def test_a_job_has_its_deadline_from_its_start_to_its_end(self) -> None:
+        actions = Actions()
+        actions.apply(started(0, 5000))
+        action = actions.current()
+        assert action is not None
+        assert (action.start_ms, action.deadline_s, action.due_ms) == (5000, 60.0, 65_000)
+        actions.apply(JobEnd(job=0, time_ms=50_000, ok=True))
+        assert actions.current() is None
+        assert action.end_ms == 50_000
+
+    def test_jobs_of_one_query_share_a_deadline(self) -> None:
+        actions = Actions()
+        for event in (started(0, 1000, sql="7"), JobEnd(job=0, time_ms=9000, ok=True), started(1, 9500, sql="7")):
+            actions.apply(event)
+        action = actions.current()
+        assert action is not None
+        assert (action.start_ms, action.jobs, action.under_way) == (1000, {0, 1}, {1})
+
+    def test_of_several_the_first_due_governs(self) -> None:
+        actions = Actions()
+        actions.apply(started(0, 0, "60s"))
+        actions.apply(started(1, 10_000, "20s"))
+        assert actions.current() is actions.by_key["job 1"]
+        actions.apply(JobEnd(job=1, time_ms=20_000, ok=True))
+        assert actions.current() is actions.by_key["job 0"]
+
+    def test_without_the_property_and_with_a_bad_one_there_is_none(self) -> None:
+        actions = Actions()
+        assert actions.apply(started(0, deadline=None)) == ""
+        assert "spark.pace.deadline 'soon' is not a duration" in actions.apply(started(1, deadline="soon"))
+        assert "spark.pace.priority" in actions.apply(started(2, priority="most"))
+        assert actions.current() is None
+
+    def test_a_time_is_a_deadline_too_and_a_repeated_event_changes_nothing(self) -> None:
+        actions = Actions()
+        event = started(0, 1_893_456_000_000, "2030-01-01T00:01:30+00:00", priority="high")
+        actions.apply(event)
+        actions.apply(event)
+        action = actions.current()
+        assert action is not None
+        assert (action.deadline_s, action.priority, action.jobs) == (90.0, 100, {0})
+
+
+def info(stage: int) -> StageInfo:
+    return StageInfo(stage=stage, name=f"step{stage} at app.py:1", tasks=4, parents=(stage - 1,) if stage % 2 else ())
+
+
+def taught() -> Profile:
+    """Three jobs of two stages of 10 s on one core; the first two jobs are one query."""
+    run, now_ms = Run(), 5000
+    for job in range(3):
+        infos = tuple(info(2 * job + i) for i in range(2))
+        run.apply(JobStart(job=job, time_ms=now_ms, stages=infos, sql_execution="0" if job < 2 else None))
+        for each in infos:
+            run.apply(StageSubmitted(info=each, time_ms=now_ms))
+            now_ms += 10_000
+            run.apply(StageCompleted(stage=each.stage, attempt=0, time_ms=now_ms))
+        run.apply(JobEnd(job=job, time_ms=now_ms, ok=True))
+    record = to_record(
+        run, id="run", name="app", main="app.py", when_ms=0, spark_version="4.3.0", cores=1.0, slots=1, executors=1,
+        started_ms=0, container_core_s={(i, 0): 10.0 for i in range(6)}, allocated_core_s={(i, 0): 10.0 for i in range(6)},
+    )  # fmt: skip
+    stages = tuple(structs.replace(s, work_core_s=10.0, teaches=True) for s in record.stages)
+    return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
+
+
+def test_only_what_belongs_to_the_action_is_planned_for(tmp_path: Path) -> None:
+    """Its first stage is under way: of the query's four stages three are to come, the last job is none of its business."""
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    application_id = cluster.register(age_s=0.0)
+    application = cluster.state.applications[application_id]
+    application.estimate = planning.make_estimate(taught())
+    start_ms = round(1000 * application.record.started_epoch_s) + 7000
+    application.apply(
+        JobStart(
+            job=0,
+            time_ms=start_ms,
+            stages=(info(0), info(1)),
+            sql_execution="0",
+            properties={"spark.pace.deadline": "100s", "spark.pace.priority": "high"},
+        )
+    )
+    application.apply(StageSubmitted(info=info(0), time_ms=start_ms))
+    planning.set_goal(application, 0, 0, MOST, cluster.now_s + 7)
+    plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
+    assert (plan.deadline_s, plan.priority) == (100.0, 100)
+    assert plan.left_s == pytest.approx(95.0, abs=0.01)
+    assert sum(k * v for k, v in enumerate(plan.future_busy, 1)) == pytest.approx(30.0)
+    assert plan.future_fixed_s == pytest.approx(0.0, abs=0.1)
+    view = cluster.state.view(application_id, cluster.now_s + 12)
+    assert view.deadline_s == pytest.approx(107.0, abs=0.01)
+    # the paper's deadline of the first of four equal stages, from the action's own start
+    assert application.goals[(0, 0)].length_s == pytest.approx(0.95 * 100 / 4, rel=0.01)
+    application.apply(JobEnd(job=0, time_ms=start_ms + 20_000, ok=True))
+    after = planning.application_plan(application, "w1", MOST, cluster.now_s + 30)
+    assert (after.deadline_s, after.left_s, after.priority) == (None, None, 50)
