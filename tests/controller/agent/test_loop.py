@@ -155,6 +155,23 @@ class TestControl:
         worker.tick()
         assert worker.quotas() == {KEY: 0.1, OTHER: 1.9}
 
+    def test_who_gets_less_than_its_law_asked_for_is_squeezed(self, worker: FakeWorker) -> None:
+        worker.want([spec(), spec("other")], [plan(priority=0), plan("other", left_s=30.0, priority=100)])
+        worker.tick()
+        worker.progress(KEY, running())
+        worker.progress(OTHER, running())
+        worker.tick()
+        samples = {s.application_id: s for s in worker.tick().samples[-2:]}
+        assert {a: s.squeezed for a, s in samples.items()} == {"app": True, "other": False}
+        assert samples["app"].grant < samples["app"].demand
+
+    def test_who_has_no_law_to_ask_for_it_is_not_squeezed(self, worker: FakeWorker) -> None:
+        worker.want([spec(), spec("other")], [plan(left_s=None), plan("other", left_s=30.0)])
+        worker.tick()
+        worker.progress(KEY, running())
+        worker.tick()
+        assert not any(s.squeezed for s in worker.tick().samples if s.application_id == "app")
+
     def test_a_quota_that_cannot_be_lowered_keeps_others_from_being_raised(self, worker: FakeWorker) -> None:
         worker.want([spec(), spec("other")], [plan(left_s=None, priority=100), plan("other", left_s=None)])
         worker.tick()
