@@ -10,6 +10,7 @@ import msgspec
 
 from stage_model.events import AnyEvent
 from stage_model.plan import ApplicationPlan
+from stage_model.units import NORMAL_PRIORITY
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,7 +286,7 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     executor_cores: int | None = None
     settings: dict[str, float] = {}
     law: str | None = None
-    priority: int = 50
+    priority: int = NORMAL_PRIORITY
 
 
 class Change(Message, frozen=True, kw_only=True):

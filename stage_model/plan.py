@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from stage_model.units import NORMAL_PRIORITY
+
 
 class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One active stage attempt.
@@ -55,7 +57,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     law: str = "forecast"
     settings: dict[str, float] = {}
-    priority: int = 50
+    priority: int = NORMAL_PRIORITY
     known: bool = True
     deadline_s: float | None = None
     left_s: float | None = None

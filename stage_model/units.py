@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from stage_model.errors import BadInput
 
 PRIORITIES = {"low": 0, "normal": 50, "high": 100}
+NORMAL_PRIORITY = PRIORITIES["normal"]
 """The named priorities; a larger number wins."""
 
 _UNIT_S = {

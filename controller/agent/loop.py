@@ -26,6 +26,7 @@ from controller.runtime.base import ExecutorKey, Observed, Runtime
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
+from stage_model.units import NORMAL_PRIORITY
 
 log = logging.getLogger("sparkpace.agent")
 
@@ -173,7 +174,7 @@ class Agent:
                     application_id=key.application_id,
                     demand=held.decision.demand,
                     floor=self.quota.floor,
-                    priority=plan.priority if plan else 50,
+                    priority=plan.priority if plan else NORMAL_PRIORITY,
                     left_s=left_s,
                     beyond_saving=held.decision.beyond_saving,
                     debt_core_s=plan.debt_core_s if plan else 0.0,

@@ -16,7 +16,7 @@ from controller.messages import PlanReply, PlanRequest
 from controller.profile_choice import read_profile
 from stage_model.errors import Infeasible
 from stage_model.settings import LAWS
-from stage_model.units import format_duration, parse_deadline
+from stage_model.units import format_duration, parse_deadline, parse_priority
 
 
 @click.command()
@@ -25,6 +25,7 @@ from stage_model.units import format_duration, parse_deadline
 @click.option("--deadline", help="90s, 10min, 1h30m, or an ISO time.")
 @click.option("--num-executors", type=click.IntRange(min=1), help="[default: one per worker]")
 @click.option("--executor-cores", type=click.IntRange(min=1), help="[default: all slots of a worker]")
+@click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: beside whose promises it must fit.")
 @click.option("--law", type=click.Choice(LAWS))
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
@@ -35,6 +36,7 @@ def plan(
     deadline: str | None,
     num_executors: int | None,
     executor_cores: int | None,
+    priority: str,
     law: str | None,
     as_json: bool,
 ) -> None:
@@ -49,6 +51,7 @@ def plan(
         executors=num_executors,
         executor_cores=executor_cores,
         law=law,
+        priority=parse_priority(priority),
     )
     reply = ask(submit_client(home), request)
     if as_json:

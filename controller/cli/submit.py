@@ -27,6 +27,7 @@ from controller.spark_install import find_spark
 from controller.submission import Submission, check, command
 from controller.submit_args import split_arguments
 from stage_model.errors import BadInput, Infeasible
+from stage_model.units import NORMAL_PRIORITY
 
 _CALLED = time.time()
 """The application's clock starts with the call of this command, so before its checks and the driver's start-up."""
@@ -116,6 +117,7 @@ def _plan(job: Submission, home: Home, client: MasterClient) -> tuple[PlanReply,
         executor_cores=job.executor_cores,
         settings=job.law_settings,
         law=job.law,
+        priority=NORMAL_PRIORITY if job.priority is None else job.priority,
     )
     return ask(client, request), chosen.label
 

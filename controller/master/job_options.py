@@ -13,10 +13,9 @@ from controller.messages import Mount
 from controller.mounts import parse_mounts
 from stage_model.errors import BadInput
 from stage_model.settings import parse_law, parse_law_settings, to_numbers
-from stage_model.units import is_time, parse_deadline, parse_priority
+from stage_model.units import NORMAL_PRIORITY, is_time, parse_deadline, parse_priority
 
 PREFIX = "spark.pace."
-NORMAL_PRIORITY = 50
 KNOWN = frozenset(
     (
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force"),

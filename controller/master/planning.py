@@ -13,7 +13,6 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.master.application import Application, StageGoal, StageKey, Target
-from controller.master.job_options import NORMAL_PRIORITY
 from controller.messages import PlannedStage, PlanReply, PlanRequest, Sample, StageUse, WorkerInfo
 from controller.profile_store import ProfileStore
 from stage_model.deadlines import initial_cores, round_up, stage_deadline
@@ -26,7 +25,7 @@ from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.profile import Profile, parse_profile, profile_key
 from stage_model.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.settings import CORE_QUANTUM, LawSettings, from_numbers
-from stage_model.units import format_duration
+from stage_model.units import NORMAL_PRIORITY, format_duration
 from stage_model.virtual_time import Busy, Forecast, add, stages_busy
 
 SHORT_PERIODS = 3.0

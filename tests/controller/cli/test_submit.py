@@ -152,6 +152,7 @@ def test_an_infeasible_deadline_is_refused_unless_forced(place: Place) -> None:
     assert place.started is None
     assert place.master.asked is not None
     assert (place.master.asked.profile, place.master.asked.deadline_s) == ("p", 10.0)
+    assert place.master.asked.priority == 50
     assert place.submit("--deadline", "10s", "--profile", "p", "--dry-run", "app.py").exit_code == 75
     assert place.started is None
     assert place.submit("--deadline", "10s", "--profile", "p", "--force", "app.py").exit_code == 0
