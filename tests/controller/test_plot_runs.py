@@ -71,7 +71,7 @@ def test_the_axis_begins_at_the_earliest_submission() -> None:
     # submitted 30 s after the first: its deadline of 30 s is at 60 s, its end at 58 s
     assert (second.arrival_s, second.deadline_s, second.end_s) == (30, 60, 58)
     assert second.label == "late · priority high · arrives at 30s · ends after 28s, 2s early"
-    assert second.curve.time_s == (9,)
+    assert list(second.curve.time_s) == [9]
     assert (first.last_s, second.last_s) == (90, 60)
 
 
