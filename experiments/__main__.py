@@ -8,8 +8,10 @@ Both end with 0 only if every condition of the experiment holds, with 1 if one d
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -64,7 +66,13 @@ def _said(condition: Condition) -> str:
     return f"{'holds' if condition.holds else 'FAILS'}  {condition.name} [{condition.of}]: {condition.detail}"
 
 
+def _end(number: int, _frame: object) -> NoReturn:
+    """As on Ctrl-C, so that a run that is ended from outside ends its jobs and its cluster, too."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     try:
         main(prog_name="python -m experiments", standalone_mode=True)
     except PaceError as error:

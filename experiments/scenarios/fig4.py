@@ -26,7 +26,7 @@ from experiments.recorded import (
 LONG, SHORT = "long", "short"
 COLUMNS = (
     *("run", "n", "short: deadline s", "end s", "error %", "long: deadline s", "end s", "error %"),
-    *("long: mean cores before", "during", "after", "lost executors", "failed tasks"),
+    *("long: mean cores before", "during", "after", "withheld core-s", "debt left core-s", "lost executors", "failed tasks"),
 )
 
 
@@ -80,12 +80,14 @@ class Fig4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         rows = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
         for step in both:
             long, short = step.job(LONG).summary, step.job(SHORT).summary
-            cores = [_shown(value) for value in long_cores(step, data)]
+            numbers = [*long_cores(step, data), long.get("withheld_core_s"), long.get("debt_core_s")]
             rows.append(
                 f"| {step.step} | 1 | {short['deadline_s']:.1f} | {short['end_s']:.1f} | {short['error_pct']:+.2f} | "
-                f"{long['deadline_s']:.1f} | {long['end_s']:.1f} | {long['error_pct']:+.2f} | {' | '.join(cores)} | "
-                f"{long['executors_lost']} | {long['tasks_failed']} |"
+                f"{long['deadline_s']:.1f} | {long['end_s']:.1f} | {long['error_pct']:+.2f} | "
+                f"{' | '.join(map(_shown, numbers))} | {long['executors_lost']} | {long['tasks_failed']} |"
             )
+        if both:
+            rows += ["", *_errors({job: [step.job(job).summary["error_pct"] for step in both] for job in (LONG, SHORT)})]
         rows.append("")
         rows.append("| alone on all cores | n | seconds, median | least | most |")
         rows.append("| --- " * 5 + "|")
@@ -168,5 +170,12 @@ def earliest_end_s(step: StepRecord, bases: list[StepRecord], data: Data) -> flo
     return went_s + float(statistics.median(rests))
 
 
-def _shown(cores: float | None) -> str:
-    return "-" if cores is None else f"{cores:.2f}"
+def _errors(errors: dict[str, list[float]]) -> list[str]:
+    rows = ["| deadline error of all runs | n | mean % | least | most |", "| --- " * 5 + "|"]
+    for job, found in errors.items():
+        rows.append(f"| {job} | {len(found)} | {statistics.fmean(found):+.2f} | {min(found):+.2f} | {max(found):+.2f} |")
+    return rows
+
+
+def _shown(number: float | None) -> str:
+    return "-" if number is None else f"{number:.2f}"

@@ -16,6 +16,11 @@ import msgspec
 from experiments.recorded import Condition, Data, JobRun, Order, StepRecord, answers_right, complete, within_capacity
 from stage_model.units import parse_priority
 
+COLUMNS = (
+    *("run", "job", "n", "priority", "arrival s", "deadline s", "end s", "error %", "violated", "withheld core-s"),
+    "lost executors",
+)
+
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A workload: its words, how important its jobs are, their deadline as a multiple of the time alone, how many come."""
@@ -103,16 +108,17 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [step.jobs[0].summary["error_pct"] for step in data.starting(f"pair-{kind}-")]
 
     def tables(self, data: Data) -> str:
-        rows = ["| run | job | n | priority | arrival s | deadline s | end s | error % | violated | lost executors |"]
-        rows.append("| --- " * 10 + "|")
+        rows = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
         for step in data.starting("mixed-"):
             first_s = min(job.summary["submitted_epoch_s"] for job in step.jobs)
             for job in sorted(step.jobs, key=lambda j: j.summary["submitted_epoch_s"]):
                 s = job.summary
+                withheld = s.get("withheld_core_s")
                 rows.append(
                     f"| {step.step} | {job.job} | 1 | {s['priority']} | {s['submitted_epoch_s'] - first_s:.1f} | "
                     f"{s['deadline_s']:.1f} | {s['end_s']:.1f} | {s['error_pct']:+.2f} | "
-                    f"{'yes' if s['violated'] else 'no'} | {s['executors_lost']} |"
+                    f"{'yes' if s['violated'] else 'no'} | {'-' if withheld is None else f'{withheld:.1f}'} | "
+                    f"{s['executors_lost']} |"
                 )
         rows += ["", "| priority, all runs | n | violated | mean error % | worst |", "| --- " * 5 + "|"]
         jobs = [job.summary for step in data.starting("mixed-") for job in step.jobs]

@@ -64,7 +64,7 @@ def job_run(job: str, app_id: str, *, end_s: float, deadline_s: float | None = N
         "submitted_epoch_s": 1000.0,
     }
     exit_code, workers = fields.pop("exit_code", 0), fields.pop("workers", WORKERS)
-    assert set(fields) <= set(summary)
+    assert set(fields) <= {*summary, "withheld_core_s", "debt_core_s"}
     return JobRun(job=job, app_id=app_id, exit_code=exit_code, summary={**summary, **fields}, workers=workers)
 
 

@@ -138,7 +138,11 @@ def test_what_is_submitted_follows_from_the_runs_alone() -> None:
 
 def test_tables_say_their_n_and_stand_without_any_run() -> None:
     tables = SCENARIO.tables(story())
-    assert "| both-0 | 1 | 38.4 | 36.0 | -6.25 | 128.0 | 122.0 | -4.69 | 1.00 | 0.41 | 1.69 | 0 | 0 |" in tables
+    assert "| both-0 | 1 | 38.4 | 36.0 | -6.25 | 128.0 | 122.0 | -4.69 | 1.00 | 0.41 | 1.69 | - | - | 0 | 0 |" in tables
+    assert "| short | 1 | -6.25 | -6.25 | -6.25 |" in tables
     assert "| long | 1 | 81.0 | 81.0 | 81.0 |" in tables
     assert "both" not in SCENARIO.tables(Data())
+    # records of a version that knows of debt say so
+    owed = story(long={"withheld_core_s": 21.6, "debt_core_s": 0.0})
+    assert "| 1.69 | 21.60 | 0.00 | 0 | 0 |" in SCENARIO.tables(owed)
     assert SCENARIO.pictures(story()) == {"fig4-0": ["long", "short"]}

@@ -114,7 +114,7 @@ def test_quotas_above_capacity_and_wrong_answers_fail() -> None:
 
 def test_tables_say_their_n_and_stand_without_any_run() -> None:
     tables = SCENARIO.tables(story())
-    assert "| mixed-0 | slow-0 | 1 | 0 | 0.0 | 300.0 | 301.0 | +0.33 | yes | 0 |" in tables
+    assert "| mixed-0 | slow-0 | 1 | 0 | 0.0 | 300.0 | 301.0 | +0.33 | yes | - | 0 |" in tables
     assert "| 100 | 2 | 0 | -3.12 | -2.08 |" in tables
     assert "| hot | 2 | -2.08 +2.08 | 4.17 |" in tables
     assert "mixed-0" not in SCENARIO.tables(Data())
