@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from controller.messages import Sample
 from controller.plot import DEADLINE, new_figure, number, save, ticks
@@ -39,6 +39,15 @@ class CoreCurve:
 
 DebtOf = Callable[[CoreCurve], Sequence[float]]
 """Debt in core-seconds at each tick of a curve."""
+
+
+class Account(Protocol):
+    """A rule of debt: what is owed, and the account after demand and grant have held for some time."""
+
+    @property
+    def core_s(self) -> float: ...
+
+    def after(self, demand: float, grant: float, dt_s: float) -> Self: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,20 @@ def core_curve(samples: Sequence[Sample]) -> CoreCurve:
         (now_s, math.fsum(s.grant for s in alive), math.fsum(s.demand for s in alive)) for now_s, _, alive in ticks(samples)
     ]
     return CoreCurve(*(tuple(row[column] for row in cores) for column in range(3)))
+
+
+def debt_line(start: Account) -> DebtOf:
+    """The debt of a curve by the rule of `start`: each tick's demand and grant hold until the next one."""
+
+    def line(curve: CoreCurve) -> list[float]:
+        account, values = start, [start.core_s]
+        spans = zip(curve.time_s, curve.time_s[1:], curve.demanded, curve.granted, strict=False)
+        for from_s, to_s, demand, grant in spans:
+            account = account.after(demand, grant, to_s - from_s)
+            values.append(account.core_s)
+        return values
+
+    return line
 
 
 def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, end_s: float | None) -> str:

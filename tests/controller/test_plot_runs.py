@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 
 from controller.cli.main import main
 from controller.messages import Sample
-from controller.plot_runs import CoreCurve, common_axis, core_curve, plot_runs
+from controller.plot_runs import CoreCurve, common_axis, core_curve, debt_line, plot_runs
 from controller.run_folder import append_samples, write_summary
 from stage_model.errors import BadInput
 
@@ -47,14 +48,17 @@ def run_folder(path: Path, submitted: float, *, deadline_s: float | None = 60.0,
     return path
 
 
-def backlog(curve: CoreCurve) -> list[float]:
-    """What was denied so far: a stand-in for the rule of debt, which gives as many values as there are ticks."""
-    total, before_s, values = 0.0, curve.time_s[0], []
-    for now_s, granted, demanded in zip(curve.time_s, curve.granted, curve.demanded, strict=True):
-        total += max(0.0, demanded - granted) * (now_s - before_s)
-        before_s = now_s
-        values.append(total)
-    return values
+@dataclass(frozen=True)
+class Denied:
+    """All that was denied so far: a stand-in for the rule of debt."""
+
+    core_s: float = 0.0
+
+    def after(self, demand: float, grant: float, dt_s: float) -> Denied:
+        return Denied(self.core_s + max(0.0, demand - grant) * dt_s)
+
+
+backlog = debt_line(Denied())
 
 
 def test_grants_and_demands_are_summed_over_the_executors() -> None:
@@ -77,10 +81,10 @@ def test_the_axis_begins_at_the_earliest_submission() -> None:
 
 def test_a_line_of_debt_takes_a_value_for_each_tick() -> None:
     summary = {"name": "a", "submitted_epoch_s": 1.0}
-    samples = [sample(1), sample(3), sample(4, grant=1.0)]
+    samples = [sample(1), sample(3), sample(4, grant=1.0), sample(5)]
     [row] = common_axis([(Path("a"), summary, samples)], backlog)
-    # half a core is missing over the two seconds from 1 to 3 s, none after 4 s
-    assert row.debt_core_s == (0, 1, 1)
+    # half a core is missing from 1 to 3 s and from 3 to 4 s, none from 4 to 5 s
+    assert row.debt_core_s == (0, 1, 1.5, 1.5)
 
 
 @pytest.mark.parametrize("debt", [False, True])
