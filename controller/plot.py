@@ -1,13 +1,14 @@
 """The paper's Fig. 3 of one run: progress against set-point, allocated and used cores, stage borders, deadline and end.
 
 Left axis: progress and set-point of each stage (0 to 1). Right axis: cores, summed over the executors. Needs matplotlib
-(extra `plots`). Not covered: the files (`controller.run_folder`).
+(extra `plots`). Not covered: several runs in one picture (`controller.plot_runs`), the files
+(`controller.run_folder`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from stage_model.units import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_LABELS = 25
 """With more stages than this their names would cover each other; the borders stay."""
@@ -59,14 +61,32 @@ def plot_run(run_dir: Path, out: Path) -> None:
     samples = read_samples(run_dir)
     if not samples:
         raise BadInput(f"{run_dir} holds no samples, so there is nothing to draw; name the folder of a run with tasks.")
-    figure_type, canvas_type = _matplotlib()
-    kinds = canvas_type.get_supported_filetypes()
-    if out.suffix.lstrip(".").lower() not in kinds:
-        raise BadInput(f"{out} ends in no kind of picture; give a name that ends in .png, .svg or .pdf.")
-    figure = figure_type(figsize=(11, 5), dpi=130, layout="constrained")
-    canvas_type(figure)
+    figure = new_figure(out, height=5)
     left = figure.add_subplot()
     _draw(left, summary, curves(samples), read_stages(run_dir))
+    save(figure, out)
+
+
+def new_figure(out: Path, *, height: float) -> Figure:
+    """An empty figure that `out` can hold: Agg's canvas, so no display is looked for and pyplot's state stays untouched.
+
+    Raises `BadInput` when the ending of `out` is no kind of picture, `Unavailable` without matplotlib.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as problem:
+        raise Unavailable(
+            f"plot needs matplotlib, which is not installed ({problem}); run: pip install 'sparkpace[plots]'."
+        ) from problem
+    if out.suffix.lstrip(".").lower() not in FigureCanvasAgg.get_supported_filetypes():
+        raise BadInput(f"{out} ends in no kind of picture; give a name that ends in .png, .svg or .pdf.")
+    figure = Figure(figsize=(11, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, out: Path) -> None:
     try:
         figure.savefig(out)
     except OSError as problem:
@@ -78,20 +98,13 @@ def curves(samples: Sequence[Sample]) -> Curves:
 
     Every executor of a stage reports the stage's whole progress; of a tick's reports the furthest is the best informed.
     """
-    ticks: dict[int, list[Sample]] = {}
-    for sample in samples:
-        ticks.setdefault(round(sample.time_s / TICK_S), []).append(sample)
-    latest: dict[str, Sample] = {}
     cores: list[tuple[float, float, float]] = []
     stages: dict[int, list[tuple[float, float, float]]] = {}
-    for tick in sorted(ticks):
-        now_s = max(sample.time_s for sample in ticks[tick])
-        latest.update((sample.executor_id, sample) for sample in ticks[tick])
-        alive = [sample for sample in latest.values() if now_s - sample.time_s <= LOST_S]
+    for now_s, tick, alive in ticks(samples):
         used = math.fsum(math.nan if s.usage is None else s.usage for s in alive)
         cores.append((now_s, math.fsum(s.quota for s in alive), used))
         best: dict[int, tuple[float, float, float]] = {}
-        for one in ticks[tick]:
+        for one in tick:
             if one.stage is not None and one.progress is not None:
                 planned = math.nan if one.set_point is None else one.set_point
                 row = (now_s, one.progress, planned)
@@ -110,12 +123,24 @@ def curves(samples: Sequence[Sample]) -> Curves:
     )
 
 
+def ticks(samples: Iterable[Sample]) -> Iterator[tuple[float, list[Sample], list[Sample]]]:
+    """Per tick: its time, its samples, and the latest of every executor that was not silent for `LOST_S`."""
+    together: dict[int, list[Sample]] = {}
+    for sample in samples:
+        together.setdefault(round(sample.time_s / TICK_S), []).append(sample)
+    latest: dict[str, Sample] = {}
+    for tick in sorted(together):
+        now_s = max(sample.time_s for sample in together[tick])
+        latest.update((sample.executor_id, sample) for sample in together[tick])
+        yield now_s, together[tick], [sample for sample in latest.values() if now_s - sample.time_s <= LOST_S]
+
+
 def title(summary: dict[str, Any]) -> str:
     """One line: who, which law, and how far from the deadline it ended."""
     parts = [str(summary.get("name") or summary.get("app_id") or "run")]
     if summary.get("law"):
         parts.append(f"law {summary['law']}")
-    deadline_s, end_s, error_pct = (_number(summary.get(key)) for key in ("deadline_s", "end_s", "error_pct"))
+    deadline_s, end_s, error_pct = (number(summary.get(key)) for key in ("deadline_s", "end_s", "error_pct"))
     if deadline_s is not None:
         parts.append(f"deadline {format_duration(deadline_s)}")
     if end_s is not None:
@@ -130,7 +155,7 @@ def _draw(left: Axes, summary: dict[str, Any], data: Curves, stages: Sequence[St
     # Cores lie behind, so that the thin lines of progress stay readable on top of their area.
     left.set_zorder(right.get_zorder() + 1)
     left.patch.set_visible(False)
-    deadline_s, end_s = _number(summary.get("deadline_s")), _number(summary.get("end_s"))
+    deadline_s, end_s = number(summary.get("deadline_s")), number(summary.get("end_s"))
     last_s = max(value for value in (data.time_s[-1], deadline_s, end_s) if value is not None)
 
     right.fill_between(data.time_s, data.used, step="post", color=USED, alpha=0.55, linewidth=0, label="used cores")
@@ -173,17 +198,5 @@ def _draw_borders(left: Axes, stages: Sequence[StageSpan]) -> None:
             left.text(start_s, 1.135 - 0.045 * (number % 2), f" E{number}", fontsize=7.5, color="#636363", va="top")
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _matplotlib() -> tuple[type[Any], type[Any]]:
-    """Figure and the Agg canvas: no display is looked for and no global state of pyplot is touched."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as problem:
-        raise Unavailable(
-            f"plot needs matplotlib, which is not installed ({problem}); run: pip install 'sparkpace[plots]'."
-        ) from problem
-    return Figure, FigureCanvasAgg

@@ -12,19 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.local_cluster import WORKLOADS, Sparkpace
 from experiments.workloads.pagerank import DATA
 
-ROOT = Path(__file__).resolve().parents[1]
-WORKLOADS = ROOT / "experiments" / "workloads"
 STRETCHES = (1.2, 1.5)
 JOBS: dict[str, tuple[str, ...]] = {
     "pagerank": ("pagerank.py", "{out}/graph.txt", "--copies", "9"),
@@ -55,7 +51,7 @@ class Accuracy:
     def __init__(self, out: Path, runs: int, bases: int, runtime: str, law: str, options: Sequence[str]) -> None:
         self.out, self.runs, self.bases, self.runtime = out, runs, bases, runtime
         self.law, self.options = law, tuple(options)
-        self.environment = {**os.environ, "SPARKPACE_HOME": str(out / "home")}
+        self.sparkpace = Sparkpace(out / "home", out)
         self.done: dict[tuple[str, str, float, int], Run] = {}
 
     def measure(self, jobs: Sequence[str]) -> None:
@@ -114,18 +110,10 @@ class Accuracy:
         print(f"{job} {kind} x{stretch} #{number}: {summary['end_s']:.1f} s{error}", flush=True)
 
     def _sparkpace(self, *words: str, log: Path | None = None) -> str:
-        command = [sys.executable, "-m", "controller.cli.main", *words]
-        errors = log.open("wb") if log else None
-        try:
-            done = subprocess.run(
-                command, env=self.environment, cwd=self.out, stdout=subprocess.PIPE, stderr=errors, text=True, check=False
-            )
-        finally:
-            if errors:
-                errors.close()
-        if done.returncode != 0:
-            raise SystemExit(f"sparkpace {' '.join(words)} ended with code {done.returncode}; see {log}")
-        return done.stdout
+        done = self.sparkpace.run(words, errors=log)
+        if done.code != 0:
+            raise SystemExit(f"sparkpace {' '.join(words)} ended with code {done.code}; see {log}")
+        return done.output
 
 
 def _line(run: Run) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
+
+from experiments.local_cluster import Sparkpace
 
 APP = """
 import sys
@@ -41,12 +40,7 @@ def measure(out: Path, executors: int, seconds: float, period: str, paced: bool)
     """Starts one worker and so many applications on it, then watches the agent."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
-    environment = {**os.environ, "SPARKPACE_HOME": str(out / "home")}
-
-    def sparkpace(*words: str) -> str:
-        command = [sys.executable, "-m", "controller.cli.main", *words]
-        return subprocess.run(command, env=environment, cwd=out, check=True, text=True, stdout=subprocess.PIPE).stdout
-
+    sparkpace = Sparkpace(out / "home", out).need
     sparkpace("up", "--workers", "1", "--runtime", "docker", "--port", "0", "--period", period)
     try:
         if paced:

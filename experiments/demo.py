@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from experiments.local_cluster import Sparkpace
 from experiments.workloads.pagerank import DATA
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +29,7 @@ class Demo:
     def __init__(self, out: Path, runtime: str, copies: int) -> None:
         self.out, self.runtime, self.copies = out, runtime, copies
         self.home = out / "home"
-        self.environment = {**os.environ, "SPARKPACE_HOME": str(self.home)}
+        self.sparkpace = Sparkpace(self.home, out)
 
     def run(self) -> None:
         started_s = time.monotonic()
@@ -67,23 +65,16 @@ class Demo:
         return record
 
     def _sparkpace(self, *words: str, log: Path | None = None, quiet: bool = False) -> str:
-        command = [sys.executable, "-m", "controller.cli.main", *words]
+        done = self.sparkpace.run(words, log=log)
         if log is not None:
             # Spark's own log goes to a file; the progress line and notices would be lost in it
-            with log.open("wb") as file:
-                code = subprocess.run(
-                    command, env=self.environment, cwd=self.out, stdout=file, stderr=file, check=False
-                ).returncode
-            output = log.read_text(errors="replace")
-            shown = "".join(line + "\n" for line in output.splitlines() if line.startswith("sparkpace:"))
+            shown = "".join(line + "\n" for line in done.output.splitlines() if line.startswith("sparkpace:"))
         else:
-            done = subprocess.run(command, env=self.environment, cwd=self.out, stdout=subprocess.PIPE, text=True, check=False)
-            code, output = done.returncode, done.stdout
-            shown = "" if quiet else output
+            shown = "" if quiet else done.output
         print(shown, end="", flush=True)
-        if code != 0:
-            raise SystemExit(f"sparkpace {words[0]} ended with code {code}" + (f"; see {log}" if log else ""))
-        return output
+        if done.code != 0:
+            raise SystemExit(f"sparkpace {words[0]} ended with code {done.code}" + (f"; see {log}" if log else ""))
+        return done.output
 
 
 def summary(learn: dict[str, Any], paced: dict[str, Any], picture: Path, took_s: float) -> str:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import click
 import msgspec
-from rich.table import Table
 
 from controller.cli.common import choose, home_option, submit_client, table_console
+from controller.cli.tables import applications_table
 from controller.driver_run import RECORD_S
 from controller.home import Home
-from controller.messages import ApplicationView, Change
+from controller.messages import Change
 from stage_model.errors import BadInput, PaceError
 from stage_model.units import format_duration, is_time, parse_deadline, parse_priority
 
@@ -21,12 +21,12 @@ from stage_model.units import format_duration, is_time, parse_deadline, parse_pr
 @home_option
 @click.option("--json", "as_json", is_flag=True)
 def ps(home: Home, as_json: bool) -> None:
-    """Lists the applications, running and ended."""
+    """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back."""
     views = submit_client(home).applications()
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(views)).decode())
         return
-    table_console().print(_table(views))
+    table_console().print(applications_table(views))
 
 
 @click.command()
@@ -72,31 +72,3 @@ def set_(home: Home, application: str, deadline: str | None, priority: str | Non
     view = client.application(view.application_id)
     said = "no deadline" if view.deadline_s is None else f"deadline {format_duration(view.deadline_s)}"
     click.echo(f"Application {view.application_id}: {said}, priority {view.priority}.")
-
-
-def _table(views: tuple[ApplicationView, ...]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("APP", "NAME", "STATE", "LAW"):
-        table.add_column(heading, no_wrap=heading == "APP")
-    for heading in ("PRIORITY", "ELAPSED", "DEADLINE", "FORECAST", "PROGRESS", "CORES", "USED", "EXECUTORS"):
-        table.add_column(heading, justify="right")
-    for view in views:
-        table.add_row(
-            view.application_id,
-            view.name,
-            view.state,
-            view.law,
-            str(view.priority),
-            format_duration(view.elapsed_s),
-            _duration(view.deadline_s),
-            _duration(view.forecast_end_s),
-            "-" if view.progress is None else f"{view.progress:.0%}",
-            f"{view.granted_cores:.2f}",
-            f"{view.used_cores:.2f}",
-            str(view.executors),
-        )
-    return table
-
-
-def _duration(seconds: float | None) -> str:
-    return "-" if seconds is None else format_duration(seconds)

@@ -14,6 +14,7 @@ from controller.cli import (
     services,
     settings,
     submit,
+    top,
 )
 from stage_model.errors import PaceError
 
@@ -41,6 +42,7 @@ for command in (
     submit.submit,
     plan.plan,
     applications.ps,
+    top.top,
     applications.kill,
     applications.set_,
     records.report,

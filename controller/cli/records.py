@@ -41,18 +41,29 @@ def report(home: Home, application: str, as_json: bool) -> None:
 
 @click.command()
 @home_option
-@click.argument("application", metavar="APP")
+@click.argument("applications", metavar="APP...", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
-def plot(home: Home, application: str, output: Path) -> None:
-    """Draws a run: progress against set-point, cores, stage borders, deadline and end."""
+def plot(home: Home, applications: tuple[str, ...], output: Path) -> None:
+    """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
+    over one time axis, with arrivals, deadlines and ends."""
     if not output.parent.is_dir():
         raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
+    folders = list(dict.fromkeys(_ended(home, application) for application in applications))
+    if len(folders) == 1:
+        from controller.plot import plot_run  # here, because matplotlib takes a second to import
+
+        plot_run(folders[0], output)
+    else:
+        from controller.plot_runs import plot_runs  # as above
+
+        plot_runs(folders, output)
+    click.echo(str(output))
+
+
+def _ended(home: Home, application: str) -> Path:
     run = find_run(home.runs, application)
     need_summary(run)
-    from controller.plot import plot_run  # here, because matplotlib takes a second to import
-
-    plot_run(run.path, output)
-    click.echo(str(output))
+    return run.path
 
 
 @click.command()

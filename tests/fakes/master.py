@@ -1,4 +1,4 @@
-"""A master's HTTP API with one application and one plan, for the commands' tests. It decides nothing."""
+"""A master's HTTP API with one application, its workers and one plan, for the commands' tests. It decides nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 
+from controller.client import WorkerView
 from controller.messages import ApplicationView, PlanReply, PlanRequest
 
 TOKEN = "right"
@@ -18,6 +19,7 @@ class Server(ThreadingHTTPServer):
     """Answers like a master that knows one application."""
 
     view: ApplicationView | None = None
+    workers: tuple[WorkerView, ...] = ()
     killed = 0
     plan = PlanReply(known=False)
     asked: PlanRequest | None = None
@@ -42,6 +44,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/applications":
             views = [self.server.view] if self.server.view else []
             self._answer(200, msgspec.json.encode({"applications": views}))
+        elif self.path == "/v1/workers":
+            self._answer(200, msgspec.json.encode({"workers": self.server.workers}))
         else:
             self._answer(200, msgspec.json.encode(self.server.view))
 

@@ -105,7 +105,7 @@ def test_a_missing_profile_file(place: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["submit", "app.py"], ["submit", "--dry-run", "app.py"], ["plan", "--profile", "p"], ["ps"], ["kill", "last"]],
+    [["submit", "app.py"], ["submit", "--dry-run", "app.py"], ["plan", "--profile", "p"], ["ps"], ["top"], ["kill", "last"]],
 )
 def test_commands_without_a_cluster(place: Path, arguments: list[str]) -> None:
     assert_refused(run(*arguments), 69, "no local cluster", "sparkpace up")
@@ -220,7 +220,7 @@ def test_profiles_that_are_not_there(place: Path) -> None:
 
 
 COMMANDS = (
-    *("up", "down", "submit", "plan", "ps", "report", "plot", "logs", "profile", "kill"),
+    *("up", "down", "submit", "plan", "ps", "top", "report", "plot", "logs", "profile", "kill"),
     *("doctor", "conf", "jar", "master", "agent"),
 )
 

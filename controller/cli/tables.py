@@ -1,0 +1,81 @@
+"""The tables of `sparkpace ps` and `sparkpace top`: one row per application, one per worker.
+
+Only what fits 120 columns; `ps --json` has everything. Not covered: the progress line of `submit`
+(`controller.progress_line`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from controller.client import WorkerView
+from controller.messages import ApplicationView
+from stage_model.units import PRIORITIES, format_duration
+
+_OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")
+_PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
+
+
+def applications_table(views: Sequence[ApplicationView]) -> Table:
+    """Durations count from submission; cores are granted of demanded, debt is core-seconds not given back yet."""
+    table = _table(("APP", "NAME", "STATE", "PRIO"), ("ELAPSED", "DEADLINE", "FORECAST", "DONE", "CORES", "MEMORY", "DEBT"))
+    for view, name in zip(views, short_ids([view.application_id for view in views]), strict=True):
+        table.add_row(
+            name,
+            view.name,
+            view.state if view.place is None else f"{view.state} {view.place}",
+            _PRIORITY_NAMES.get(view.priority, str(view.priority)),
+            format_duration(view.elapsed_s),
+            _duration(view.deadline_s),
+            _duration(view.forecast_end_s),
+            "-" if view.progress is None else f"{view.progress:.0%}",
+            f"{view.granted_cores:.2f} of {view.demand_cores:.2f}",
+            _memory(view.memory_mb),
+            f"{view.debt_core_s:.1f}" if view.debt_core_s else "-",
+        )
+    return table
+
+
+def workers_table(workers: Sequence[WorkerView]) -> Table:
+    table = _table(("WORKER", "HOST", "RUNTIME"), ("CORES", "MEMORY", "HEARD"))
+    for worker in workers:
+        table.add_row(
+            worker.worker_id,
+            worker.host,
+            worker.runtime,
+            f"{worker.cores:.2f}",
+            _memory(worker.memory_mb),
+            f"{format_duration(worker.seen_s_ago)} ago",
+        )
+    return table
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """Each id of ours without its random end where its date and time still name one of them only: commands take that."""
+    starts = [match[1] if (match := _OUR_ID.fullmatch(one)) else one for one in ids]
+    return [
+        start if sum(one.startswith(start) for one in ids) == 1 else whole for start, whole in zip(starts, ids, strict=True)
+    ]
+
+
+def _table(left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(left):
+        table.add_column(heading, no_wrap=number == 0)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _duration(seconds: float | None) -> str:
+    return "-" if seconds is None else format_duration(seconds)
+
+
+def _memory(mb: int) -> str:
+    """Short: "-" for none, "3840M", from 10 GiB on "12.5G"."""
+    if mb == 0:
+        return "-"
+    return f"{mb}M" if mb < 10240 else f"{mb / 1024:.1f}G"

@@ -1,0 +1,55 @@
+"""`sparkpace top`: the running applications and the workers, drawn anew every interval."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from controller.cli.common import home_option, submit_client, table_console
+from controller.cli.tables import applications_table, workers_table
+from controller.client import MasterClient
+from controller.home import Home
+from stage_model.units import parse_duration
+
+
+@click.command()
+@home_option
+@click.option("--interval", default="1s", show_default=True, help="Time between two looks.")
+def top(home: Home, interval: str) -> None:
+    """Shows the running applications and the workers, live; Ctrl-C ends it. Once only where it is not a terminal."""
+    interval_s = parse_duration(interval, option="--interval")
+    show(submit_client(home), table_console(), interval_s)
+
+
+def show(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Until Ctrl-C on a terminal, else once."""
+    if not console.is_terminal:
+        console.print(picture(client))
+        return
+    # The whole screen, as top has it: a table that shrinks leaves no rows behind, and the shell comes back as it was.
+    with Live(picture(client), console=console, screen=True, auto_refresh=False) as live:
+        live.refresh()
+        try:
+            while True:
+                sleep(interval_s)
+                live.update(picture(client), refresh=True)
+        except KeyboardInterrupt:
+            return
+
+
+def picture(client: MasterClient) -> Group:
+    """One look at the master: a line of sums and two tables."""
+    views, workers = client.applications(), client.workers()
+    running = [view for view in views if view.state != "ended"]
+    cores = sum(worker.cores for worker in workers)
+    granted, demanded = sum(v.granted_cores for v in running), sum(v.demand_cores for v in running)
+    line = (
+        f"{len(running)} running, {len(views) - len(running)} ended · "
+        f"{granted:.2f} of {cores:.2f} cores granted, {demanded:.2f} demanded"
+    )
+    return Group(Text(line), Text(), applications_table(running), Text(), workers_table(workers))

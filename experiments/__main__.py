@@ -1,0 +1,80 @@
+"""`python -m experiments run SPEC` runs a spec's experiment, `report DIR` makes its tables and pictures again.
+
+    python -m experiments run fig4 [--quick] [--seed N] [--out DIR] [--repetitions N]
+    python -m experiments report DIR
+
+Both end with 0 only if every condition of the experiment holds, with 1 if one does not.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+
+from experiments.harness import asked, read_spec, report, run, scenario_of
+from experiments.machine import PROJECT
+from experiments.recorded import Condition
+from experiments.result_folder import ResultFolder
+from stage_model.errors import PaceError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Experiments: a spec in, a result folder out."""
+
+
+@main.command("run")
+@click.argument("spec")
+@click.option("--quick", is_flag=True, help="Small jobs, few repetitions: does it work at all?")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Result folder [default: out/SPEC-SEED].")
+@click.option("--repetitions", type=click.IntRange(min=1), help="As many in all; more may be added later.")
+def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions: int | None) -> None:
+    """Runs what is missing of SPEC (a name in experiments/specs, or a .toml file), then reports.
+
+    A call that was interrupted, or that asks for more repetitions, goes on where the folder is.
+    """
+    name, what = read_spec(spec)
+    default = PROJECT / "out" / f"{name}-{seed}{'-quick' if quick else ''}"
+    folder = ResultFolder((out or default).absolute())
+    question = folder.open(asked(name, what, quick=quick, seed=seed), repetitions)
+    run(folder, scenario_of(folder, question), question.cluster, Console(highlight=False, markup=False))
+    _judge(folder)
+
+
+@main.command("report")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+def report_command(folder: Path) -> None:
+    """Makes report.md and the pictures of a result folder from its data alone."""
+    _judge(ResultFolder(folder.absolute()))
+
+
+def _judge(folder: ResultFolder) -> None:
+    conditions = report(folder)
+    for condition in conditions:
+        click.echo(_said(condition))
+    click.echo(folder.path / "report.md")
+    sys.exit(0 if all(condition.holds for condition in conditions) else 1)
+
+
+def _said(condition: Condition) -> str:
+    return f"{'holds' if condition.holds else 'FAILS'}  {condition.name} [{condition.of}]: {condition.detail}"
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """As on Ctrl-C, so that a run that is ended from outside ends its jobs and its cluster, too."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        main(prog_name="python -m experiments", standalone_mode=True)
+    except PaceError as error:
+        click.echo(f"experiments: {error}", err=True)
+        sys.exit(error.exit_code)

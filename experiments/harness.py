@@ -1,0 +1,195 @@
+"""Runs a spec's missing steps and makes the report: the two halves of `python -m experiments`.
+
+A spec is a TOML file: `title`, `scenario`, `[cluster] up = [...]`, `[settings]`, and `[quick]`, which replaces settings
+for a small try. Not covered: what a scenario is (`experiments.scenarios`), where results go (`experiments.result_folder`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from controller.plot_runs import plot_runs
+from controller.run_folder import read_samples
+from experiments import machine
+from experiments.local_cluster import LocalCluster
+from experiments.recorded import Condition, Data, JobRun, StepRecord, used_core_s
+from experiments.result_folder import Asked, ResultFolder, Session
+from experiments.scenarios import Scenario, make
+from stage_model.errors import BadInput
+
+SPECS = Path(__file__).resolve().parent / "specs"
+SLICE_S = 20 * 60.0
+"""Longest step. A call can be interrupted at any time and loses no more than this."""
+
+
+class _Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    up: tuple[str, ...] = ()
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    title: str
+    scenario: str
+    settings: dict[str, Any]
+    cluster: _Cluster = _Cluster()
+    quick: dict[str, Any] = {}
+
+
+def read_spec(name: str) -> tuple[str, Spec]:
+    """A spec and its name, from `experiments/specs/NAME.toml` or the path of a file. Raises `BadInput`."""
+    path = Path(name) if name.endswith(".toml") else SPECS / f"{name}.toml"
+    try:
+        return path.stem, msgspec.convert(tomllib.loads(path.read_text()), type=Spec)
+    except OSError as problem:
+        known = ", ".join(sorted(file.stem for file in SPECS.glob("*.toml")))
+        raise BadInput(f"spec {name!r} cannot be read ({problem.strerror}); there are: {known}") from problem
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
+        raise BadInput(f"{path} is no spec: {problem}") from problem
+
+
+def asked(name: str, spec: Spec, *, quick: bool, seed: int) -> Asked:
+    settings = {**spec.settings, **(spec.quick if quick else {})}
+    return Asked(
+        spec=name,
+        scenario=spec.scenario,
+        title=spec.title,
+        quick=quick,
+        seed=seed,
+        cluster=spec.cluster.up,
+        settings=settings,
+    )
+
+
+def scenario_of(folder: ResultFolder, what: Asked) -> Scenario:
+    return make(what.scenario, what.settings, what.seed, folder.settings_file)
+
+
+def run(folder: ResultFolder, scenario: Scenario, up: Sequence[str], console: Console) -> None:
+    """Runs the steps that are missing, each in a slice of its own; nothing when none is."""
+    steps = scenario.steps()
+    if all(step in folder.data().steps for step in steps):
+        return
+    session = folder.begin(
+        when=datetime.now(UTC).isoformat(timespec="seconds"), commit=machine.commit(), machine=machine.describe()
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with LocalCluster(folder.path).running(up) as cluster, Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(steps))
+        for step in steps:
+            data = folder.data()
+            if step not in data.steps:
+                record = _perform(
+                    step, scenario, data, cluster, session, lambda text: progress.update(task, description=text)
+                )
+                folder.add(record, cluster.home.runs)
+                progress.console.print(_line(record), soft_wrap=True)
+            progress.advance(task)
+
+
+def _perform(
+    step: str, scenario: Scenario, data: Data, cluster: LocalCluster, session: Session, show: Callable[[str], None]
+) -> StepRecord:
+    before, begun_s = machine.cpu_times(), time.monotonic()
+    jobs = cluster.perform(step, scenario.orders(step, data), limit_s=SLICE_S, show=show)
+    spent, took_s = machine.cpu_times().since(before), time.monotonic() - begun_s
+    inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
+    return StepRecord(
+        step=step,
+        session=session.number,
+        took_s=round(took_s, 3),
+        outside_core_s=round(spent.busy - inside, 3),
+        steal_core_s=round(spent.steal, 3),
+        capacity=cluster.capacity(),
+        jobs=tuple(jobs),
+    )
+
+
+def _executors_core_s(cluster: LocalCluster, job: JobRun) -> float:
+    return used_core_s(read_samples(cluster.home.runs / job.app_id))
+
+
+def _line(record: StepRecord) -> str:
+    ends = []
+    for job in record.jobs:
+        error = job.summary["error_pct"]
+        ends.append(f"{job.job} {job.summary['end_s']:.1f} s" + ("" if error is None else f" ({error:+.2f}%)"))
+    return f"{record.step}: {', '.join(ends)}"
+
+
+# ---------------------------------------------------------------- report
+
+
+def report(folder: ResultFolder) -> list[Condition]:
+    """Makes report.md and the pictures from the recorded data alone; returns the conditions."""
+    what = folder.read_settings()
+    scenario, data = scenario_of(folder, what), folder.data()
+    conditions = scenario.conditions(data)
+    pictures = _draw(folder, scenario, data)
+    (folder.path / "report.md").write_text(text(what, folder.sessions(), scenario, data, conditions, pictures))
+    return conditions
+
+
+def text(
+    what: Asked,
+    sessions: Sequence[Session],
+    scenario: Scenario,
+    data: Data,
+    conditions: Sequence[Condition],
+    pictures: Sequence[str],
+) -> str:
+    """The report as Markdown."""
+    held = sum(condition.holds for condition in conditions)
+    quick = ", quick" if what.quick else ""
+    lines = [
+        f"# {what.title}",
+        f"Spec `{what.spec}`{quick}, seed {what.seed}. {held} of {len(conditions)} conditions hold.",
+        "",
+        "## Conditions",
+        "| condition | of | holds | |",
+        "| --- " * 4 + "|",
+        *(f"| {c.name} | {c.of} | {'yes' if c.holds else '**no**'} | {c.detail} |" for c in conditions),
+        "",
+        "## Results",
+        scenario.tables(data),
+        "",
+        *(f"![{name}]({name})\n" for name in pictures),
+        "## What it cost beside the executors",
+        "CPU of the whole machine less that of executors: drivers, services, engine and everything else that ran.",
+        "Steal is CPU that the hypervisor withheld.",
+        "",
+        "| step | n | session | seconds | outside core-s | cores | steal core-s |",
+        "| --- " * 7 + "|",
+        *(
+            f"| {r.step} | {len(r.jobs)} | {r.session} | {r.took_s:.1f} | {r.outside_core_s:.1f} | "
+            f"{r.outside_core_s / r.took_s:.2f} | {r.steal_core_s:.1f} |"
+            for r in data.steps.values()
+        ),
+        "",
+        "## Where and with what",
+        *(_session(session) for session in sessions),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _session(session: Session) -> str:
+    machine_is = ", ".join(f"{key} {value}" for key, value in session.machine.items())
+    return f"- session {session.number}, {session.when}, commit {session.commit}: {machine_is}"
+
+
+def _draw(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
+    names = []
+    for name, applications in scenario.pictures(data).items():
+        drawable = [folder.runs / application for application in applications if data.samples.get(application)]
+        if drawable:
+            plot_runs(drawable, folder.path / f"{name}.png")
+            names.append(f"{name}.png")
+    return names

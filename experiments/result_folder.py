@@ -1,0 +1,128 @@
+"""One experiment's result folder: what was asked, what was found, what is made of it.
+
+    settings.json     spec, scenario, settings, seed: what another call must agree with
+    sessions.jsonl    one line per call that ran something: when, commit, machine
+    records.jsonl     one line per finished step (`experiments.recorded.StepRecord`)
+    runs/APP/         summary, samples and stages of every run
+    report.md, *.png  made from the above alone, as often as wanted
+    home/, logs/      the cluster's home and the jobs' output: for looking, no data
+
+A step is recorded when all of it has ended, so an interrupted call loses at most its step.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controller.run_folder import SAMPLES, STAGES, SUMMARY, read_samples
+from experiments.recorded import Data, StepRecord
+from stage_model.errors import BadInput
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """settings.json. `cluster` are options of `sparkpace up`. Repetitions may grow later; nothing else may change."""
+
+    spec: str
+    scenario: str
+    title: str
+    quick: bool
+    seed: int
+    cluster: tuple[str, ...]
+    settings: dict[str, Any]
+
+    def repeated(self, times: int | None) -> Asked:
+        """With that many repetitions; None leaves them."""
+        if times is None:
+            return self
+        return msgspec.structs.replace(self, settings={**self.settings, "repetitions": times})
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
+    when: str
+    commit: str
+    machine: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFolder:
+    path: Path
+
+    @property
+    def settings_file(self) -> Path:
+        return self.path / "settings.json"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    def open(self, asked: Asked, repetitions: int | None) -> Asked:
+        """What to run: a new folder takes `asked`, an old one goes on with its own. Raises `BadInput` where they differ."""
+        before = self.read_settings() if self.settings_file.exists() else None
+        if before is not None:
+            same = asked.repeated(before.settings.get("repetitions"))
+            for field in Asked.__struct_fields__:
+                old, new = getattr(before, field), getattr(same, field)
+                if old != new:
+                    raise BadInput(f"{self.path} was begun with {field} {old!r}, not {new!r}; give another --out")
+            asked = before
+        asked = asked.repeated(repetitions)
+        self.path.mkdir(parents=True, exist_ok=True)
+        _replace(self.settings_file, msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n")
+        return asked
+
+    def read_settings(self) -> Asked:
+        try:
+            return msgspec.json.decode(self.settings_file.read_bytes(), type=Asked)
+        except (OSError, msgspec.DecodeError) as problem:
+            raise BadInput(f"{self.path} is no result folder ({problem}); name one that `run` made") from problem
+
+    def begin(self, *, when: str, commit: str, machine: Mapping[str, Any]) -> Session:
+        session = Session(number=len(self.sessions()) + 1, when=when, commit=commit, machine=dict(machine))
+        self._append("sessions.jsonl", session)
+        return session
+
+    def sessions(self) -> list[Session]:
+        return [msgspec.json.decode(line, type=Session) for line in self._lines("sessions.jsonl")]
+
+    def add(self, record: StepRecord, home_runs: Path) -> None:
+        """Keeps the runs' own records first, so a step that is listed is whole."""
+        for job in record.jobs:
+            kept = self.runs / job.app_id
+            kept.mkdir(parents=True, exist_ok=True)
+            for name in (SUMMARY, SAMPLES, STAGES):
+                if (home_runs / job.app_id / name).exists():
+                    shutil.copyfile(home_runs / job.app_id / name, kept / name)
+        self._append("records.jsonl", record)
+
+    def data(self) -> Data:
+        records = [msgspec.json.decode(line, type=StepRecord) for line in self._lines("records.jsonl")]
+        samples = {job.app_id: read_samples(self.runs / job.app_id) for record in records for job in record.jobs}
+        return Data({record.step: record for record in records}, samples)
+
+    def _append(self, name: str, value: msgspec.Struct) -> None:
+        with (self.path / name).open("a+b") as file:
+            # A crash may have left half a line; it must not spoil the next one.
+            file.seek(0)
+            text = file.read()
+            if text and not text.endswith(b"\n"):
+                file.truncate(text.rfind(b"\n") + 1)
+            file.write(json.dumps(msgspec.to_builtins(value)).encode() + b"\n")
+
+    def _lines(self, name: str) -> list[bytes]:
+        path = self.path / name
+        text = path.read_bytes() if path.exists() else b""
+        return text[: text.rfind(b"\n") + 1].splitlines()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}")
+    beside.write_bytes(content)
+    beside.replace(path)

@@ -1,0 +1,50 @@
+"""The experiments, one module each, and what all of them are to the harness.
+
+A scenario is pure: from its settings and what was recorded so far it says which steps there are, what a step submits, which
+conditions hold and what the report tells. Running and keeping is the harness's (`experiments.harness`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from experiments.recorded import Condition, Data, Order
+from experiments.scenarios.fig4 import Fig4
+from experiments.scenarios.mixed import Mixed
+from stage_model.errors import BadInput
+
+
+class Scenario(Protocol):
+    """`steps` in the order in which they run; `orders` may look at the steps before."""
+
+    def steps(self) -> list[str]: ...
+
+    def orders(self, step: str, data: Data) -> list[Order]: ...
+
+    def conditions(self, data: Data) -> list[Condition]: ...
+
+    def tables(self, data: Data) -> str:
+        """Markdown; every row says its n."""
+        ...
+
+    def pictures(self, data: Data) -> dict[str, list[str]]:
+        """Names of pictures, and the applications that each shows over one time axis."""
+        ...
+
+
+SCENARIOS: dict[str, Callable[..., Scenario]] = {"fig4": Fig4, "mixed": Mixed}
+
+
+def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> Scenario:
+    """Raises `BadInput`, naming `source`, for an unknown scenario or a setting that is unknown or of the wrong kind."""
+    if name not in SCENARIOS:
+        raise BadInput(f"{source} names scenario {name!r}; there are: {', '.join(SCENARIOS)}")
+    try:
+        made: Scenario = msgspec.convert({**settings, "seed": seed}, type=SCENARIOS[name])
+    except msgspec.ValidationError as problem:
+        raise BadInput(f"{source} has a setting that scenario {name} cannot use: {problem}") from problem
+    return made

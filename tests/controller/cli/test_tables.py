@@ -1,0 +1,144 @@
+"""`ps` and `top`: what is shown of applications and workers, in a terminal's width, once or again and again."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from controller.cli.main import main
+from controller.cli.tables import applications_table, short_ids
+from controller.cli.top import show
+from controller.client import MasterClient, WorkerView
+from controller.home import Cluster, Home, write_private
+from controller.messages import ApplicationView
+from controller.processes import identify
+from tests.fakes.master import TOKEN, Server, serving
+
+WORKER = WorkerView(
+    worker_id="w1", host="127.0.0.1", cores=1.7, memory_mb=19284, runtime="docker", pid=1, boot_id="b", seen_s_ago=0.4
+)
+
+
+def view(**fields: Any) -> ApplicationView:
+    plain: dict[str, Any] = {
+        "application_id": "pace-20261121-103319-c7e35d",
+        "name": "aggregate-by-key",
+        "state": "running",
+        "law": "forecast",
+        "priority": 100,
+        "deadline_s": 754.0,
+        "elapsed_s": 612.0,
+        "forecast_end_s": 753.0,
+        "progress": 0.81,
+        "demand_cores": 11.7,
+        "granted_cores": 10.85,
+        "memory_mb": 18840,
+        "debt_core_s": 123.4,
+    }
+    return ApplicationView(**{**plain, **fields})
+
+
+def lines(*views: ApplicationView, width: int = 200) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(applications_table(views))
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home, Server]]:
+    """A home whose cluster is a fake master with one application and one worker."""
+    home = Home(tmp_path / "home")
+    home.create()
+    write_private(home.submit_token_file, TOKEN)
+    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
+    ours = identify(os.getpid())
+    assert ours is not None
+    with serving() as master:
+        master.view, master.workers = view(), (WORKER,)
+        port = master.server_port
+        home.write_cluster(
+            Cluster(cluster_id="c", url=master.url, host="127.0.0.1", port=port, runtime="process", master=ours)
+        )
+        yield home, master
+
+
+def test_a_row_says_how_the_application_stands_within_120_columns() -> None:
+    heading, row = lines(view())
+    assert " ".join(heading.split()) == "APP NAME STATE PRIO ELAPSED DEADLINE FORECAST DONE CORES MEMORY DEBT"
+    assert row.split("  ")[0] == "pace-20261121-103319"
+    for part in ("running", "high", "10m12s", "12m34s", "12m33s", "81%", "10.85 of 11.70", "18.4G", "123.4"):
+        assert part in row
+    # two digits of cores before the point are the most that an ordinary machine has
+    assert max(len(heading), len(row)) <= 120
+    assert lines(view(), width=120) == [heading, row]
+
+
+def test_what_is_not_known_is_a_dash_and_who_waits_has_a_place() -> None:
+    plain = {"deadline_s": None, "forecast_end_s": None, "progress": None, "memory_mb": 0, "debt_core_s": 0.0}
+    row = lines(view(**plain, state="waiting", place=2, priority=30, demand_cores=0.0, granted_cores=0.0))[1]
+    known = "pace-20261121-103319 aggregate-by-key waiting 2 30 10m12s"
+    assert " ".join(row.split()) == f"{known} - - - 0.00 of 0.00 - -"
+
+
+def test_ids_are_cut_only_where_the_rest_still_names_one() -> None:
+    assert short_ids(["pace-1-1-a", "pace-1-2-a", "pace-1-2-b"]) == ["pace-1-1", "pace-1-2-a", "pace-1-2-b"]
+    assert short_ids(["pace-1-1-a", "pace-1-12-a"]) == ["pace-1-1-a", "pace-1-12"]
+    assert short_ids(["app-7", "app"]) == ["app-7", "app"]
+
+
+def test_ps_shows_the_table_and_all_of_it_as_json(home: tuple[Home, Server]) -> None:
+    assert "10.85 of 11.70" in CliRunner().invoke(main, ["ps"]).stdout
+    [shown] = json.loads(CliRunner().invoke(main, ["ps", "--json"]).stdout)
+    assert (shown["application_id"], shown["debt_core_s"]) == ("pace-20261121-103319-c7e35d", 123.4)
+    assert "place" in shown
+
+
+def test_top_prints_once_where_there_is_no_terminal(home: tuple[Home, Server]) -> None:
+    shown = CliRunner().invoke(main, ["top"])
+    assert shown.exit_code == 0, shown.output
+    assert "1 running, 0 ended · 10.85 of 1.70 cores granted, 11.70 demanded" in shown.stdout
+    assert "aggregate-by-key" in shown.stdout
+    assert "w1" in shown.stdout
+    assert "18.8G" in shown.stdout
+
+
+def test_top_leaves_ended_applications_out(home: tuple[Home, Server]) -> None:
+    home[1].view = view(state="ended")
+    shown = CliRunner().invoke(main, ["top"]).stdout
+    assert "0 running, 1 ended · 0.00 of 1.70 cores granted" in shown
+    assert "aggregate-by-key" not in shown
+
+
+def test_top_looks_again_each_interval_until_ctrl_c(home: tuple[Home, Server]) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=130, height=20)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        home[1].view = view(name=f"look-{len(waits)}")
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    show(MasterClient(home[1].url, TOKEN), console, 2.5, sleep)
+    assert waits == [2.5, 2.5, 2.5]
+    assert isinstance(console.file, io.StringIO)
+    drawn = console.file.getvalue()
+    assert "aggregate-by-key" in drawn
+    assert "look-1" in drawn
+    assert "look-2" in drawn
+    assert "look-3" not in drawn
+
+
+def test_a_bad_interval_is_refused() -> None:
+    done = CliRunner().invoke(main, ["top", "--interval", "never"])
+    assert done.exit_code == 2
+    assert "--interval 'never' is not a duration" in done.stderr

@@ -1,0 +1,172 @@
+"""`python -m experiments`: specs are read, missing steps run, the report made again from data; the cluster is made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controller.home import Home
+from experiments import harness, machine
+from experiments.__main__ import main
+from experiments.recorded import JobRun, Order
+from experiments.result_folder import ResultFolder
+from experiments.scenarios import make
+from stage_model.errors import BadInput
+from tests.fakes.recorded import CAPACITY, job_run, samples_of, write_run
+
+SPECS = sorted(path.stem for path in harness.SPECS.glob("*.toml"))
+
+
+class MadeUpCluster:
+    """Jobs that take their time at once: a job alone 40 s; the long one of two is squeezed and made up for."""
+
+    performed: list[str] = []
+    fail_at: str | None = None
+    late = False
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder / "home")
+
+    @contextmanager
+    def running(self, up: Sequence[str]) -> Iterator[MadeUpCluster]:
+        assert tuple(up) == ("--workers", "2", "--runtime", "docker")
+        yield self
+
+    def capacity(self) -> dict[str, float]:
+        return CAPACITY
+
+    def perform(self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None]) -> list[JobRun]:
+        assert limit_s <= 20 * 60
+        if step == self.fail_at:
+            raise KeyboardInterrupt
+        show(f"{step} goes on")
+        self.performed.append(step)
+        jobs = []
+        for order in orders:
+            end_s = (order.deadline_s or 41.0) + (1.0 if self.late and order.priority == "high" else -1.0)
+            job = job_run(order.job, f"{step}-{order.job}", end_s=end_s, deadline_s=order.deadline_s)
+            job.summary["submitted_epoch_s"] += order.delay_s
+            spans = [(10, 40, 0.1), (40, max(41, end_s), 0.14)]
+            write_run(self.home.runs, job, samples_of(spans, job.summary["submitted_epoch_s"]))
+            jobs.append(job)
+        return jobs
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> type[MadeUpCluster]:
+    monkeypatch.setattr(harness, "LocalCluster", MadeUpCluster)
+    monkeypatch.setattr(machine, "describe", lambda: {"cores": 2})
+    monkeypatch.setattr(MadeUpCluster, "performed", [])
+    return MadeUpCluster
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", SPECS)
+def test_every_spec_makes_a_scenario(name: str, quick: bool) -> None:
+    spec_name, spec = harness.read_spec(name)
+    what = harness.asked(spec_name, spec, quick=quick, seed=3)
+    scenario = make(what.scenario, what.settings, what.seed, Path(name))
+    steps = scenario.steps()
+    assert len(steps) == len(set(steps)) > 0
+    assert not quick or len(steps) < len(make(spec.scenario, spec.settings, 3, Path(name)).steps())
+
+
+def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"spec 'fig99' cannot be read .* there are: fig4, mixed"):
+        harness.read_spec("fig99")
+    for text, sentence in (("title = 3", "is no spec"), ("a = [", "is no spec"), ("", "missing required field")):
+        (tmp_path / "s.toml").write_text(text)
+        with pytest.raises(BadInput, match=sentence):
+            harness.read_spec(str(tmp_path / "s.toml"))
+    with pytest.raises(BadInput, match="names scenario 'none'; there are: fig4, mixed"):
+        make("none", {}, 1, tmp_path)
+    with pytest.raises(BadInput, match=r"cannot use: .*wrong"):
+        make("fig4", {"long": ["a"], "short": ["b"], "wrong": 1}, 1, tmp_path)
+
+
+def test_a_run_leaves_data_report_and_pictures(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    done = call("run", "fig4", "--quick", "--out", tmp_path / "r")
+    assert done.exit_code == 0, done.output
+    assert cluster.performed == ["base-long-0", "base-short-0", "both-0"]
+    assert "holds  the short job ends by its deadline [both-0]" in done.output
+    assert "FAILS" not in done.output
+    folder = ResultFolder(tmp_path / "r")
+    assert (folder.path / "fig4-0.png").read_bytes().startswith(b"\x89PNG")
+    report = (folder.path / "report.md").read_text()
+    assert "Spec `fig4`, quick, seed 1." in report
+    assert "![fig4-0.png](fig4-0.png)" in report
+    assert "session 1" in report
+    [session] = folder.sessions()
+    assert session.machine == {"cores": 2}
+    # what the machine used beside the executors is never claimed to be nothing measured
+    assert all(record.session == 1 for record in folder.data().steps.values())
+
+
+def test_the_report_is_made_again_from_data_alone(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    call("run", "fig4", "--quick", "--out", tmp_path)
+    before = (tmp_path / "report.md").read_text()
+    (tmp_path / "report.md").unlink()
+    (tmp_path / "fig4-0.png").unlink()
+    for path in sorted((tmp_path / "home").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    done = call("report", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "report.md").read_text() == before
+    assert (tmp_path / "fig4-0.png").exists()
+
+
+def test_an_interrupted_run_goes_on_where_it_was(
+    tmp_path: Path, cluster: type[MadeUpCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "fail_at", "both-0")
+    assert call("run", "fig4", "--quick", "--out", tmp_path).exit_code != 0
+    # what is there can be looked at, but it is not all
+    assert call("report", tmp_path).exit_code == 1
+    monkeypatch.setattr(cluster, "fail_at", None)
+    assert call("run", "fig4", "--quick", "--out", tmp_path).exit_code == 0
+    assert cluster.performed == ["base-long-0", "base-short-0", "both-0"]
+    assert [record.session for record in ResultFolder(tmp_path).data().steps.values()] == [1, 1, 2]
+
+
+def test_repetitions_can_be_added_later(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    call("run", "fig4", "--quick", "--out", tmp_path)
+    assert call("run", "fig4", "--quick", "--repetitions", 3, "--out", tmp_path).exit_code == 0
+    assert cluster.performed[3:] == ["both-1", "both-2"]
+    # nothing is missing: no cluster, no session, the same report
+    assert call("run", "fig4", "--quick", "--out", tmp_path).exit_code == 0
+    assert len(cluster.performed) == 5
+    assert len(ResultFolder(tmp_path).sessions()) == 2
+    assert (tmp_path / "fig4-2.png").exists()
+
+
+def test_a_condition_that_fails_is_the_exit_code(
+    tmp_path: Path, cluster: type[MadeUpCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "late", True)
+    done = call("run", "fig4", "--quick", "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "FAILS  the short job ends by its deadline [both-0]" in done.output
+    assert "**no**" in (tmp_path / "report.md").read_text()
+
+
+def test_another_seed_into_the_same_folder_is_refused(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    call("run", "mixed", "--quick", "--out", tmp_path)
+    done = call("run", "mixed", "--quick", "--seed", 2, "--out", tmp_path)
+    assert isinstance(done.exception, BadInput)
+    assert "was begun with seed 1, not 2" in str(done.exception)
+
+
+def test_the_mixed_experiment_runs_through(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    done = call("run", "mixed", "--quick", "--out", tmp_path)
+    assert "no violation among the highest priority [mixed-0 aggregate_by_key-1]: -" in done.output
+    assert len(ResultFolder(tmp_path).data().steps["mixed-0"].jobs) == 6
+    assert (tmp_path / "mixed-0.png").exists()
+    assert done.exit_code == 0, done.output

@@ -1,0 +1,113 @@
+"""Jobs of a step on a cluster: submitted at their times, awaited, found again; and ended when something goes wrong.
+
+`sparkpace submit` is a script here and the master is a table; a real cluster is the experiments' own test.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from controller.client import MasterClient
+from controller.messages import ApplicationView
+from controller.run_folder import write_summary
+from experiments import local_cluster
+from experiments.local_cluster import LocalCluster, Sparkpace
+from experiments.recorded import Order
+
+SUBMIT = """
+import json, pathlib, signal, sys, time
+words = sys.argv[1:]
+submission, application = words[words.index("--submission") + 1], pathlib.Path(words[-2]).stem
+here = pathlib.Path.cwd()
+(here / f"{application}.begun").write_text(json.dumps([time.monotonic(), words]))
+(here / "home" / "agents" / "w1" / f"{application}.7.json").write_text("{}")
+(here / f"{submission}.submission").write_text(application)
+time.sleep(float(words[-1]))
+print("ended", application)
+sys.exit(3 if application == "wrong" else 0)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
+    cluster = LocalCluster(tmp_path)
+    for folder in (cluster.logs, cluster.home.path / "agents" / "w1", *(cluster.home.runs / a for a in ("one", "wrong"))):
+        folder.mkdir(parents=True)
+    for name in ("one", "wrong"):
+        write_summary(cluster.home.runs / name, {"app_id": name})
+    (tmp_path / "submit.py").write_text(SUBMIT)
+
+    def command(_: Sparkpace, words: Sequence[str]) -> list[str]:
+        assert words[0] == "submit"
+        return [sys.executable, str(tmp_path / "submit.py"), *words[1:]]
+
+    def find(_: object, submission: str) -> ApplicationView | None:
+        registered = tmp_path / f"{submission}.submission"
+        if not registered.exists() or registered.read_text() == "never":
+            return None
+        name = registered.read_text()
+        return ApplicationView(application_id=name, name=name, state="ended", law="forecast", priority=50)
+
+    monkeypatch.setattr(Sparkpace, "command", command)
+    monkeypatch.setattr(local_cluster, "find", find)
+    monkeypatch.setattr(LocalCluster, "_client", lambda _: MasterClient("http://127.0.0.1:1"))
+    monkeypatch.setattr(local_cluster, "LOOK_S", 0.02)
+    return cluster
+
+
+def begun(cluster: LocalCluster, name: str) -> tuple[float, list[str]]:
+    when, words = json.loads((cluster.folder / f"{name}.begun").read_text())
+    return when, words
+
+
+def test_jobs_are_submitted_at_their_times_and_recorded_with_their_workers(cluster: LocalCluster) -> None:
+    orders = [
+        Order("late", ("wrong.py", "0.05"), deadline_s=30.0, priority="high", delay_s=0.4, options=("--driver-memory", "1g")),
+        Order("early", ("one.py", "0.6")),
+    ]
+    shown: list[str] = []
+    early, late = cluster.perform("step-0", orders, limit_s=20, show=shown.append)
+    assert (early.job, early.app_id, early.exit_code, early.workers) == ("early", "one", 0, {"7": "w1"})
+    # a wrong answer is a result, not a failure of the experiment
+    assert (late.job, late.app_id, late.exit_code) == ("late", "wrong", 3)
+    (first_s, plain), (second_s, words) = begun(cluster, "one"), begun(cluster, "wrong")
+    assert second_s - first_s >= 0.2
+    assert plain[2:5] == ["--priority", "normal", "--force"]
+    assert words[2:-2] == ["--priority", "high", "--deadline", "30.00s", "--force", "--driver-memory", "1g"]
+    assert words[-2].endswith("experiments/workloads/wrong.py")
+    assert (cluster.logs / "step-0-late.log").read_text() == "ended wrong\n"
+    assert "step-0: early running, 1 to come" in shown
+
+
+def test_a_step_that_takes_too_long_is_ended_with_its_jobs(cluster: LocalCluster) -> None:
+    begun_s = time.monotonic()
+    with pytest.raises(SystemExit, match="step-0 has not ended within 1 s"):
+        cluster.perform("step-0", [Order("early", ("one.py", "60"))], limit_s=1)
+    assert time.monotonic() - begun_s < 30
+    script = str(cluster.folder / "submit.py")
+    assert not [child for child in psutil.Process().children() if script in child.cmdline()]
+
+
+def test_a_job_that_never_registered_is_named_with_its_log(cluster: LocalCluster) -> None:
+    with pytest.raises(SystemExit, match=r"lost never became an application; see .*step-0-lost\.log"):
+        cluster.perform("step-0", [Order("lost", ("never.py", "0"))], limit_s=20)
+
+
+def test_a_command_s_output_goes_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import os, sys; print(os.environ['SPARKPACE_HOME']); sys.exit(('complaint', 4)[len(sys.argv) - 1])"
+    monkeypatch.setattr(Sparkpace, "command", lambda _, words: [sys.executable, "-c", script, *words])
+    sparkpace = Sparkpace(tmp_path / "home", tmp_path)
+    done = sparkpace.run([], errors=tmp_path / "errors")
+    assert (done.code, done.output) == (1, f"{tmp_path}/home\n")
+    assert (tmp_path / "errors").read_text() == "complaint\n"
+    done = sparkpace.run([], log=tmp_path / "log")
+    assert sorted(done.output.splitlines()) == [f"{tmp_path}/home", "complaint"]
+    with pytest.raises(SystemExit, match="sparkpace x ended with code 4"):
+        sparkpace.need("x")

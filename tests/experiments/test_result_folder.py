@@ -1,0 +1,75 @@
+"""A result folder: what was asked cannot change under it, and what a crash left behind spoils nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from experiments.result_folder import Asked, ResultFolder
+from stage_model.errors import BadInput
+from tests.fakes.recorded import job_run, samples_of, step_record, write_run
+
+ASKED = Asked(
+    spec="fig4",
+    scenario="fig4",
+    title="t",
+    quick=False,
+    seed=1,
+    cluster=("--workers", "2"),
+    settings={"long": ["a.py"], "repetitions": 3},
+)
+
+
+def test_a_folder_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path / "r")
+    assert folder.open(ASKED, None) == ASKED
+    assert folder.open(ASKED, 5).settings["repetitions"] == 5
+    # a later call without a number keeps the larger one
+    assert folder.open(ASKED, None).settings["repetitions"] == 5
+    assert folder.read_settings().settings == {"long": ["a.py"], "repetitions": 5}
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 2}, {"quick": True}, {"settings": {"long": ["b.py"], "repetitions": 3}}, {"cluster": ()}]
+)
+def test_other_settings_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.open(ASKED, None)
+    with pytest.raises(BadInput, match=f"was begun with {next(iter(change))}"):
+        folder.open(structs.replace(ASKED, **change), None)
+    assert folder.read_settings() == ASKED
+
+
+def test_records_and_runs_are_kept_and_read_back(tmp_path: Path) -> None:
+    folder, job = ResultFolder(tmp_path / "r"), job_run("long", "app-1", end_s=20)
+    folder.open(ASKED, None)
+    write_run(tmp_path / "home", job, samples_of([(1, 5, 0.5)]))
+    first = folder.begin(when="now", commit="c", machine={"cores": 2})
+    folder.add(step_record("base-0", job, session=first.number), tmp_path / "home")
+    second = folder.begin(when="later", commit="d", machine={})
+    assert [session.number for session in folder.sessions()] == [1, 2]
+    assert folder.sessions()[1] == second
+    data = folder.data()
+    assert data.steps["base-0"] == step_record("base-0", job)
+    assert list(data.samples["app-1"]) == samples_of([(1, 5, 0.5)])
+    assert sorted(path.name for path in (folder.runs / "app-1").iterdir()) == ["samples.csv", "stages.csv", "summary.json"]
+
+
+def test_half_a_line_is_not_read_and_the_next_one_stands_alone(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.add(step_record("a"), tmp_path)
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write('{"step": "b", "ses')
+    assert list(folder.data().steps) == ["a"]
+    folder.add(step_record("c"), tmp_path)
+    assert list(folder.data().steps) == ["a", "c"]
+
+
+def test_another_folder_is_no_result_folder(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is no result folder"):
+        ResultFolder(tmp_path).read_settings()
+    (tmp_path / "settings.json").write_text("{}")
+    with pytest.raises(BadInput, match="is no result folder"):
+        ResultFolder(tmp_path).read_settings()

@@ -1,0 +1,63 @@
+"""The workload's own check: what it expects is what an aggregation gives, and one wrong pair is noticed."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+
+import pytest
+
+from experiments.workloads.aggregate_by_key import (
+    NONE_YET,
+    Aggregate,
+    add,
+    check_part,
+    expected,
+    factor_and_offset,
+    is_whole,
+    merge,
+)
+
+KEYS, PAIRS = 10, 70
+
+
+def aggregated(seed: int, values: range = range(PAIRS)) -> dict[int, Aggregate]:
+    """The same as the job, without Spark; in two halves, so that merging is part of it."""
+    factor, offset = factor_and_offset(KEYS, seed)
+    halves: list[dict[int, Aggregate]] = [{}, {}]
+    for i in values:
+        half = halves[i % 2]
+        key = (factor * i + offset) % KEYS
+        half[key] = add(half.get(key, NONE_YET), i)
+    return {key: reduce(merge, (half[key] for half in halves if key in half), NONE_YET) for key in range(KEYS)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_answer_by_arithmetic_is_the_answer_by_aggregation(seed: int) -> None:
+    factor, offset = factor_and_offset(KEYS, seed)
+    assert math.gcd(factor, KEYS) == 1
+    found = aggregated(seed)
+    assert found == {key: expected(key, PAIRS, KEYS, factor, offset) for key in range(KEYS)}
+    parts = list(check_part(list(found.items())[:4], PAIRS, KEYS, factor, offset))
+    parts += check_part(list(found.items())[4:], PAIRS, KEYS, factor, offset)
+    assert is_whole(parts, PAIRS, KEYS)
+
+
+@pytest.mark.parametrize("values", [range(PAIRS - 1), range(1, PAIRS), range(PAIRS + 1)])
+def test_a_pair_too_few_or_too_many_is_noticed(values: range) -> None:
+    factor, offset = factor_and_offset(KEYS, 1)
+    assert not is_whole(check_part(aggregated(1, values).items(), PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+
+
+def test_a_key_that_is_missing_or_there_twice_is_noticed() -> None:
+    factor, offset = factor_and_offset(KEYS, 1)
+    items = list(aggregated(1).items())
+    for found in (items[1:], [*items, items[0]]):
+        assert not is_whole(check_part(found, PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+
+
+def test_values_under_each_others_keys_are_noticed_although_every_sum_is_right() -> None:
+    factor, offset = factor_and_offset(KEYS, 1)
+    found = aggregated(1)
+    found[0], found[1] = found[1], found[0]
+    assert not is_whole(check_part(found.items(), PAIRS, KEYS, factor, offset), PAIRS, KEYS)
