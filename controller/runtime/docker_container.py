@@ -87,7 +87,7 @@ def refusal(launch: Launch, error: APIError) -> PaceError:
 
 
 def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
-    """An inspect answer. CPU and memory are not in it and stay 0."""
+    """An inspect answer. Use of CPU and memory is not in it and stays 0."""
     state, host = inspected["State"], inspected["HostConfig"]
     running = bool(state["Running"])
     never_ran = state["Status"] == "created"
@@ -104,6 +104,7 @@ def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
         exit_code=None if running or never_ran else int(state["ExitCode"]),
         reason="" if running else reason,
         pid=int(state["Pid"]) if running else None,
+        memory_limit_bytes=int(host["Memory"]) or None if running else None,
     )
 
 
