@@ -39,8 +39,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`cpu_s` counts since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out file cache
-    that the kernel can drop at once, as `docker stats` does (None: no memory controller); `memory_limit_bytes` is None
+    """`cpu_s` counts since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out file cache,
+    which the kernel can drop (None: no memory controller); `memory_limit_bytes` is None
     without a limit."""
 
     cpu_s: float
@@ -145,7 +145,8 @@ class CgroupTree:
         used = _text(group.memory / ("memory.current" if v2 else "memory.usage_in_bytes"))
         if used is None:
             return None
-        droppable = _keyed(group.memory / "memory.stat", "inactive_file" if v2 else "total_inactive_file") or 0
+        names = ("inactive_file", "active_file") if v2 else ("total_inactive_file", "total_active_file")
+        droppable = sum(_keyed(group.memory / "memory.stat", name) or 0 for name in names)
         return max(0, int(used) - droppable)
 
     def read_memory_limit(self, group: Group) -> int | None:

@@ -109,10 +109,10 @@ def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
 
 
 def with_stats(found: Observed, stats: Mapping[str, Any]) -> Observed:
-    """Adds the engine's stats answer; memory without droppable file cache, as the cgroup reader counts it."""
+    """Adds the engine's stats answer; memory without file cache, as the cgroup reader counts it."""
     memory = stats.get("memory_stats", {})
     detail = memory.get("stats", {})
-    droppable = detail.get("total_inactive_file", detail.get("inactive_file", 0))
+    droppable = sum(detail.get(f"total_{name}", detail.get(name, 0)) for name in ("inactive_file", "active_file"))
     return replace(
         found,
         cpu_s=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,

@@ -21,7 +21,7 @@ V1 = {
     "fs/cpuacct/box/a/cpuacct.usage": "12250000000\n",
     "fs/cpuacct/box/a/cgroup.procs": "4711\n4712\n",
     "fs/memory/box/a/memory.usage_in_bytes": "1000000\n",
-    "fs/memory/box/a/memory.stat": "cache 5\ninactive_file 7\ntotal_inactive_file 300000\n",
+    "fs/memory/box/a/memory.stat": "cache 5\ninactive_file 7\ntotal_inactive_file 200000\ntotal_active_file 100000\n",
     "fs/memory/box/a/memory.limit_in_bytes": "9223372036854771712\n",
     "fs/memory/box/a/cgroup.procs": "4711\n4712\n",
     "fs/unified/cgroup.controllers": "",
@@ -32,7 +32,7 @@ V2 = {
     "fs/box/a/cpu.max": "25000 100000\n",
     "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\nthrottled_usec 1500000\n",
     "fs/box/a/memory.current": "1000000\n",
-    "fs/box/a/memory.stat": "anon 1\ninactive_file 300000\n",
+    "fs/box/a/memory.stat": "anon 1\ninactive_file 200000\nactive_file 100000\n",
     "fs/box/a/memory.max": "max\n",
     "fs/box/a/cgroup.procs": "4711\n4712\n",
 }
