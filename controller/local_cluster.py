@@ -44,6 +44,7 @@ class Plan:
     image: str | None
     law: str
     keep_runs: int
+    memory_policy: str = "equal"
 
     def ready(self, *, runtime: str, port: int) -> Plan:
         return replace(self, runtime=runtime, port=port)
@@ -58,7 +59,7 @@ class Plan:
         return [
             *_service("master", home),
             *("--host", self.host, "--port", str(self.port)),
-            *("--keep-runs", str(self.keep_runs), "--law", self.law),
+            *("--keep-runs", str(self.keep_runs), "--law", self.law, "--memory-policy", self.memory_policy),
             *(["--insecure"] if self.insecure else []),
         ]
 

@@ -140,8 +140,10 @@ class Mount(Message, frozen=True, kw_only=True):
 
 
 class ExecutorSpec(Message, frozen=True, kw_only=True):
-    """One executor that should run. `java_args` follow the java binary; `{local}`, `{logs}`, `{control}`, `{host}` in
-    arguments, environment and mounts are the agent's to fill. Memory limit in MiB covers heap, overhead, off-heap, Python."""
+    """One executor that should run. `java_args` follow the java binary; `{local}`, `{logs}`, `{control}`, `{orders}` and
+    `{host}` in arguments, environment and mounts are the agent's to fill. `memory_mb` covers heap, overhead, Python and
+    off-heap memory of a size that the user chose. With `off_heap_floor_mb` off-heap memory comes on top, as much as
+    `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory."""
 
     application_id: str
     executor_id: str
@@ -151,6 +153,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     mounts: tuple[Mount, ...]
     slots: int
     memory_mb: int
+    off_heap_floor_mb: int | None = None
     uid: int
     gid: int
     image: str | None = None
@@ -178,6 +181,8 @@ class Desired(Message, frozen=True, kw_only=True):
     ended: tuple[str, ...] = ()
     """Applications that are over: what their executors left in the local directory may go."""
     applications: tuple[ApplicationPlan, ...] = ()
+    budgets_mb: dict[str, int] = {}
+    """Off-heap memory of each executor that has a floor, by "APPLICATION/EXECUTOR": the wanted split of this worker."""
 
 
 class StageUse(Message, frozen=True, kw_only=True):
@@ -198,7 +203,10 @@ class StageUse(Message, frozen=True, kw_only=True):
 
 
 class ExecutorReport(Message, frozen=True, kw_only=True):
-    """`state`: starting, running, exited, or refused (with `reason`: this executor can never start here)."""
+    """`state`: starting, running, exited, or refused (with `reason`: this executor can never start here).
+
+    `memory_limit_mb` is read back from the runtime. Of its off-heap budget, `off_heap_mb` is what it has acknowledged (None:
+    nothing yet, or its size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
 
     application_id: str
     executor_id: str
@@ -209,6 +217,10 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
     demand_cores: float = 0.0
     cpu_core_s: float = 0.0
     memory_bytes: int = 0
+    memory_limit_mb: int = 0
+    off_heap_mb: int | None = None
+    off_heap_execution_mb: int = 0
+    off_heap_storage_mb: int = 0
     log_dir: str = ""
     stages: tuple[StageUse, ...] = ()
 

@@ -18,6 +18,8 @@ class MasterOptions:
     """Run folders kept; older ones are removed when a run ends."""
     law: str = "forecast"
     """Law of applications that name none."""
+    memory_policy: str = "equal"
+    """How a worker's off-heap memory is divided (`master_memory.split.POLICIES`)."""
     insecure: bool = False
     """Listening beyond loopback without TLS was asked for."""
 

@@ -1,6 +1,6 @@
-"""What `submit` shows while the driver runs: one line that rewrites itself, and two notes that come once. On stderr.
+"""What `submit` shows while the driver runs: one line that rewrites itself, and notes that come once. On stderr.
 
-The line is for terminals only; the notes (Spark UI, forecast past the deadline) always come.
+The line is for terminals only; the notes (Spark UI, forecast past the deadline, place and reason of waiting) always come.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ class ProgressLine:
         self._console = console
         self._ui_told = False
         self._late_told = False
+        self._waiting_told = ""
         self._shown = False
 
     def show(self, view: ApplicationView | None) -> None:
@@ -27,6 +28,10 @@ class ProgressLine:
         if view.ui_url and not self._ui_told:
             self._ui_told = True
             self._note(f"sparkpace: application {view.application_id}, Spark UI at {view.ui_url}")
+        waiting = waiting_note(view) or ""
+        if waiting and waiting != self._waiting_told:
+            self._note(waiting)
+        self._waiting_told = waiting
         if not self._late_told and (warning := late_warning(view)):
             self._late_told = True
             self._note(warning)
@@ -56,6 +61,13 @@ def late_warning(view: ApplicationView) -> str | None:
         f"sparkpace: warning: forecast end {format_duration(view.forecast_end_s)} is past the deadline of "
         f"{format_duration(view.deadline_s)}; the job goes on"
     )
+
+
+def waiting_note(view: ApplicationView) -> str | None:
+    """Place and reason of an application that waits for memory; else None."""
+    if view.place is None or view.state == "ended":
+        return None
+    return f"sparkpace: waits for memory, place {view.place}: {view.reason}"
 
 
 def describe(view: ApplicationView) -> str:

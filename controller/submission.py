@@ -27,6 +27,7 @@ from stage_model.units import parse_deadline, parse_priority
 
 CLASS_PATH = "spark.driver.extraClassPath"
 INSTANCES = "spark.executor.instances"
+OFF_HEAP, PAGES = "spark.memory.offHeap.", "spark.buffer.pageSize"
 MOST_ARGUMENTS = 8192
 """Characters; longer arguments are not recorded with the run (one word of a command line is bounded by the kernel)."""
 
@@ -97,6 +98,9 @@ def command(
     users = {**_file_settings(options.get("--properties-file"), spark, environment), **job.arguments.conf}
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
     ours = {key: value for key, value in driver_settings().items() if key not in users}
+    if any(key.startswith(OFF_HEAP) for key in users):
+        # whoever has a say about off-heap memory keeps the size he says, and Spark's pages with it
+        ours = {key: value for key, value in ours.items() if not key.startswith((OFF_HEAP, PAGES))}
     if cluster.host in ("localhost", "127.0.0.1", "::1"):
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in users and "SPARK_LOCAL_IP" not in environment:

@@ -25,13 +25,3 @@ def choose(rooms: Sequence[Room], count: int, memory_mb: int) -> list[str]:
     fitting = [room for room in rooms if not room.taken and room.free_memory_mb >= memory_mb]
     fitting.sort(key=lambda room: (-room.free_memory_mb, -room.cores, room.worker_id))
     return [room.worker_id for room in fitting[:count]]
-
-
-def why_not(rooms: Sequence[Room], memory_mb: int) -> str:
-    """One clause that says why no further worker takes an executor of `memory_mb`."""
-    if not rooms:
-        return "no worker has joined"
-    free = [room.free_memory_mb for room in rooms if not room.taken]
-    if not free:
-        return "every worker has an executor of it"
-    return f"an executor needs {memory_mb} MiB and the most that is free on a worker is {max(free)} MiB"

@@ -31,10 +31,22 @@ class StageProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cpu_ns: int = 0
 
 
+class MemoryProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Off-heap memory, bytes: `order` is the number of the last order that was looked at, `budget` what Spark may use now
+    (above the ordered size: it still shrinks), `execution` what running tasks hold of it, `storage` cached data."""
+
+    order: int
+    budget: int
+    execution: int = 0
+    storage: int = 0
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`sequence` grows by one with every write; `stages` holds stage attempts touched in the last minute, newest last."""
+    """`sequence` grows by one with every write; `stages` holds stage attempts touched in the last minute, newest last;
+    `memory` is None before the first order about off-heap memory was looked at."""
 
     schema: int
     executor: str
     sequence: int
     stages: tuple[StageProgress, ...] = ()
+    memory: MemoryProgress | None = None

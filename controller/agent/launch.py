@@ -21,12 +21,13 @@ SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "
 @dataclass(frozen=True, slots=True)
 class Site:
     """This worker's places and rules. `local_root` is shared by the workers of one host: executors of one host read each
-    other's shuffle files from disk (spark.shuffle.readHostLocalDisk)."""
+    other's shuffle files from disk (spark.shuffle.readHostLocalDisk). Below `orders_root` only the agent writes."""
 
     host: str
     local_root: Path
     run_root: Path
     allowed_mounts: tuple[Path, ...]
+    orders_root: Path
 
     def local_dir(self, key: ExecutorKey) -> Path:
         return self.local_root / key.application_id
@@ -37,17 +38,21 @@ class Site:
     def control_dir(self, key: ExecutorKey) -> Path:
         return self.executor_dir(key) / "control"
 
+    def orders_dir(self, key: ExecutorKey) -> Path:
+        return self.orders_root / key.application_id / key.executor_id
+
     def log_dir(self, key: ExecutorKey) -> Path:
         return self.run_root / key.application_id / "executors" / key.executor_id
 
 
-def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float) -> Launch:
-    """Raises `RuntimeRefused` when a path is not allowed or is not what it claims to be."""
+def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_mb: int) -> Launch:
+    """`memory_mb` is the container's limit. Raises `RuntimeRefused` for a path that is not allowed or not what it claims."""
     key = ExecutorKey(spec.application_id, spec.executor_id)
     names = {
         "{local}": str(site.local_dir(key)),
         "{logs}": str(site.log_dir(key)),
         "{control}": str(site.control_dir(key)),
+        "{orders}": str(site.orders_dir(key)),
         "{host}": site.host,
     }
 
@@ -57,6 +62,8 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float) -> Laun
         return text
 
     binds = [Bind(site.local_dir(key), writable=True), Bind(site.log_dir(key), writable=True)]
+    if spec.off_heap_floor_mb is not None:
+        binds.append(Bind(site.orders_dir(key)))
     binds += [Bind(_checked(mount, site), mount.writable) for mount in spec.mounts]
     if spec.python:
         binds += [Bind(path) for path in python_roots(spec.python)]
@@ -68,7 +75,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float) -> Laun
         binds=_without_doubles(binds),
         working_dir=site.executor_dir(key),
         log_dir=site.log_dir(key),
-        memory_bytes=spec.memory_mb << 20,
+        memory_bytes=memory_mb << 20,
         cores=cores,
         uid=spec.uid,
         gid=spec.gid,
@@ -81,6 +88,16 @@ def make_directories(spec: ExecutorSpec, site: Site) -> None:
     key = ExecutorKey(spec.application_id, spec.executor_id)
     _make_beneath(site.local_root, site.control_dir(key), spec, owned_from=1)
     _make_beneath(site.run_root, site.log_dir(key), spec, owned_from=3)
+    if spec.off_heap_floor_mb is not None:
+        make_orders_dir(site, key)
+
+
+def make_orders_dir(site: Site, key: ExecutorKey) -> Path:
+    """Where the executor's orders lie: the agent's own, and readable for whoever the executor runs as. Raises `OSError`."""
+    directory = site.orders_dir(key)
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o755)
+    return directory
 
 
 def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from: int) -> None:

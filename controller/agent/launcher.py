@@ -32,9 +32,12 @@ STOP_GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """`memory_mb` is the container's limit (None: the spec's fixed need)."""
+
     key: ExecutorKey
     spec: ExecutorSpec
     cores: float
+    memory_mb: int | None = None
 
 
 class Launcher:
@@ -115,8 +118,10 @@ class Launcher:
             self._check_python(spec)
             make_directories(spec, self.site)
             self._remember(key, spec)
-            self.runtime.start(make_launch(spec, self.site, self.runtime.java(spec.java_home), self._cores[key]))
-            log.info("started executor %s of %s with %.2f cores", key.executor_id, key.application_id, self._cores[key])
+            memory_mb = spec.memory_mb if start.memory_mb is None else start.memory_mb
+            java = self.runtime.java(spec.java_home)
+            self.runtime.start(make_launch(spec, self.site, java, self._cores[key], memory_mb))
+            log.info("started executor %s of %s with %.2f cores, %d MiB", *key[::-1], self._cores[key], memory_mb)
         except RuntimeRefused as error:
             log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
             self._refused[key] = str(error)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from controller.agent.accounting import Account
 from controller.agent.apply import SAME_CORES, Change, changes
 from controller.agent.arbitrate import Request, arbitrate
+from controller.agent.budgets import Budgets
 from controller.agent.decide import Decision, Memory, aged, decide
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
@@ -25,6 +26,7 @@ from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan
+from stage_model.progress import MemoryProgress
 from stage_model.settings import QuotaSettings
 from stage_model.units import NORMAL_PRIORITY
 
@@ -47,6 +49,8 @@ class _Held:
     grant: float = 0.0
     sampled: tuple[float, float] | None = None
     """Time and container CPU at its last sample."""
+    told_memory: MemoryProgress | None = None
+    """What it said last of its off-heap memory."""
     last_sampled: bool = False
     """It has exited and its last sample is taken."""
     complaint: str = ""
@@ -83,6 +87,7 @@ class Agent:
         self.sample_seq = 0
         self.plans: dict[str, tuple[ApplicationPlan, float]] = {}
         self.notes: list[str] = []
+        self.budgets = Budgets(worker, site, runtime, launcher, self._note)
         self._last_tick_s: float | None = None
         self._last_sample_s = 0.0
         self._heard_s = 0.0
@@ -93,6 +98,7 @@ class Agent:
         self._take_desired()
         observed = self.runtime.observe()
         self._account(observed, now_s)
+        self._share_memory(observed)
         self._decide(observed, now_s)
         grants = self._arbitrate(now_s)
         self._apply(observed, grants)
@@ -129,6 +135,7 @@ class Agent:
                     held.complaint = str(error)
                     self._note(f"{error}; its container CPU is used instead")
             held.account.observe(now_s, seen.cpu_s, seen.quota_cores or 0.0, progress)
+            held.told_memory = progress.memory if progress else held.told_memory
 
     def _adopt(self, key: ExecutorKey) -> _Held:
         """An executor found running: its slots are the worker's until the master describes it again."""
@@ -137,6 +144,15 @@ class Agent:
         self._note(f"adopted running executor {key.executor_id} of {key.application_id}")
         return held
 
+    def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
+        """Orders and limits of memory, and who may start: before CPU is shared, as one without memory needs none."""
+        self.budgets.share(
+            self.received.desired if self.received else None,
+            observed,
+            {key: held.spec for key, held in self.held.items()},
+            {key: held.told_memory for key, held in self.held.items()},
+        )
+
     # ------------------------------------------------------------------ decide
 
     def _decide(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
@@ -144,8 +160,8 @@ class Agent:
         for key, held in self.held.items():
             seen = observed.get(key)
             plan, at_s = self.plans.get(key.application_id, (None, 0.0))
-            if (seen is not None and not seen.running) or (seen is None and self.launcher.state(key) == "refused"):
-                # it runs no more, or never will: it must not hold cores that others can use
+            if (not seen.running) if seen else (self.budgets.may_start(key) is None):
+                # it runs no more, not yet or never will: it must not hold cores that others can use
                 held.decision = None
             elif plan is None:
                 # fail open: without a plan an executor gets all it can use
@@ -173,7 +189,7 @@ class Agent:
                     key=key,
                     application_id=key.application_id,
                     demand=held.decision.demand,
-                    floor=self.quota.floor,
+                    floor=max(self.quota.floor, self.budgets.least_cores(key)),
                     priority=plan.priority if plan else NORMAL_PRIORITY,
                     left_s=left_s,
                     beyond_saving=held.decision.beyond_saving,
@@ -227,8 +243,9 @@ class Agent:
         stopped = {ExecutorKey(*s.split("/", 1)) for s in desired.stopped} if desired else set()
         for spec in desired.executors if desired else ():
             key = ExecutorKey(spec.application_id, spec.executor_id)
-            if key not in observed and key not in stopped:
-                self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor)))
+            memory_mb = self.budgets.may_start(key)
+            if key not in observed and key not in stopped and memory_mb is not None:
+                self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb))
         for key in set(observed) | set(self.held):
             if key in stopped or self._orphaned(key):
                 self._remove(key, observed.get(key))
@@ -256,6 +273,7 @@ class Agent:
             desired = self.received.desired if self.received else None
             over = desired is not None and key.application_id in desired.ended
             self.launcher.forget(key, application_over=over)
+            self.budgets.forget(key)
             self.held.pop(key, None)
 
     def _told(self, key: ExecutorKey) -> bool:
@@ -326,6 +344,8 @@ class Agent:
                 reason = self.launcher.reason(key)
             if self._orphaned(key):
                 gone.add(key.application_id)
+            container = self.budgets.container(key)
+            answer = container.answer if container and container.running else None
             reports.append(
                 ExecutorReport(
                     application_id=key.application_id,
@@ -337,6 +357,10 @@ class Agent:
                     demand_cores=held.decision.demand if held.decision else 0.0,
                     cpu_core_s=seen.cpu_s if seen else 0.0,
                     memory_bytes=seen.memory_bytes if seen else 0,
+                    memory_limit_mb=container.claim_mb if container and container.running else 0,
+                    off_heap_mb=answer.budget_mb if answer else None,
+                    off_heap_execution_mb=answer.execution_mb if answer else 0,
+                    off_heap_storage_mb=answer.storage_mb if answer else 0,
                     log_dir=str(self.site.log_dir(key)),
                     stages=tuple(held.account.uses(self._heard_s - REPEATED_S)),
                 )

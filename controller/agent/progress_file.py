@@ -61,3 +61,7 @@ def _check(progress: Progress, executor_id: str) -> None:
         numbers = (s.stage, s.attempt, s.running, s.done, s.failed, s.records_done, s.records_running, s.cpu_ns)
         if any(not 0 <= n < _LARGEST for n in numbers):
             raise ProgressRefused(f"progress file of executor {executor_id} holds an impossible number in stage {s.stage}")
+    memory = progress.memory
+    sizes = (memory.order, memory.budget, memory.execution, memory.storage) if memory else ()
+    if any(not 0 <= n < _LARGEST for n in sizes):
+        raise ProgressRefused(f"progress file of executor {executor_id} holds an impossible number for its memory")

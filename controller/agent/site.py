@@ -18,6 +18,7 @@ def make_site(options: AgentOptions) -> Site:
         local_root=options.home / "local",
         run_root=options.home / "runs",
         allowed_mounts=options.allow_mounts,
+        orders_root=options.home / "agents" / options.worker_id / "orders",
     )
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from controller.cli.checks import check_host, check_port, mount_roots, parse_period
-from controller.cli.common import home_option
+from controller.cli.common import POLICY_HELP, home_option
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, choose_runtime, find_java, machine_cores, machine_memory_mb
 from controller.home import Home
 from controller.local_cluster import Plan, start, stop
+from master_memory.split import POLICIES
 from stage_model.errors import BadInput
 from stage_model.settings import CORE_QUANTUM, LAWS
 from stage_model.units import parse_memory_mb
@@ -39,6 +40,7 @@ LEAST_CORES = 0.1
 )
 @click.option("--image", help="Executor image for jobs that name none.")
 @click.option("--law", type=click.Choice(LAWS), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
 def up(
     home: Home,
@@ -53,6 +55,7 @@ def up(
     allowed: tuple[Path, ...],
     image: str | None,
     law: str,
+    memory_policy: str,
     keep_runs: int,
 ) -> None:
     """Starts a local cluster in the background: one master and its agents."""
@@ -71,6 +74,7 @@ def up(
         allow_mounts=mount_roots(allowed, Path.home()),
         image=image,
         law=law,
+        memory_policy=memory_policy,
         keep_runs=keep_runs,
     )
     _refuse_second(home)

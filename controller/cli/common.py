@@ -17,6 +17,8 @@ from stage_model.errors import BadInput
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
+
 
 def home_option(function: F) -> F:
     """--home, given to the command as a `Home`."""

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from controller.cli.checks import check_host, mount_roots, parse_period, parse_worker_id
-from controller.cli.common import home_option
+from controller.cli.common import POLICY_HELP, home_option
 from controller.home import Home
 from controller.options import AgentOptions, MasterOptions
+from master_memory.split import POLICIES
 from stage_model.errors import BadInput
 from stage_model.settings import LAWS
 
@@ -22,14 +23,25 @@ absolute = click.Path(path_type=Path)
 @click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
 @click.option("--law", type=click.Choice(LAWS), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
-def master(home: Home, host: str, port: int, keep_runs: int, law: str, insecure: bool) -> None:
+def master(home: Home, host: str, port: int, keep_runs: int, law: str, memory_policy: str, insecure: bool) -> None:
     """Runs the master in the foreground."""
     check_host(host, insecure)
     home.create()
     from controller.master.main import run  # here, because the other commands need none of its web server
 
-    run(MasterOptions(home=home.path, host=host, port=port, keep_runs=keep_runs, law=law, insecure=insecure))
+    run(
+        MasterOptions(
+            home=home.path,
+            host=host,
+            port=port,
+            keep_runs=keep_runs,
+            law=law,
+            memory_policy=memory_policy,
+            insecure=insecure,
+        )
+    )
 
 
 @click.command()

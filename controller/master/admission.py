@@ -70,7 +70,8 @@ def check_executors(application: Application, workers: Sequence[WorkerInfo]) -> 
     for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
         for slots in {executor_slots(registration.conf, wish, profile_id, worker) for worker in workers} or {1}:
             spec = executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots)
-            check_fits_somewhere(spec.memory_mb, (worker.memory_mb for worker in workers))
+            least_mb = spec.memory_mb + (spec.off_heap_floor_mb or 0)
+            check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
 
 
 def check_feasible(

@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from controller.master import finish, planning
+from controller.master import finish, memory, planning
 from controller.master.admission import check_executors, check_feasible, check_owner, checked_id, make_application, new_id
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
 from controller.master.change import change
-from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
+from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.job_options import job_options
 from controller.master.recorder import Recorder
 from controller.master.store import Store
@@ -48,7 +48,7 @@ from controller.messages import (
 from controller.processes import ProcessId, alive
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
-from placement.spread import choose, why_not
+from placement.spread import choose
 from stage_model.errors import BadInput, PaceError
 from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageCompleted, StageSubmitted, TaskEnd
 from stage_model.promises import Promised
@@ -83,9 +83,10 @@ class ClusterState:
         default_law: str,
         changed: Callable[[], None],
         now_s: float,
+        memory_policy: str = "equal",
     ) -> None:
         self.store, self.recorder, self.profiles = store, recorder, profiles
-        self.default_law, self._changed = default_law, changed
+        self.default_law, self.memory_policy, self._changed = default_law, memory_policy, changed
         self.version = 1
         self.workers = Workers(store)
         self.applications: dict[str, Application] = {}
@@ -238,6 +239,7 @@ class ClusterState:
             stopped=tuple(stopped),
             ended=tuple(ended),
             applications=tuple(plans),
+            budgets_mb=memory.budgets(self.workers.by_id[worker_id].info, self.applications.values(), self.memory_policy),
         )
 
     def _stopped(self, application: Application, executor: Executor) -> bool:
@@ -297,7 +299,8 @@ class ClusterState:
         return self._view(self._known(application_id), now_s)
 
     def _view(self, application: Application, now_s: float) -> ApplicationView:
-        return application_view(application, str(self.recorder.folder(application.id)), now_s)
+        place = memory.place(application, self.applications.values())
+        return application_view(application, str(self.recorder.folder(application.id)), now_s, place)
 
     def kill(self, application_id: str, now_s: float) -> None:
         """Ends an application; its driver hears of it with its next sync. Nothing happens to one that has ended."""
@@ -329,7 +332,7 @@ class ClusterState:
 
     def tick(self, now_s: float) -> None:
         """What only time brings about: dead drivers, executors to place, records to write."""
-        for application in list(self.applications.values()):
+        for application in memory.by_rank(self.applications.values()):
             if not application.ended and self._driver_gone(application, now_s):
                 self._end(application, "its driver died", now_s)
                 self.bump()
@@ -423,7 +426,7 @@ class ClusterState:
         self._save(application)
 
     def _reconcile_all(self, now_s: float) -> None:
-        for application in self.applications.values():
+        for application in memory.by_rank(self.applications.values()):
             self._reconcile(application, now_s)
 
     def _reconcile(self, application: Application, now_s: float) -> bool:
@@ -444,6 +447,8 @@ class ClusterState:
         application.waiting = ""
         for profile_id, wish in sorted(application.wanted.items()):
             changed = self._add_executors(application, profile_id, wish, now_s) or changed
+        if line := memory.waiting_line(application, self.applications.values()):
+            application.notify(line)
         return changed
 
     def _add_executors(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> bool:
@@ -455,12 +460,11 @@ class ClusterState:
             return False
         registration = application.record.registration
         slots = {name: executor_slots(registration.conf, wish, profile_id, info) for name, info in workers.items()}
-        python = registration.python is not None
-        memory_mb = max(executor_memory(registration.conf, wish, n, python=python).total_mb for n in slots.values())
-        rooms = self.workers.rooms(application, self.applications.values(), now_s)
-        chosen = choose(rooms, missing, memory_mb)
+        asked = (application, wish, profile_id, list(workers.values()))
+        everybody = list(self.applications.values())
+        chosen = choose(memory.rooms(*asked, everybody), missing, memory.least_mb(*asked))
         if not chosen and not live:
-            application.waiting = why_not(rooms, memory_mb)
+            application.waiting = memory.why_waiting(*asked, everybody)
         for worker_id in chosen:
             self._add_executor(application, worker_id, profile_id, wish, slots[worker_id])
         return bool(chosen)

@@ -22,20 +22,31 @@ Number = TypeVar("Number", int, float)
 
 MAIN_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 DEFAULT_HEAP_MB = 1024
+PAGE_KEY = "spark.buffer.pageSize"
 LEAST_OVERHEAD_MB = 384
 """Spark's own least memoryOverhead."""
+OFF_HEAP_START = "64m"
+"""The off-heap size that says "not chosen by the user" (driver-settings.properties): what it has until its first order."""
+PAGE = "2m"
+"""spark.buffer.pageSize there."""
+PAGES_PER_SLOT = 2
+"""Without two pages a task of Spark fails."""
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072"}
+"""Pages and cached blocks of glibc's malloc then come and go by mmap: what a shrink frees leaves the process at once."""
 PYTHON_MB_PER_SLOT = 512
 """Room for one Python worker per slot when spark.executor.pyspark.memory is not given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one executor's container must hold."""
+    """What one executor's container must hold; `off_heap_mb` is of the size that the user chose."""
 
     heap_mb: int
     overhead_mb: int
     off_heap_mb: int
     python_mb: int
+    off_heap_floor_mb: int | None = None
+    """Least off-heap memory where its size is ours to choose, beyond the rest; None: `off_heap_mb` is all there is."""
 
     @property
     def total_mb(self) -> int:
@@ -43,20 +54,28 @@ class Memory:
 
 
 def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, python: bool) -> Memory:
-    """Container limit = heap + overhead + off-heap + Python (architecture.md). Raises `BadInput` for unreadable sizes."""
+    """Container limit = heap + overhead + off-heap + Python (architecture.md). Raises `BadInput` for unreadable sizes.
+
+    Off-heap memory of the size that we start with is elastic: the master splits what a worker has (docs/decisions/0012).
+    """
     heap = _size(conf, "spark.executor.memory", wish.heap_mb)
     heap = DEFAULT_HEAP_MB if heap is None else heap
     overhead = _size(conf, "spark.executor.memoryOverhead", wish.overhead_mb)
     if overhead is None:
         factor = _number(conf, "spark.executor.memoryOverheadFactor", "0.1", float)
         overhead = max(LEAST_OVERHEAD_MB, math.ceil(factor * heap))
-    off_heap = 0
+    off_heap, floor = 0, None
     if conf.get("spark.memory.offHeap.enabled", "false") == "true":
-        off_heap = _size(conf, "spark.memory.offHeap.size", wish.off_heap_mb, unit_mb=False) or 0
+        start_mb = parse_memory_mb(OFF_HEAP_START)
+        if conf.get("spark.memory.offHeap.size") == OFF_HEAP_START and wish.off_heap_mb in (None, start_mb):
+            page_mb = _size({PAGE_KEY: PAGE, **conf}, PAGE_KEY, None, unit_mb=False) or 0
+            floor = max(start_mb, PAGES_PER_SLOT * slots * page_mb)
+        else:
+            off_heap = _size(conf, "spark.memory.offHeap.size", wish.off_heap_mb, unit_mb=False) or 0
     python_mb = _size(conf, "spark.executor.pyspark.memory", wish.python_mb)
     if python_mb is None:
         python_mb = PYTHON_MB_PER_SLOT * slots if python else 0
-    return Memory(heap, overhead, off_heap, python_mb)
+    return Memory(heap, overhead, off_heap, python_mb, floor)
 
 
 def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, worker: WorkerInfo) -> int:
@@ -106,12 +125,15 @@ def executor_spec(
         *("--app-id", application_id, "--resourceProfileId", profile_id),
     ]
     bin_dirs = [str(PurePosixPath(python.executable).parent)] if python else []
+    elastic = memory.off_heap_floor_mb is not None
     environment = {
+        **(MALLOC if elastic else {}),
         **registration.environment,
         "SPARK_HOME": spark_home,
         "SPARK_USER": registration.user,
         "SPARK_LOCAL_DIRS": "{local}",
         "SPARKPACE_CONTROL_DIR": "{control}",
+        **({"SPARKPACE_ORDERS_DIR": "{orders}"} if elastic else {}),
         "PATH": ":".join([*bin_dirs, "/usr/local/bin", "/usr/bin", "/bin"]),
     }
     mounts = [
@@ -129,6 +151,7 @@ def executor_spec(
         mounts=tuple(mounts),
         slots=slots,
         memory_mb=memory.total_mb,
+        off_heap_floor_mb=memory.off_heap_floor_mb,
         uid=registration.uid,
         gid=registration.gid,
         image=options.image,

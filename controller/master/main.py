@@ -42,6 +42,7 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
         Recorder(home.runs, options.keep_runs),
         ProfileStore(home.profiles),
         default_law=options.law,
+        memory_policy=options.memory_policy,
         changed=changes.notify,
         now_s=time.monotonic(),
     )

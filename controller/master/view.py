@@ -7,8 +7,8 @@ from controller.messages import ApplicationView
 from stage_model.match import match
 
 
-def application_view(application: Application, run_dir: str, now_s: float) -> ApplicationView:
-    """The view at `now_s` (monotonic seconds)."""
+def application_view(application: Application, run_dir: str, now_s: float, place: int | None = None) -> ApplicationView:
+    """The view at `now_s` (monotonic seconds); `place` among those that wait for memory."""
     run, options, target = application.run, application.options, application.target()
     running = [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
     active = run.active_stages()
@@ -33,6 +33,9 @@ def application_view(application: Application, run_dir: str, now_s: float) -> Ap
         granted_cores=round(sum(e.report.quota_cores for e in running if e.report), 3),
         used_cores=round(sum(e.sample.usage or 0.0 for e in running if e.sample), 3),
         debt_core_s=round(application.debt_core_s(), 3),
+        memory_mb=sum(e.report.memory_limit_mb for e in running if e.report),
+        off_heap_mb=sum(e.report.off_heap_mb or 0 for e in running if e.report),
+        place=place,
         executors=len(running),
         ui_url=registration.ui_url,
         run_dir=run_dir,

@@ -1,4 +1,4 @@
-"""The workers as last heard of: who is there, what they offer, how much of it is free.
+"""The workers as last heard of: who is there, what they offer.
 
 Kept across a restart of the master as known but not heard of: such a worker counts as capacity of the applications that
 have executors on it, and gets nothing new. Memory is MiB, times are monotonic seconds.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
 
 import msgspec
 from msgspec import structs
@@ -19,8 +18,6 @@ from controller.master.executor_spec import executor_slots
 from controller.master.planning import Capacity, capacity
 from controller.master.store import Store
 from controller.messages import ExecutorWish, WorkerInfo
-from master_memory.room import free_mb
-from placement.spread import Room
 
 log = logging.getLogger("sparkpace.master")
 
@@ -76,22 +73,3 @@ class Workers:
         conf = application.record.registration.conf
         wish = next(iter(application.wanted.values()), ExecutorWish())
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info), wish.count)
-
-    def rooms(self, application: Application, applications: Iterable[Application], now_s: float) -> list[Room]:
-        """The fresh workers as placement sees them for one application."""
-        taken = {e.record.worker_id for e in application.executors.values() if not e.cleaned}
-        used: dict[str, list[int]] = {}
-        for other in applications:
-            for executor in other.executors.values():
-                if not executor.cleaned:
-                    used.setdefault(executor.record.worker_id, []).append(executor.record.spec.memory_mb)
-        return [
-            Room(
-                worker_id=info.worker_id,
-                cores=info.cores,
-                memory_mb=info.memory_mb,
-                free_memory_mb=free_mb(info.memory_mb, used.get(info.worker_id, ())),
-                taken=info.worker_id in taken,
-            )
-            for info in self.fresh(now_s)
-        ]

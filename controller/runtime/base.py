@@ -48,7 +48,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is true of an executor now. `quota_cores` is read back, not remembered; `cpu_s` counts since its start."""
+    """What is true of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
+    since its start. `memory_limit_bytes` None: nothing holds its memory back, which no runtime can mend afterwards."""
 
     key: ExecutorKey
     running: bool
@@ -58,6 +59,7 @@ class Observed:
     exit_code: int | None = None
     reason: str = ""
     pid: int | None = None
+    memory_limit_bytes: int | None = None
 
 
 class Runtime(Protocol):
@@ -74,6 +76,11 @@ class Runtime(Protocol):
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
         """Sets the CPU quota; False when the executor is gone (ordinary, not an error). `cores` >= 0.01."""
+
+    def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
+        """Sets the memory limit, without swap; False when the executor is gone, or has no limit that could be changed.
+
+        `memory_bytes` >= 16 MiB. Raises `RuntimeFailed` when it uses more now: lowering must never kill it."""
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
         """Ends it (SIGTERM, after `grace_s` SIGKILL); does nothing if it is gone. It stays visible until `remove`."""

@@ -20,6 +20,7 @@ from controller.runtime.base import CPU_PERIOD_US
 
 MIN_QUOTA_US = 1_000
 """The kernel refuses a smaller quota."""
+UNLIMITED_BYTES = 1 << 62
 KILL_ROUNDS = 20
 """A group that forks while it is killed is empty after a few rounds; a process in uninterruptible sleep may not be."""
 
@@ -38,12 +39,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`cpu_s` counts since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out file cache
-    that the kernel can drop at once, as `docker stats` does (None: no memory controller)."""
+    """`cpu_s` counts since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out file cache,
+    which the kernel can drop (None: no memory controller); `memory_limit_bytes` is None
+    without a limit."""
 
     cpu_s: float
     quota_cores: float
     memory_bytes: int | None
+    memory_limit_bytes: int | None = None
 
 
 def quota_us(cores: float) -> int:
@@ -113,7 +116,7 @@ class CgroupTree:
         cpu_s, quota = self._cpu_s(group), self.read_quota(group)
         if cpu_s is None or quota is None:
             return None
-        return Usage(cpu_s, quota, self._memory_bytes(group))
+        return Usage(cpu_s, quota, self._memory_bytes(group), self.read_memory_limit(group))
 
     def _cpu_s(self, group: Group) -> float | None:
         if self.version == 2:
@@ -142,8 +145,17 @@ class CgroupTree:
         used = _text(group.memory / ("memory.current" if v2 else "memory.usage_in_bytes"))
         if used is None:
             return None
-        droppable = _keyed(group.memory / "memory.stat", "inactive_file" if v2 else "total_inactive_file") or 0
+        names = ("inactive_file", "active_file") if v2 else ("total_inactive_file", "total_active_file")
+        droppable = sum(_keyed(group.memory / "memory.stat", name) or 0 for name in names)
         return max(0, int(used) - droppable)
+
+    def read_memory_limit(self, group: Group) -> int | None:
+        """The group's own memory limit in bytes; None without one, without a memory controller, or when the group is gone."""
+        if group.memory is None:
+            return None
+        text = _text(group.memory / ("memory.max" if self.version == 2 else "memory.limit_in_bytes"))
+        # v1 says "no limit" with the largest number of whole pages
+        return None if text is None or text == "max" or int(text) >= UNLIMITED_BYTES else int(text)
 
     def throttled_s(self, group: Group) -> float | None:
         """Seconds in which the quota held the group back (summed over CPUs); None when the group is gone."""

@@ -87,7 +87,7 @@ def refusal(launch: Launch, error: APIError) -> PaceError:
 
 
 def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
-    """An inspect answer. CPU and memory are not in it and stay 0."""
+    """An inspect answer. Use of CPU and memory is not in it and stays 0."""
     state, host = inspected["State"], inspected["HostConfig"]
     running = bool(state["Running"])
     never_ran = state["Status"] == "created"
@@ -104,14 +104,15 @@ def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
         exit_code=None if running or never_ran else int(state["ExitCode"]),
         reason="" if running else reason,
         pid=int(state["Pid"]) if running else None,
+        memory_limit_bytes=int(host["Memory"]) or None if running else None,
     )
 
 
 def with_stats(found: Observed, stats: Mapping[str, Any]) -> Observed:
-    """Adds the engine's stats answer; memory without droppable file cache, as the cgroup reader counts it."""
+    """Adds the engine's stats answer; memory without file cache, as the cgroup reader counts it."""
     memory = stats.get("memory_stats", {})
     detail = memory.get("stats", {})
-    droppable = detail.get("total_inactive_file", detail.get("inactive_file", 0))
+    droppable = sum(detail.get(f"total_{name}", detail.get(name, 0)) for name in ("inactive_file", "active_file"))
     return replace(
         found,
         cpu_s=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,

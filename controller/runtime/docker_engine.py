@@ -215,6 +215,24 @@ class DockerRuntime:
                 return False
         return True
 
+    def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
+        """As the protocol says. On cgroups v2 the kernel would kill rather than refuse, so use is looked at first."""
+        launching.checked_memory(memory_bytes)
+        known = self._find(key)
+        if known is None or not self._alive(known):
+            return False
+        used = self._look(known).memory_bytes
+        if used > memory_bytes:
+            raise launching.in_use(key, used, memory_bytes)
+        with _engine(f"the memory limit of executor {'/'.join(key)}"):
+            try:
+                self._client.update_container(known.id, mem_limit=memory_bytes, memswap_limit=memory_bytes)
+            except APIError:
+                if self._alive(known) and self._look(known).running:
+                    raise
+                return False
+        return True
+
     # ---------------------------------------------------------------- observing
 
     def observe(self) -> dict[ExecutorKey, Observed]:
@@ -291,6 +309,7 @@ class DockerRuntime:
                     quota_cores=usage.quota_cores,
                     cpu_s=usage.cpu_s,
                     memory_bytes=usage.memory_bytes or 0,
+                    memory_limit_bytes=usage.memory_limit_bytes,
                 )
                 return known.last
         return self._ask(known)

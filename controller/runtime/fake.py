@@ -62,7 +62,14 @@ class FakeHost:
         if executor.now.running:
             self.advance(executor)
             executor.now = replace(
-                executor.now, running=False, quota_cores=None, memory_bytes=0, exit_code=code, reason=reason, pid=None
+                executor.now,
+                running=False,
+                quota_cores=None,
+                memory_bytes=0,
+                exit_code=code,
+                reason=reason,
+                pid=None,
+                memory_limit_bytes=None,
             )
 
     def advance(self, executor: _Executor) -> None:
@@ -105,7 +112,9 @@ class FakeRuntime:
         pid = 1000 + len(self._host.executors)
         self._host.executors[place] = _Executor(
             launch,
-            Observed(launch.key, True, launch.cores, 0.0, launch.memory_bytes // 2, pid=pid),
+            Observed(
+                launch.key, True, launch.cores, 0.0, launch.memory_bytes // 2, pid=pid, memory_limit_bytes=launch.memory_bytes
+            ),
             self._host.default_demand_cores,
             self._host.clock(),
         )
@@ -126,6 +135,17 @@ class FakeRuntime:
             return False
         executor = self._host.executors[place]
         executor.now = replace(executor.now, quota_cores=cores)
+        return True
+
+    def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
+        launching.checked_memory(memory_bytes)
+        place = self._place(key)
+        if place not in self._host.executors or not self._look(place).running:
+            return False
+        executor = self._host.executors[place]
+        if executor.now.memory_bytes > memory_bytes:
+            raise launching.in_use(key, executor.now.memory_bytes, memory_bytes)
+        executor.now = replace(executor.now, memory_limit_bytes=memory_bytes)
         return True
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:

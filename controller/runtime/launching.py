@@ -14,6 +14,8 @@ LOG_SCRIPT = 'exec "$@" >>"$0/stdout" 2>>"$0/stderr"'
 """Constant, for `/bin/sh -c`: the log directory is $0 and the program with its arguments "$@", so nothing is quoted."""
 
 MIN_CORES = 0.01
+MIN_MEMORY_BYTES = 16 << 20
+"""No JVM runs in less; engines refuse limits below some MiB."""
 
 VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
 VERSION_TIMEOUT_S = 60
@@ -45,6 +47,20 @@ def checked_cores(cores: float) -> float:
     if not MIN_CORES <= cores < float("inf"):
         raise BadInput(f"quota {cores} is not a number of cores; at least {MIN_CORES} is accepted")
     return cores
+
+
+def checked_memory(memory_bytes: int) -> int:
+    """`memory_bytes` if a runtime can set it. Raises `BadInput` for less than `MIN_MEMORY_BYTES`."""
+    if memory_bytes < MIN_MEMORY_BYTES:
+        raise BadInput(f"memory limit {memory_bytes} is no limit to run in; at least {MIN_MEMORY_BYTES} bytes are accepted")
+    return memory_bytes
+
+
+def in_use(key: ExecutorKey, used_bytes: int, memory_bytes: int) -> RuntimeFailed:
+    """The error of a memory limit below what is in use."""
+    return RuntimeFailed(
+        f"executor {'/'.join(key)} uses {used_bytes} bytes, more than the limit of {memory_bytes} it was to have; try later"
+    )
 
 
 def still_runs(key: ExecutorKey) -> RuntimeFailed:

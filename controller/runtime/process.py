@@ -195,6 +195,19 @@ class ProcessRuntime:
             process_record.write(known.path, known.record)
         return True
 
+    def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
+        """As the protocol says; without a control group there is no limit, and `Observed` says so."""
+        launching.checked_memory(memory_bytes)
+        known = self._known.get(key)
+        if known is None or not self._look(known).running or known.record.group is None:
+            return False
+        if known.last.memory_bytes > memory_bytes:
+            raise launching.in_use(key, known.last.memory_bytes, memory_bytes)
+        try:
+            return self._cgroups.write_memory_limit(known.record.group, memory_bytes)
+        except OSError as error:  # v1: EBUSY while more is in use than can be dropped
+            raise RuntimeFailed(f"the memory limit of executor {'/'.join(key)} was not set ({error}); try later") from error
+
     def observe(self) -> dict[ExecutorKey, Observed]:
         seen: dict[ExecutorKey, Observed] = {}
         for key, known in list(self._known.items()):
@@ -220,7 +233,12 @@ class ProcessRuntime:
             used = self._cgroups.read(known.record.group)
             if used is None:
                 return {}
-            return {"quota_cores": used.quota_cores, "cpu_s": used.cpu_s, "memory_bytes": used.memory_bytes or 0}
+            return {
+                "quota_cores": used.quota_cores,
+                "cpu_s": used.cpu_s,
+                "memory_bytes": used.memory_bytes or 0,
+                "memory_limit_bytes": used.memory_limit_bytes,
+            }
         cpu_s, resident = process_tree.usage(process_tree.members(known.record.process))
         quota = self._pacer.cores(known.record.key)
         return {"quota_cores": quota, "cpu_s": max(cpu_s, known.last.cpu_s), "memory_bytes": resident}
@@ -238,6 +256,7 @@ class ProcessRuntime:
             running=False,
             quota_cores=None,
             memory_bytes=0,
+            memory_limit_bytes=None,
             pid=None,
             exit_code=128 - code if code is not None and code < 0 else code,  # as shells and docker count signals
             reason="" if code is not None else "it ended while no agent watched, or after one restarted",

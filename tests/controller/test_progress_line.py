@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+from rich.console import Console
+
 from controller.messages import ApplicationView
-from controller.progress_line import ending
+from controller.progress_line import ProgressLine, ending
 
 
 def view(**fields: Any) -> ApplicationView:
@@ -24,3 +27,17 @@ def test_no_end_is_claimed_from_what_a_master_said_before_it_went_away() -> None
     said = ending(view(state="running", elapsed_s=18.4, deadline_s=57.0))
     assert "the master has not said so" in said
     assert "18.4" not in said
+
+
+def test_place_and_reason_are_told_once_per_change() -> None:
+    out = io.StringIO()
+    line = ProgressLine(Console(file=out, width=300))
+    full = "with it each of 2 on worker w1 would have too little"
+    for place, reason in [(2, "1 ahead of it waits for memory, too")] * 3 + [(1, full)] * 2:
+        line.show(view(state="waiting", place=place, reason=reason))
+    line.show(view(state="running"))
+    line.show(view(state="waiting", place=1, reason=full))
+    assert out.getvalue().splitlines() == [
+        "sparkpace: waits for memory, place 2: 1 ahead of it waits for memory, too",
+        *[f"sparkpace: waits for memory, place 1: {full}"] * 2,
+    ]

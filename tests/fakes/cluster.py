@@ -41,8 +41,8 @@ START_MS = 1_000_000
 class FakeCluster:
     """`now_s` is the clock; `restart` builds the state anew from what was stored."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.now_s, self.changes = path, 100.0, 0
+    def __init__(self, path: Path, memory_policy: str = "equal") -> None:
+        self.path, self.now_s, self.changes, self.memory_policy = path, 100.0, 0, memory_policy
         for folder in ("runs", "profiles"):
             (path / folder).mkdir(exist_ok=True)
         self.restart()
@@ -55,6 +55,7 @@ class FakeCluster:
             default_law="forecast",
             changed=self._changed,
             now_s=self.now_s,
+            memory_policy=self.memory_policy,
         )
 
     def _changed(self) -> None:

@@ -56,7 +56,9 @@ class FakeWorker:
     def restart(self) -> None:
         self.lives += 1
         self.runtime = FakeRuntime(self.host, CLUSTER, "w1")
-        self.site = Site("127.0.0.1", self.folder / "local", self.folder / "runs", (self.folder / "allowed",))
+        self.site = Site(
+            "127.0.0.1", self.folder / "local", self.folder / "runs", (self.folder / "allowed",), self.folder / "orders"
+        )
         self.launcher = Launcher(self.runtime, self.site, self.folder / "records", clock=lambda: self.now_s)
         worker = WorkerInfo(
             worker_id="w1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.spread import Room, choose, why_not
+from placement.spread import Room, choose
 
 
 def room(name: str, free: int, cores: float = 2.0, *, taken: bool = False) -> Room:
@@ -24,14 +24,6 @@ def test_equal_memory_is_settled_by_cores_and_then_by_name() -> None:
 def test_a_worker_that_has_one_or_has_no_room_is_left_out() -> None:
     rooms = [room("a", 4000, taken=True), room("b", 499), room("c", 500)]
     assert choose(rooms, 5, 500) == ["c"]
-
-
-def test_the_reason_names_what_is_missing() -> None:
-    assert why_not([], 5) == "no worker has joined"
-    assert why_not([room("a", 9, taken=True)], 5) == "every worker has an executor of it"
-    assert why_not([room("a", 100), room("b", 200), room("c", 999, taken=True)], 500) == (
-        "an executor needs 500 MiB and the most that is free on a worker is 200 MiB"
-    )
 
 
 rooms = st.lists(

@@ -19,11 +19,11 @@ KEY = ExecutorKey("app", "1")
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     (tmp_path / "allowed").mkdir()
-    return Site("10.0.0.7", tmp_path / "local", tmp_path / "runs", (tmp_path / "allowed",))
+    return Site("10.0.0.7", tmp_path / "local", tmp_path / "runs", (tmp_path / "allowed",), tmp_path / "orders")
 
 
 def launch(site: Site, *mounts: Mount) -> Launch:
-    return make_launch(spec(mounts=mounts), site, "/opt/java/bin/java", 0.5)
+    return make_launch(spec(mounts=mounts), site, "/opt/java/bin/java", 0.5, 512)
 
 
 def refusal(site: Site, mount: Mount) -> str:
@@ -67,7 +67,7 @@ class TestMounts:
         assert "outside the roots" in refusal(site, Mount(path=str(tmp_path / "allowed-not"), asked=True))
 
     def test_without_allowed_roots_nothing_may_be_asked_for(self, site: Site) -> None:
-        closed = Site(site.host, site.local_root, site.run_root, ())
+        closed = Site(site.host, site.local_root, site.run_root, (), site.orders_root)
         assert "(none; --allow-mount)" in refusal(closed, Mount(path=str(site.allowed_mounts[0]), asked=True))
 
     def test_a_link_does_not_lead_out(self, site: Site, tmp_path: Path) -> None:

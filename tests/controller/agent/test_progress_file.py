@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.agent.progress_file import NAME, ProgressRefused, read_progress
-from stage_model.progress import MAX_BYTES
+from stage_model.progress import MAX_BYTES, MemoryProgress
 
 STAGE = {"stage": 1, "attempt": 0, "running": 1, "done": 2}
 GOOD = {"schema": 1, "executor": "7", "sequence": 3, "stages": [STAGE]}
@@ -100,6 +100,18 @@ def test_another_owner_is_refused(tmp_path: Path) -> None:
 def test_what_does_not_fit_the_schema_is_refused(tmp_path: Path, content: object) -> None:
     write(tmp_path, content)
     assert "does not fit its schema" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["order", "budget", "execution", "storage"])
+@pytest.mark.parametrize("number", [-1, 1 << 53])
+def test_impossible_sizes_are_refused(tmp_path: Path, name: str, number: int) -> None:
+    good = {"order": 1, "budget": 1 << 30, "execution": 0, "storage": 5}
+    write(tmp_path, {**GOOD, "memory": good})
+    progress = read_progress(tmp_path, "7", os.getuid())
+    assert progress is not None
+    assert progress.memory == MemoryProgress(order=1, budget=1 << 30, storage=5)
+    write(tmp_path, {**GOOD, "memory": {**good, name: number}})
+    assert "impossible number for its memory" in refusal(tmp_path)
 
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:

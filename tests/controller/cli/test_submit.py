@@ -110,8 +110,16 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert settings["spark.executor.instances"] == "3"
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.plugins"] == "org.sparkpace.bridge.PacePlugin"
+    assert (settings["spark.memory.offHeap.enabled"], settings["spark.buffer.pageSize"]) == ("true", "2m")
     assert int(settings["spark.pace.submit.time.ms"]) <= before_ms + 60_000
     assert TOKEN not in " ".join(words)
+
+
+@pytest.mark.parametrize("setting", ["spark.memory.offHeap.size=1g", "spark.memory.offHeap.enabled=false"])
+def test_whoever_has_a_say_about_off_heap_memory_has_all_of_it(place: Place, setting: str) -> None:
+    assert place.submit("--conf", setting, "app.py").exit_code == 0
+    found = {key: value for key, value in place.settings.items() if key.startswith(("spark.memory.", "spark.buffer."))}
+    assert found == dict([setting.split("=")])
 
 
 def test_the_users_own_settings_win(place: Place) -> None:

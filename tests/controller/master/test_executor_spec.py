@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.master.executor_spec import Memory, executor_memory, executor_slots, executor_spec
+from controller.bridge_jar import JAR, driver_settings
+from controller.master.executor_spec import OFF_HEAP_START, PAGE, Memory, executor_memory, executor_slots, executor_spec
 from controller.master.job_options import JobOptions
 from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration, WorkerInfo
 from stage_model.errors import BadInput
@@ -64,6 +65,21 @@ class TestMemory:
         assert memory(size).off_heap_mb == 0
         assert memory({**size, "spark.memory.offHeap.enabled": "true"}).off_heap_mb == 64
         assert memory({**size, "spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "2g"}).off_heap_mb == 2048
+
+    def test_off_heap_of_our_starting_size_is_elastic_and_of_any_other_size_the_users(self) -> None:
+        ours = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
+        assert memory(ours) == Memory(1024, 384, 0, 0, 64)
+        # Spark's default profile repeats the setting; a profile with a size of its own is the user's
+        assert memory(ours, msgspec.structs.replace(WISH, off_heap_mb=64)).off_heap_floor_mb == 64
+        assert memory(ours, msgspec.structs.replace(WISH, off_heap_mb=300)) == Memory(1024, 384, 300, 0)
+        assert memory({**ours, "spark.memory.offHeap.size": "1g"}) == Memory(1024, 384, 1024, 0)
+        assert memory({**ours, "spark.memory.offHeap.enabled": "false"}) == Memory(1024, 384, 0, 0)
+
+    def test_two_pages_per_slot_are_the_least_off_heap_memory(self) -> None:
+        ours = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
+        assert memory(ours, slots=32).off_heap_floor_mb == 2 * 32 * 2
+        assert memory({**ours, "spark.buffer.pageSize": "32m"}, slots=4).off_heap_floor_mb == 2 * 4 * 32
+        assert memory({**ours, "spark.buffer.pageSize": str(32 << 20)}, slots=4).off_heap_floor_mb == 2 * 4 * 32
 
     def test_a_wish_comes_first(self) -> None:
         wish = ExecutorWish(heap_mb=500, overhead_mb=0, python_mb=7)
@@ -150,3 +166,18 @@ class TestSpec:
         assert got.python is not None
         assert (got.python.executable, got.python.version, got.python.prefix) == ("/opt/py/bin/python3", "3.11", "/usr")
         assert got.environment["PATH"].startswith("/opt/py/bin:")
+
+
+def test_an_executor_of_elastic_size_reads_orders_and_gives_memory_back() -> None:
+    spec = made({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"})
+    assert (spec.memory_mb, spec.off_heap_floor_mb) == (1024 + 384 + 2 * 512, 64)
+    assert spec.environment["SPARKPACE_ORDERS_DIR"] == "{orders}"
+    assert spec.environment["MALLOC_MMAP_THRESHOLD_"] == "131072"
+    assert "SPARKPACE_ORDERS_DIR" not in made().environment
+
+
+@pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
+def test_what_marks_a_size_as_ours_is_what_drivers_are_given() -> None:
+    settings = driver_settings()
+    assert (settings["spark.memory.offHeap.size"], settings["spark.buffer.pageSize"]) == (OFF_HEAP_START, PAGE)
+    assert settings["spark.memory.offHeap.enabled"] == "true"

@@ -25,8 +25,13 @@ STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
 FORKING = "sleep 1000 & sleep 1000 & wait"
 TALKING = 'echo "to stdout $1"; echo to stderr >&2; while :; do sleep 1; done'
 
+HOARDING = "a=$(head -c 12000000 /dev/zero | tr '\\0' a); b=$a$a; while :; do sleep 1; done"
+"""A shell with 36 MB of text."""
+
 DEADLINE_S = 30.0
 MEMORY_BYTES = 64 * 1024 * 1024
+HOARD_BYTES = 24 * 1024 * 1024
+"""Less than `HOARDING` holds."""
 
 T = TypeVar("T")
 
@@ -36,6 +41,7 @@ class Rig(ABC):
 
     runs_programs = True
     knows_exit_of_adopted = True
+    limits_memory = True
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -158,6 +164,7 @@ class FakeRig(Rig):
 
 class ProcessRig(Rig):
     knows_exit_of_adopted = False
+    limits_memory = False
     use_cgroups = False
 
     def make(self, worker: str) -> Runtime:
@@ -166,6 +173,7 @@ class ProcessRig(Rig):
 
 class CgroupProcessRig(ProcessRig):
     use_cgroups = True
+    limits_memory = True
 
 
 class DockerRig(Rig):

@@ -21,7 +21,7 @@ V1 = {
     "fs/cpuacct/box/a/cpuacct.usage": "12250000000\n",
     "fs/cpuacct/box/a/cgroup.procs": "4711\n4712\n",
     "fs/memory/box/a/memory.usage_in_bytes": "1000000\n",
-    "fs/memory/box/a/memory.stat": "cache 5\ninactive_file 7\ntotal_inactive_file 300000\n",
+    "fs/memory/box/a/memory.stat": "cache 5\ninactive_file 7\ntotal_inactive_file 200000\ntotal_active_file 100000\n",
     "fs/memory/box/a/memory.limit_in_bytes": "9223372036854771712\n",
     "fs/memory/box/a/cgroup.procs": "4711\n4712\n",
     "fs/unified/cgroup.controllers": "",
@@ -32,7 +32,7 @@ V2 = {
     "fs/box/a/cpu.max": "25000 100000\n",
     "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\nthrottled_usec 1500000\n",
     "fs/box/a/memory.current": "1000000\n",
-    "fs/box/a/memory.stat": "anon 1\ninactive_file 300000\n",
+    "fs/box/a/memory.stat": "anon 1\ninactive_file 200000\nactive_file 100000\n",
     "fs/box/a/memory.max": "max\n",
     "fs/box/a/cgroup.procs": "4711\n4712\n",
 }
@@ -69,6 +69,7 @@ def test_usage_is_read(tree: CgroupTree, group: Group) -> None:
     assert usage.cpu_s == pytest.approx(12.25)
     assert usage.quota_cores == pytest.approx(0.25)
     assert usage.memory_bytes == 1_000_000 - 300_000
+    assert usage.memory_limit_bytes is None
     assert tree.throttled_s(group) == pytest.approx(1.5)
     assert tree.pids(group) == (4711, 4712)
 
@@ -137,6 +138,18 @@ def test_a_memory_limit_is_written(tree: CgroupTree, group: Group) -> None:
     assert group.memory is not None
     assert tree.write_memory_limit(group, 123)
     assert any(path.read_text().startswith("123") for path in group.memory.iterdir())
+
+
+def test_a_memory_limit_is_read(tmp_path: Path) -> None:
+    one = plant(tmp_path / "1", V1 | {"fs/memory/box/a/memory.limit_in_bytes": "67108864\n"})
+    two = plant(tmp_path / "2", V2 | {"fs/box/a/memory.max": "67108864\n"})
+    for tree in (one, two):
+        group = tree.group_of(PID)
+        assert group is not None
+        usage = tree.read(group)
+        assert usage is not None
+        assert usage.memory_limit_bytes == tree.read_memory_limit(group) == 64 << 20
+        assert tree.read_memory_limit(Group(group.cpu, group.cpuacct, None)) is None
 
 
 def test_a_pid_is_added_everywhere(tree: CgroupTree, group: Group) -> None:

@@ -95,6 +95,41 @@ def test_impossible_quotas_are_refused(rig: Rig, cores: float) -> None:
         rig.runtime().set_quota(GONE, cores)
 
 
+def test_a_changed_memory_limit_is_read_back_also_by_the_next_agent(rig: Rig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE)
+    if not rig.limits_memory:
+        assert runtime.observe()[key].memory_limit_bytes is None
+        assert not runtime.set_memory_limit(key, 2 * rigs.MEMORY_BYTES)
+        assert runtime.observe()[key].memory_limit_bytes is None
+        return
+    assert runtime.observe()[key].memory_limit_bytes == rigs.MEMORY_BYTES
+    for limit in (2 * rigs.MEMORY_BYTES, 3 * rigs.MEMORY_BYTES // 4, rigs.MEMORY_BYTES):
+        assert runtime.set_memory_limit(key, limit)
+        assert runtime.observe()[key].memory_limit_bytes == limit
+    assert runtime.set_memory_limit(key, 2 * rigs.MEMORY_BYTES)
+    assert rig.restart(runtime).observe()[key].memory_limit_bytes == 2 * rigs.MEMORY_BYTES
+
+
+def test_a_memory_limit_below_what_is_in_use_is_refused_and_kills_nothing(rig: Rig) -> None:
+    if not rig.limits_memory:
+        pytest.skip("nothing limits memory here")
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.HOARDING)
+    used = rig.until(lambda: max(0, runtime.observe()[key].memory_bytes - rigs.HOARD_BYTES))
+    assert used
+    with pytest.raises(RuntimeFailed, match=r"executor app-1/1"):
+        runtime.set_memory_limit(key, rigs.HOARD_BYTES)
+    seen = runtime.observe()[key]
+    assert (seen.running, seen.memory_limit_bytes) == (True, rigs.MEMORY_BYTES)
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1 << 20])
+def test_impossible_memory_limits_are_refused(rig: Rig, limit: int) -> None:
+    with pytest.raises(BadInput, match="memory limit"):
+        rig.runtime().set_memory_limit(GONE, limit)
+
+
 def test_cpu_use_follows_the_quota(rig: Rig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.BUSY, cores=0.2)
@@ -112,7 +147,9 @@ def test_an_exit_code_is_seen(rig: Rig) -> None:
     seen = rig.ended(runtime, key)
     assert seen.exit_code == 3
     assert seen.pid is None
+    assert seen.memory_limit_bytes is None
     assert not runtime.set_quota(key, 1.0)
+    assert not runtime.set_memory_limit(key, rigs.MEMORY_BYTES)
 
 
 def test_stop_without_grace_kills(rig: Rig) -> None:
@@ -155,6 +192,7 @@ def test_an_executor_stays_visible_until_it_is_removed(rig: Rig) -> None:
 def test_what_is_gone_is_ordinary(rig: Rig) -> None:
     runtime = rig.runtime()
     assert not runtime.set_quota(GONE, 1.0)
+    assert not runtime.set_memory_limit(GONE, rigs.MEMORY_BYTES)
     runtime.stop(GONE)
     runtime.remove(GONE)
     assert runtime.observe() == {}
@@ -189,6 +227,7 @@ def test_another_worker_sees_and_touches_nothing(rig: Rig) -> None:
     key = rig.start(mine, rigs.IDLE)
     assert other.observe() == {}
     assert not other.set_quota(key, 0.1)
+    assert not other.set_memory_limit(key, 2 * rigs.MEMORY_BYTES)
     other.stop(key)
     other.remove(key)
     assert mine.observe()[key].running

@@ -1,10 +1,13 @@
 package org.sparkpace.bridge;
 import java.io.*;
 import java.util.*;
+import java.util.function.Predicate;
 import org.apache.spark.SparkConf;
 
 /** The settings a driver needs from its start (driver-settings.properties): adds what can still be added, names the rest. */
 final class DriverSettings {
+  private static final Predicate<String> OFF_HEAP = key -> key.startsWith("spark.memory.") || key.startsWith("spark.buffer.");
+
   static void complete(SparkConf conf) {
     Properties required = new Properties();
     try (InputStream in = DriverSettings.class.getResourceAsStream("driver-settings.properties")) {
@@ -16,9 +19,12 @@ final class DriverSettings {
     String plugins = conf.get("spark.plugins", "").trim();
     if (Arrays.stream(plugins.split(",")).map(String::trim).noneMatch(plugin::equals))
       conf.set("spark.plugins", plugins.isEmpty() ? plugin : plugins + "," + plugin); // executors take it from here
+    // Off-heap memory can still be switched on: only executors use it. Who has a say of his own keeps his size.
+    if (Arrays.stream(conf.getAll()).noneMatch(entry -> entry._1().startsWith("spark.memory.offHeap.")))
+      required.stringPropertyNames().stream().filter(OFF_HEAP).forEach(key -> conf.setIfMissing(key, required.getProperty(key)));
     if (conf.contains("spark.pace.submission")) return; // `sparkpace submit` has set everything
     TreeSet<String> missing = new TreeSet<>(required.stringPropertyNames());
-    missing.removeIf(conf::contains);
+    missing.removeIf(OFF_HEAP.or(conf::contains));
     if (!missing.isEmpty())
       Terminal.say("warning: " + String.join(" and ", missing) + (missing.size() == 1 ? " was" : " were")
           + " not set when the driver started, so a squeezed executor may be taken for lost;"

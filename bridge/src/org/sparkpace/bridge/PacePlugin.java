@@ -4,7 +4,8 @@ import java.util.Map;
 import org.apache.spark.*;
 import org.apache.spark.api.plugin.*;
 
-/** Executor side: reports live progress into the directory that the agent names. Elsewhere it does nothing. */
+/** Executor side: reports live progress into the directory that the agent names, and takes orders about off-heap memory from
+ * another one. Elsewhere it does nothing. */
 public final class PacePlugin implements SparkPlugin {
   static final String CONTROL_DIR = "SPARKPACE_CONTROL_DIR";
 
@@ -15,21 +16,27 @@ public final class PacePlugin implements SparkPlugin {
   private static final class Reporter implements ExecutorPlugin {
     private final Progress progress = new Progress();
     private volatile ProgressFile file;
+    private volatile OffHeap memory;
 
     @Override public void init(PluginContext context, Map<String, String> extraConf) {
-      file = new ProgressFile(Path.of(System.getenv(CONTROL_DIR)), context.executorID(), progress);
+      String orders = System.getenv(OffHeap.ORDERS_DIR);
+      memory = orders == null ? null : new OffHeap(Path.of(orders));
+      file = new ProgressFile(Path.of(System.getenv(CONTROL_DIR)), context.executorID(), progress, memory);
     }
 
     @Override public void onTaskStart() { quietly(() -> progress.started(TaskContext.get())); }
     @Override public void onTaskSucceeded() { quietly(() -> progress.ended(true)); }
     @Override public void onTaskFailed(TaskFailedReason reason) { quietly(() -> progress.ended(false)); }
-    @Override public void shutdown() { quietly(file::close); }
+    @Override public void shutdown() {
+      if (memory != null) memory.close();
+      quietly(file::close);
+    }
 
     private static void quietly(Runnable work) {
       try {
         work.run();
       } catch (RuntimeException | LinkageError e) {
-        ProgressFile.complain(e);
+        ProgressFile.complain("live progress cannot be counted", e);
       }
     }
   }

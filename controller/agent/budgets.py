@@ -1,0 +1,183 @@
+"""The executors' memory on this worker: reads what is there, has `memory` plan the period, writes orders and limits.
+
+Orders are small files in a directory per executor that its container sees read-only; the newest one is also this agent's
+memory of what it ordered, so a restarted agent goes on with its number. Answers come with the progress file.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from controller.agent.launch import Site, make_orders_dir
+from controller.agent.launcher import Launcher
+from controller.agent.memory import Answer, Begin, Container, GiveOrder, Order, SetLimit, Step, plan
+from controller.messages import Desired, ExecutorSpec, WorkerInfo
+from controller.runtime.base import ExecutorKey, Observed, Runtime
+from stage_model.errors import RuntimeFailed
+from stage_model.progress import MemoryProgress
+
+log = logging.getLogger("sparkpace.agent")
+
+NAME = "memory.json"
+SHRINKING_CORES = 1.0
+"""What a squeezed executor gets while it shrinks: eviction and spilling are work, and others wait for it. At most half of the
+worker, so that it does not squeeze everybody else."""
+
+
+class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the executor reads."""
+
+    number: int
+    off_heap_bytes: int
+
+
+class Budgets:
+    """`note` tells the master a line. `share` once a period; the rest are questions about the last one."""
+
+    def __init__(
+        self, worker: WorkerInfo, site: Site, runtime: Runtime, launcher: Launcher, note: Callable[[str], None]
+    ) -> None:
+        self._worker, self._site, self._runtime, self._launcher, self._note = worker, site, runtime, launcher, note
+        self._orders: dict[ExecutorKey, Order | None] = {}
+        self._begun: dict[ExecutorKey, int] = {}
+        self._containers: dict[ExecutorKey, Container] = {}
+        self._complaints: dict[ExecutorKey, str] = {}
+
+    def share(
+        self,
+        desired: Desired | None,
+        observed: Mapping[ExecutorKey, Observed],
+        specs: Mapping[ExecutorKey, ExecutorSpec | None],
+        told: Mapping[ExecutorKey, MemoryProgress | None],
+    ) -> None:
+        """One period: orders, limits, and who may be started."""
+        wanted = desired.budgets_mb if desired else {}
+        starting = self._starting(desired, observed)
+        crossed = [key for key in self._begun if key not in {*starting, *observed} and self._launcher.busy(key)]
+        self._begun = {key: limit for key, limit in self._begun.items() if key in {*starting, *crossed}}
+        here = [*starting, *crossed, *(key for key, seen in observed.items() if seen.running)]
+        self._containers = {}
+        for key in here:
+            spec, seen = specs.get(key), observed.get(key)
+            limit_mb = _mb(seen.memory_limit_bytes) if seen else None
+            elastic = spec is not None and spec.off_heap_floor_mb is not None
+            self._containers[key] = Container(
+                key=key,
+                fixed_mb=spec.memory_mb if spec else limit_mb or 0,
+                floor_mb=spec.off_heap_floor_mb if spec else None,
+                wanted_mb=wanted.get("/".join(key)),
+                running=seen is not None,
+                limit_mb=limit_mb,
+                used_mb=_mb(seen.memory_bytes) or 0 if seen else 0,
+                begun_mb=self._begun.get(key),
+                order=self._order(key) if elastic else None,
+                answer=_answer(told.get(key)) if elastic else None,
+            )
+        self._say_unenforced()
+        found = plan(list(self._containers.values()), self._worker.memory_mb)
+        if self._do(found.release):
+            self._do(found.take)
+
+    def may_start(self, key: ExecutorKey) -> int | None:
+        """The memory limit in MiB that an executor is to be started with; None: there is no room for it yet."""
+        return self._begun.get(key)
+
+    def least_cores(self, key: ExecutorKey) -> float:
+        """Cores that it must have now for the sake of its memory."""
+        container = self._containers.get(key)
+        return min(SHRINKING_CORES, self._worker.cores / 2) if container and container.shrinks else 0.0
+
+    def container(self, key: ExecutorKey) -> Container | None:
+        """As it was found in this period; None for one that does not run."""
+        return self._containers.get(key)
+
+    def forget(self, key: ExecutorKey) -> None:
+        """The executor is over and the master knows."""
+        for kept in (self._orders, self._begun, self._containers, self._complaints):
+            kept.pop(key, None)
+        shutil.rmtree(self._site.orders_dir(key), ignore_errors=True)
+
+    # ------------------------------------------------------------------ looking
+
+    def _starting(self, desired: Desired | None, observed: Mapping[ExecutorKey, Observed]) -> list[ExecutorKey]:
+        """Executors that should run and do not, in the master's order."""
+        if desired is None:
+            return []
+        keys = (ExecutorKey(spec.application_id, spec.executor_id) for spec in desired.executors)
+        return [
+            key
+            for key in keys
+            if key not in observed and "/".join(key) not in desired.stopped and self._launcher.state(key) != "refused"
+        ]
+
+    def _order(self, key: ExecutorKey) -> Order | None:
+        """The last one given; after a restart of this agent, from its file."""
+        if key not in self._orders:
+            try:
+                found = msgspec.json.decode((self._site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
+                self._orders[key] = Order(found.number, found.off_heap_bytes >> 20)
+            except (OSError, msgspec.DecodeError):
+                self._orders[key] = None
+        return self._orders[key]
+
+    def _say_unenforced(self) -> None:
+        free = [c for c in self._containers.values() if c.running and c.limit_mb is None and c.floor_mb is not None]
+        for container in free:
+            self._complain(container.key, "nothing here can limit its memory; its off-heap budget alone is kept")
+
+    # ------------------------------------------------------------------ doing
+
+    def _do(self, steps: Iterable[Step]) -> bool:
+        """Whether all went well. After a failed step the executor's further ones are left out."""
+        failed: set[ExecutorKey] = set()
+        for step in steps:
+            if step.key in failed:
+                continue
+            try:
+                self._step(step)
+            except (RuntimeFailed, OSError) as error:
+                failed.add(step.key)
+                self._complain(step.key, f"{error}; tried again every period")
+        return not failed
+
+    def _step(self, step: Step) -> None:
+        match step:
+            case SetLimit():
+                self._runtime.set_memory_limit(step.key, step.limit_mb << 20)
+                log.info("memory limit %s/%s -> %d MiB", *step.key, step.limit_mb)
+            case GiveOrder():
+                write_order(make_orders_dir(self._site, step.key), step.order)
+                self._orders[step.key] = step.order
+                log.info("off-heap %s/%s -> %d MiB (order %d)", *step.key, step.order.budget_mb, step.order.number)
+            case Begin():
+                self._begun[step.key] = step.limit_mb
+
+    def _complain(self, key: ExecutorKey, text: str) -> None:
+        """Once as long as it stays the same."""
+        if self._complaints.get(key) != text:
+            self._complaints[key] = text
+            self._note(f"memory of executor {key.executor_id} of {key.application_id}: {text}")
+
+
+def write_order(directory: Path, order: Order) -> None:
+    """Whole or not at all; readable by whoever the executor runs as. Raises `OSError`."""
+    new = directory / f"{NAME}.new"
+    new.write_bytes(msgspec.json.encode(OrderFile(number=order.number, off_heap_bytes=order.budget_mb << 20)))
+    new.chmod(0o644)
+    new.replace(directory / NAME)
+
+
+def _answer(told: MemoryProgress | None) -> Answer | None:
+    """In whole MiB, the budget rounded up: a limit must not be lowered below it."""
+    if told is None:
+        return None
+    return Answer(told.order, -(-told.budget >> 20), -(-told.execution >> 20), -(-told.storage >> 20))
+
+
+def _mb(size_bytes: int | None) -> int | None:
+    return None if size_bytes is None else size_bytes >> 20

@@ -1,0 +1,196 @@
+"""Which memory limits and orders a period needs, in the safe order: the pure decision about the executors' memory.
+
+The master says what off-heap budget each executor should have; this module gets there without a container ever being smaller
+than what runs in it, and without the limits on this worker adding up to more than it offers: growing = limit, then order;
+shrinking = order, acknowledgement, then limit; a start only where there is room for it. All sizes are MiB. Not here: how the
+budgets are divided (`master_memory.split`), files and runtime (`budgets`). See docs/decisions/0012-elastic-memory.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.runtime.base import ExecutorKey
+
+MARGIN_MB = 32
+"""A limit stays so far above what is in use: lowered to the very use, the next allocation would fail."""
+STEP_MB = 64
+"""On the way to a target, moves smaller than this wait for more: each costs a write through the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The last order written. `number` grows with every order, so that an answer to an older one is known as such."""
+
+    number: int
+    budget_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the executor says: the number of the order it looked at, its budget now, and what tasks and cache hold of it."""
+
+    number: int
+    budget_mb: int
+    execution_mb: int = 0
+    storage_mb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One executor as the period finds it.
+
+    `fixed_mb` is what it needs besides elastic off-heap memory, of which `floor_mb` is the least (None: it has none, and
+    nothing is ordered). `wanted_mb` is the master's word (None: it says nothing). `limit_mb` is read back while it runs
+    (None: nothing is enforced there), `used_mb` what it uses now. `begun_mb`: the limit it is being started with.
+    """
+
+    key: ExecutorKey
+    fixed_mb: int
+    floor_mb: int | None = None
+    wanted_mb: int | None = None
+    running: bool = False
+    limit_mb: int | None = None
+    used_mb: int = 0
+    begun_mb: int | None = None
+    order: Order | None = None
+    answer: Answer | None = None
+
+    @property
+    def answered(self) -> bool:
+        """It has looked at the last order."""
+        return self.order is not None and self.answer is not None and self.answer.number == self.order.number
+
+    @property
+    def shrinks(self) -> bool:
+        """It is still above what it was told."""
+        return self.order is not None and self.answer is not None and self.answer.budget_mb > self.order.budget_mb
+
+    @property
+    def target_mb(self) -> int | None:
+        """The budget to reach; None: it stays as it is."""
+        return None if self.floor_mb is None or self.wanted_mb is None else max(self.floor_mb, self.wanted_mb)
+
+    @property
+    def claim_mb(self) -> int:
+        """What it may hold of the worker now: its limit, or without one what it was told or has not given up yet."""
+        if not self.running:
+            return self.begun_mb or 0
+        if self.limit_mb is not None:
+            return self.limit_mb
+        return self.fixed_mb + max(self.order.budget_mb if self.order else 0, self.answer.budget_mb if self.answer else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SetLimit:
+    """If it fails, the executor's further steps are left out."""
+
+    key: ExecutorKey
+    limit_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveOrder:
+    key: ExecutorKey
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The executor may be started with this limit; its order, if it has one, comes before."""
+
+    key: ExecutorKey
+    limit_mb: int
+
+
+Step = SetLimit | GiveOrder | Begin
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`release` comes first; `take` counts on all of it, so it is left out in a period where any of `release` failed."""
+
+    release: tuple[Step, ...]
+    take: tuple[Step, ...]
+
+
+def plan(containers: Sequence[Container], capacity_mb: int) -> Plan:
+    """The steps of this period; `containers` are those that run or should, in the master's order.
+
+    Starts come before growth, as one that waits has nothing and one that grows has something; one that does not fit yet keeps
+    later ones and all growth from taking the room it waits for. Limits together stay within `capacity_mb`, or shrink towards
+    it if they were above.
+    """
+    release: list[Step] = []
+    free_mb = capacity_mb
+    for one in containers:
+        shrunk, lowered_mb = _shrunk(one), _lowered_mb(one)
+        if shrunk is not None:
+            release.append(GiveOrder(one.key, shrunk))
+        if lowered_mb is not None:
+            release.append(SetLimit(one.key, lowered_mb))
+        free_mb -= one.claim_mb if lowered_mb is None else lowered_mb
+    take: list[Step] = []
+    waits = False
+    for one in containers:
+        if one.running or one.begun_mb is not None:
+            continue
+        waits = waits or free_mb < one.fixed_mb + (one.floor_mb or 0)
+        if not waits:
+            begun, taken_mb = _begun(one, free_mb)
+            take, free_mb = [*take, *begun], free_mb - taken_mb
+    for one in () if waits else containers:
+        grown, taken_mb = _grown(one, free_mb)
+        take, free_mb = [*take, *grown], free_mb - taken_mb
+    return Plan(tuple(release), tuple(take))
+
+
+def _shrunk(one: Container) -> Order | None:
+    """The order to shrink, if it is due; an executor without an order (its file was lost) is told what it should have."""
+    if not one.running or one.target_mb is None or one.floor_mb is None:
+        return None
+    if one.order is None:
+        room_mb = one.target_mb if one.limit_mb is None else one.limit_mb - one.fixed_mb
+        number = one.answer.number if one.answer else 0
+        return Order(number + 1, max(one.floor_mb, min(one.target_mb, room_mb)))
+    return Order(one.order.number + 1, one.target_mb) if one.target_mb < one.order.budget_mb else None
+
+
+def _lowered_mb(one: Container) -> int | None:
+    """The lower limit that its answer and its use of memory allow, if it is worth writing."""
+    if not one.running or one.floor_mb is None or one.limit_mb is None or one.order is None or one.answer is None:
+        return None
+    if not one.answered:
+        return None  # an answer to an older order says nothing of what this one allowed
+    target_mb = one.fixed_mb + max(one.order.budget_mb, one.target_mb or 0)
+    least_mb = max(target_mb, one.fixed_mb + one.answer.budget_mb, one.used_mb + MARGIN_MB)
+    return least_mb if least_mb <= one.limit_mb - (1 if least_mb == target_mb else STEP_MB) else None
+
+
+def _begun(one: Container, free_mb: int) -> tuple[list[Step], int]:
+    """The steps of a start, and the room they take."""
+    if one.floor_mb is None:
+        return [Begin(one.key, one.fixed_mb)], one.fixed_mb
+    target_mb = one.floor_mb if one.target_mb is None else one.target_mb
+    budget_mb = min(target_mb, free_mb - one.fixed_mb)
+    number = max(one.order.number if one.order else 0, one.answer.number if one.answer else 0) + 1
+    limit_mb = one.fixed_mb + budget_mb
+    return [GiveOrder(one.key, Order(number, budget_mb)), Begin(one.key, limit_mb)], limit_mb
+
+
+def _grown(one: Container, free_mb: int) -> tuple[list[Step], int]:
+    """Limit and order towards a larger budget as far as there is room, and the room they take."""
+    if not one.running or one.target_mb is None or one.order is None or one.target_mb < one.order.budget_mb:
+        return [], 0
+    has_mb = one.order.budget_mb
+    budget_mb = min(one.target_mb, one.claim_mb - one.fixed_mb + max(0, free_mb))
+    taken_mb = max(0, one.fixed_mb + budget_mb - one.claim_mb)
+    if budget_mb < has_mb or (budget_mb < one.target_mb and budget_mb - has_mb < STEP_MB):
+        return [], 0
+    steps: list[Step] = []
+    if taken_mb and one.limit_mb is not None:
+        steps.append(SetLimit(one.key, one.fixed_mb + budget_mb))
+    if budget_mb > has_mb:
+        steps.append(GiveOrder(one.key, Order(one.order.number + 1, budget_mb)))
+    return steps, taken_mb

@@ -1,0 +1,255 @@
+"""The master's side of memory: the wanted split, who waits in which order and why, starts by itself, restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.messages import ApplicationView, ExecutorWish, WorkerReply
+from tests.fakes.cluster import FakeCluster, registration, report
+
+ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
+H = 1024 + 384
+"""Heap and overhead of the defaults."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+def register(cluster: FakeCluster, name: str, age_s: float = 0.0, **conf: str) -> str:
+    cluster.now_s += 1
+    changed: dict[str, Any] = {"instance": name, "name": name, "conf": {**ELASTIC, **conf}, "age_s": age_s}
+    return cluster.state.register(registration(**changed), cluster.now_s).application_id
+
+
+def sync(cluster: FakeCluster, *ids: str, worker: str = "w1", memory_mb: int = 8000, **changed: Any) -> WorkerReply:
+    """All of these run there, their executor numbers being 1."""
+    return cluster.worker(worker, *(report(i, "1", **changed) for i in ids), memory_mb=memory_mb)
+
+
+def split(reply: WorkerReply) -> dict[str, int]:
+    return reply.desired.budgets_mb
+
+
+def view(cluster: FakeCluster, application_id: str) -> ApplicationView:
+    return cluster.state.view(application_id, cluster.now_s)
+
+
+def started(cluster: FakeCluster) -> list[str]:
+    """Names of the applications with an executor."""
+    return [a.name for a in cluster.state.applications.values() if any(True for _ in a.live_executors())]
+
+
+def end(cluster: FakeCluster, application_id: str, *others: str) -> None:
+    cluster.driver(application_id, ended=True)
+    sync(cluster, *others)
+    cluster.state.tick(cluster.now_s)
+
+
+def test_the_split_is_right_after_every_arrival_and_departure(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a = register(cluster, "a")
+    assert split(sync(cluster, a)) == {f"{a}/1": 8000 - H}
+    b = register(cluster, "b")
+    half = (8000 - 2 * H) // 2
+    assert split(sync(cluster, a)) == {f"{a}/1": half, f"{b}/1": half}
+    cluster.driver(b, ended=True)
+    # its container is still there; that the first may not grow yet is the agent's to see
+    assert split(sync(cluster, a, b)) == {f"{a}/1": 8000 - H}
+
+
+def test_a_killed_application_and_a_lost_executor_count_no_more(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a, b = register(cluster, "a"), register(cluster, "b")
+    sync(cluster, a, b)
+    cluster.state.kill(b, cluster.now_s)
+    assert split(sync(cluster, a, b)) == {f"{a}/1": 8000 - H}
+    cluster.worker("w1", report(a, "1", "exited", exit_code=137), memory_mb=8000)
+    cluster.worker("w1", memory_mb=8000)
+    cluster.state.tick(cluster.now_s)
+    assert split(sync(cluster)) == {f"{a}/2": 8000 - H}
+
+
+def test_a_restarted_master_wants_the_same_split_at_once(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a, b = register(cluster, "a"), register(cluster, "b")
+    before = split(sync(cluster, a, b))
+    cluster.restart()
+    assert split(sync(cluster, a, b)) == before
+
+
+def test_each_worker_is_split_among_those_on_it(cluster: FakeCluster) -> None:
+    sync(cluster)
+    sync(cluster, worker="w2", memory_mb=6000)
+    a = register(cluster, "a")
+    b = register(cluster, "b")
+    cluster.driver(b, wanted={"0": ExecutorWish(count=1)}, killed=("2",))
+    assert set(split(sync(cluster, a, b))) == {f"{a}/1", f"{b}/1"}
+    assert split(sync(cluster, a, worker="w2", memory_mb=6000)) == {f"{a}/2": 6000 - H}
+
+
+def test_a_size_that_the_user_chose_is_fixed(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a = register(cluster, "a", **{"spark.memory.offHeap.size": "1g"})
+    b = register(cluster, "b")
+    reply = sync(cluster, a, b)
+    assert split(reply) == {f"{b}/1": 8000 - (H + 1024) - H}
+    assert {s.application_id: (s.memory_mb, s.off_heap_floor_mb) for s in reply.desired.executors} == {
+        a: (H + 1024, None),
+        b: (H, 64),
+    }
+
+
+def test_it_waits_where_off_heap_memory_would_fall_below_h(cluster: FakeCluster) -> None:
+    memory = 4 * H - 1
+    sync(cluster, memory_mb=memory)
+    a = register(cluster, "a")
+    b = register(cluster, "b")
+    assert started(cluster) == ["a"]
+    shown = view(cluster, b)
+    assert (shown.state, shown.place) == ("waiting", 1)
+    assert shown.reason == (
+        f"with it each of 2 on worker w1 would have {(memory - 2 * H) // 2} MiB of off-heap memory, less than the {H} MiB "
+        "of heap, overhead and Python"
+    )
+    assert view(cluster, a).place is None
+    assert split(sync(cluster, a, memory_mb=memory)) == {f"{a}/1": memory - H}
+
+
+def test_one_mib_more_and_it_runs(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=4 * H)
+    register(cluster, "a")
+    register(cluster, "b")
+    assert started(cluster) == ["a", "b"]
+
+
+def test_alone_it_runs_however_small_the_worker_and_what_can_never_fit_is_refused(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=H + 64)
+    a = register(cluster, "a")
+    assert split(sync(cluster, a, memory_mb=H + 64)) == {f"{a}/1": 64}
+    with pytest.raises(Exception, match=f"needs {H + 64 + 64} MiB"):
+        register(cluster, "b", **{"spark.executor.memory": f"{1024 + 64}m"})
+
+
+def test_it_runs_where_it_fits_and_waits_only_if_it_fits_nowhere(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=3 * H)
+    a = register(cluster, "a")
+    sync(cluster, a, memory_mb=3 * H)
+    sync(cluster, worker="w2", memory_mb=5 * H)
+    cluster.driver(a, wanted={"0": ExecutorWish(count=1)})
+    b = register(cluster, "b")
+    [executor] = cluster.state.applications[b].executors.values()
+    assert executor.record.worker_id == "w2"
+
+
+def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=3 * H)
+    a = register(cluster, "a")
+    sync(cluster, a, memory_mb=3 * H)
+    late, high, later = (
+        register(cluster, "late"),
+        register(cluster, "high", **{"spark.pace.priority": "high"}),
+        register(cluster, "later"),
+    )
+    assert [view(cluster, i).place for i in (late, high, later)] == [2, 1, 3]
+    assert view(cluster, later).reason == "2 ahead of it wait for memory, too"
+    running = a
+    for waiting in (high, late, later):
+        cluster.driver(running, ended=True)
+        sync(cluster, memory_mb=3 * H)
+        cluster.state.tick(cluster.now_s)
+        assert any(True for _ in cluster.state.applications[waiting].live_executors())
+        running = waiting
+        sync(cluster, running, memory_mb=3 * H)
+        cluster.state.tick(cluster.now_s)
+        assert len(started(cluster)) == 1
+
+
+def test_arrival_is_submission_not_registration(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=3 * H)
+    a = register(cluster, "a")
+    sync(cluster, a, memory_mb=3 * H)
+    quick = register(cluster, "quick")
+    slow = register(cluster, "slow", age_s=30.0)
+    assert [view(cluster, i).place for i in (quick, slow)] == [2, 1]
+
+
+def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=6000)
+    a = register(cluster, "a")
+    sync(cluster, a, memory_mb=6000)
+    cluster.driver(a, wanted={"0": ExecutorWish(count=1)})
+    large = register(cluster, "large", **{"spark.executor.memory": "3g"})
+    small = register(cluster, "small", **{"spark.executor.memory": "64m"})
+    assert started(cluster) == ["a"]
+    # too large for this worker, so it waits for another one and keeps nobody from this one
+    sync(cluster, worker="w2", memory_mb=2000)
+    cluster.state.tick(cluster.now_s)
+    assert started(cluster) == ["a", "small"]
+    [executor] = cluster.state.applications[small].executors.values()
+    assert executor.record.worker_id == "w2"
+    assert view(cluster, large).place == 1
+
+
+def test_the_order_survives_a_restart(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=3 * H)
+    a = register(cluster, "a")
+    waiting = [register(cluster, "b"), register(cluster, "c"), register(cluster, "d", **{"spark.pace.priority": "low"})]
+    cluster.restart()
+    sync(cluster, a, memory_mb=3 * H)
+    cluster.state.tick(cluster.now_s)
+    assert [view(cluster, i).place for i in waiting] == [1, 2, 3]
+    assert started(cluster) == ["a"]
+
+
+def test_a_stock_driver_is_told_place_and_reason_once_per_change(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=3 * H)
+    a = register(cluster, "a")
+    sync(cluster, a, memory_mb=3 * H)
+    b, c = register(cluster, "b"), register(cluster, "c")
+    lines = [line for line in view(cluster, c).notices if "waits" in line]
+    assert lines == ["waits for memory, place 2: 1 ahead of it waits for memory, too"]
+    for _ in range(3):
+        cluster.state.tick(cluster.now_s)
+    cluster.state.kill(b, cluster.now_s)
+    cluster.state.tick(cluster.now_s)
+    lines = [line for line in view(cluster, c).notices if "waits" in line]
+    assert len(lines) == 2
+    assert lines[1].startswith("waits for memory, place 1: with it each of 2 on worker w1")
+
+
+def test_submit_says_it_itself(cluster: FakeCluster) -> None:
+    sync(cluster, memory_mb=3 * H)
+    a = register(cluster, "a")
+    sync(cluster, a, memory_mb=3 * H)
+    b = register(cluster, "b", **{"spark.pace.submission": "12345678-aaaa"})
+    assert not [line for line in view(cluster, b).notices if "waits" in line]
+
+
+def test_the_view_shows_limits_and_acknowledged_budgets(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a = register(cluster, "a")
+    sync(cluster, a, memory_limit_mb=8000, off_heap_mb=8000 - H)
+    shown = view(cluster, a)
+    assert (shown.memory_mb, shown.off_heap_mb) == (8000, 8000 - H)
+
+
+def test_by_need_follows_what_agents_report(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, memory_policy="by-need")
+    sync(cluster)
+    a, b = register(cluster, "a"), register(cluster, "b")
+    half = (8000 - 2 * H) // 2
+    assert split(sync(cluster)) == {f"{a}/1": half, f"{b}/1": half}
+    reply = cluster.worker(
+        "w1",
+        report(a, "1", off_heap_mb=half, off_heap_storage_mb=half),
+        report(b, "1", off_heap_mb=half, off_heap_storage_mb=100),
+        memory_mb=8000,
+    )
+    budgets = split(reply)
+    assert budgets[f"{a}/1"] > half > budgets[f"{b}/1"] >= 125
+    assert sum(budgets.values()) <= 8000 - 2 * H

@@ -1,0 +1,99 @@
+"""The split of one worker's memory and who may join: numbers by hand."""
+
+from __future__ import annotations
+
+from master_memory.split import HEADROOM, Need, admits, by_need, equal, level, share_mb
+
+
+def need(key: str, fixed: int = 1000, floor: int | None = 64, **measured: int) -> Need:
+    return Need(key, fixed, floor, **measured)
+
+
+class TestEqual:
+    def test_one_alone_holds_all_off_heap_memory(self) -> None:
+        assert equal(8000, [need("a")]) == {"a": 7000}
+
+    def test_the_papers_formula(self) -> None:
+        # 8000 - 2 * 1000 is for two
+        assert equal(8000, [need("a"), need("b")]) == {"a": 3000, "b": 3000}
+        # (8000 - 3 * 1000) / 3, what does not divide stays free
+        assert equal(8000, [need("a"), need("b"), need("c")]) == {"a": 1666, "b": 1666, "c": 1666}
+
+    def test_fixed_needs_may_differ(self) -> None:
+        assert equal(8000, [need("a", 1000), need("b", 2000)]) == {"a": 2500, "b": 2500}
+
+    def test_who_chose_his_own_size_keeps_it_and_gets_no_budget(self) -> None:
+        assert equal(8000, [need("a", 1000), need("b", 3000, None)]) == {"a": 4000}
+
+    def test_nobody_gets_less_than_the_floor(self) -> None:
+        assert equal(2300, [need("a", floor=200), need("b", floor=64)]) == {"a": 200, "b": 100}
+        assert equal(100, [need("a")]) == {"a": 64}
+
+
+class TestByNeed:
+    def test_unmeasured_it_is_the_equal_share(self) -> None:
+        assert by_need(8000, [need("a"), need("b")]) == equal(8000, [need("a"), need("b")])
+
+    def test_who_uses_little_gives_way(self) -> None:
+        busy = need("a", budget_mb=3000, storage_mb=3000)
+        idle = need("b", budget_mb=3000, storage_mb=400)
+        # needs 3000 * 1.25 = 3750 and 400 * 1.25 = 500; the other 1750 are nobody's need and go half and half
+        assert HEADROOM == 1.25
+        assert by_need(8000, [busy, idle]) == {"a": 3750 + 875, "b": 500 + 875}
+
+    def test_what_all_need_is_shared_evenly(self) -> None:
+        greedy = [need(key, budget_mb=3000, storage_mb=9000) for key in "ab"]
+        assert by_need(8000, greedy) == {"a": 3000, "b": 3000}
+
+    def test_a_newcomer_counts_with_an_equal_share(self) -> None:
+        first = need("a", budget_mb=7000, storage_mb=7000)
+        assert by_need(8000, [first, need("b")]) == {"a": 3000, "b": 3000}
+
+    def test_what_tasks_hold_is_not_asked_back(self) -> None:
+        sorting = need("a", budget_mb=7000, execution_mb=5000)
+        assert by_need(8000, [sorting, need("b")]) == {"a": 5000, "b": 1000}
+
+    def test_small_moves_are_not_made(self) -> None:
+        # a sixteenth of 6000 is 375: needs of 3100 and 2900 are no reason to move
+        a, b = need("a", budget_mb=3000, storage_mb=2480), need("b", budget_mb=3000, storage_mb=2320)
+        assert by_need(8000, [a, b]) == {"a": 3000, "b": 3000}
+
+    def test_memory_that_became_free_is_handed_out_however_small_the_moves(self) -> None:
+        # alone again: 6400 of 7000, and a sixteenth of those is 437
+        assert by_need(8000, [need("a", budget_mb=6400, storage_mb=100)]) == {"a": 7000}
+
+
+class TestAdmission:
+    def test_alone_an_application_only_has_to_fit(self) -> None:
+        assert admits(1064, [], need("a"))
+        assert not admits(1063, [], need("a"))
+        assert admits(1000, [], need("a", floor=None))
+
+    def test_it_waits_where_off_heap_would_fall_below_h(self) -> None:
+        # (M - 2000) / 2 >= 1000 from M = 4000 on
+        assert admits(4000, [need("a")], need("b"))
+        assert not admits(3999, [need("a")], need("b"))
+
+    def test_the_largest_h_decides(self) -> None:
+        # half of M - 3000 must be 2000 or more
+        assert admits(7000, [need("a", 1000)], need("b", 2000))
+        assert not admits(6999, [need("a", 1000)], need("b", 2000))
+        assert not admits(6999, [need("b", 2000)], need("a", 1000))
+
+    def test_fixed_sizes_need_no_share_but_leave_one(self) -> None:
+        fixed = need("f", 3000, None)
+        assert admits(6000, [fixed], need("g", 3000, None))
+        # 6000 - 1000 - 3000 = 2000 for the one that is elastic
+        assert admits(6000, [need("a")], fixed)
+        assert not admits(4999, [need("a")], fixed)
+
+    def test_the_share_is_the_formulas(self) -> None:
+        assert share_mb(8000, [need("a"), need("b")]) == 3000
+        assert share_mb(8000, [need("f", 3000, None)]) == 5000
+        assert share_mb(100, [need("a")]) == 0
+
+
+def test_a_level_lies_between_least_and_most() -> None:
+    assert level(10, {"a": 0, "b": 0, "c": 7}, {"a": 1, "b": 99, "c": 99}) == {"a": 1, "b": 2, "c": 7}
+    assert level(10, {}, {}) == {}
+    assert level(0, {"a": 3}, {"a": 1}) == {"a": 3}
