@@ -18,6 +18,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from controller.plot import plot_run
 from controller.plot_runs import plot_runs
 from controller.run_folder import read_samples
 from experiments import machine
@@ -133,7 +134,7 @@ def report(folder: ResultFolder) -> list[Condition]:
     what = folder.read_settings()
     scenario, data = scenario_of(folder, what), folder.data()
     conditions = scenario.conditions(data)
-    pictures = _draw(folder, scenario, data)
+    pictures = draw(folder, scenario, data)
     (folder.path / "report.md").write_text(text(what, folder.sessions(), scenario, data, conditions, pictures))
     return conditions
 
@@ -185,11 +186,15 @@ def _session(session: Session) -> str:
     return f"- session {session.number}, {session.when}, commit {session.commit}: {machine_is}"
 
 
-def _draw(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
+def draw(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
+    """Makes the scenario's pictures of what is there; returns their names."""
     names = []
     for name, applications in scenario.pictures(data).items():
         drawable = [folder.runs / application for application in applications if data.samples.get(application)]
-        if drawable:
+        if len(applications) == len(drawable) == 1:
+            plot_run(drawable[0], folder.path / f"{name}.png")
+        elif drawable:
             plot_runs(drawable, folder.path / f"{name}.png")
+        if drawable:
             names.append(f"{name}.png")
     return names

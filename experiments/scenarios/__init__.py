@@ -32,7 +32,7 @@ class Scenario(Protocol):
         ...
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
-        """Names of pictures, and the applications that each shows over one time axis."""
+        """Names of pictures, and the applications that each shows: several over one time axis, one in detail."""
         ...
 
 

@@ -10,11 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controller.home import Home
+from controller.plot import plot_run
 from experiments import harness, machine
 from experiments.__main__ import main
-from experiments.recorded import JobRun, Order
+from experiments.recorded import Data, JobRun, Order
 from experiments.result_folder import ResultFolder
 from experiments.scenarios import make
+from experiments.scenarios.fig4 import Fig4
 from stage_model.errors import BadInput
 from tests.fakes.recorded import CAPACITY, job_run, samples_of, write_run
 
@@ -170,3 +172,16 @@ def test_the_mixed_experiment_runs_through(tmp_path: Path, cluster: type[MadeUpC
     assert len(ResultFolder(tmp_path).data().steps["mixed-0"].jobs) == 6
     assert (tmp_path / "mixed-0.png").exists()
     assert done.exit_code == 0, done.output
+
+
+def test_a_picture_of_one_run_shows_its_progress(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    call("run", "fig4", "--quick", "--out", tmp_path)
+    folder = ResultFolder(tmp_path)
+
+    class Detail(Fig4, frozen=True, kw_only=True):
+        def pictures(self, data: Data) -> dict[str, list[str]]:
+            return {"one": ["both-0-long"], "none": ["never-recorded"]}
+
+    assert harness.draw(folder, Detail(long=("l.py",), short=("s.py",)), folder.data()) == ["one.png"]
+    plot_run(folder.runs / "both-0-long", tmp_path / "alone.png")
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "alone.png").read_bytes()
