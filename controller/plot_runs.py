@@ -1,17 +1,17 @@
 """The paper's Fig. 4: several runs over one time axis, cores of each with its arrival, deadline and end.
 
 One row per run, all with the same axes; time counts from the earliest submission. A row shows granted cores (filled) and
-demanded cores (line): where the line is above the area the run was squeezed. Needs matplotlib (extra `plots`).
-Not covered: one run in detail (`controller.plot`), the arithmetic of debt (`stage_model`).
+demanded cores (line): where the line is above the area the run was squeezed; debt, where there was any, has an axis of its
+own. Needs matplotlib (extra `plots`). Not covered: one run in detail (`controller.plot`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 from controller.messages import Sample
 from controller.plot import DEADLINE, new_figure, number, save, ticks
@@ -30,24 +30,13 @@ ROW_INCHES, FRAME_INCHES = 1.7, 1.2
 
 @dataclass(frozen=True, slots=True)
 class CoreCurve:
-    """Per tick: seconds since the run's own submission, cores granted and demanded over all its executors."""
+    """Per tick: seconds since the run's own submission; over all its executors cores granted and demanded, and
+    core-seconds of debt."""
 
     time_s: tuple[float, ...]
     granted: tuple[float, ...]
     demanded: tuple[float, ...]
-
-
-DebtOf = Callable[[CoreCurve], Sequence[float]]
-"""Debt in core-seconds at each tick of a curve."""
-
-
-class Account(Protocol):
-    """A rule of debt: what is owed, and the account after demand and grant have held for some time."""
-
-    @property
-    def core_s(self) -> float: ...
-
-    def after(self, demand: float, grant: float, dt_s: float) -> Self: ...
+    debt: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +48,19 @@ class Row:
     deadline_s: float | None
     end_s: float | None
     curve: CoreCurve
-    debt_core_s: tuple[float, ...] | None = None
 
     @property
     def last_s(self) -> float:
         return max(self.arrival_s + self.curve.time_s[-1], self.deadline_s or 0.0, self.end_s or 0.0)
 
 
-def plot_runs(run_dirs: Sequence[Path], out: Path, *, debt_of: DebtOf | None = None) -> None:
+def plot_runs(run_dirs: Sequence[Path], out: Path) -> None:
     """Draws the runs recorded in `run_dirs` into `out`, one below the other in the order of their arrival.
 
     Raises `BadInput` for a run without samples or time of submission, or an unknown ending, `Unavailable` without
     matplotlib.
     """
-    rows = common_axis([(path, read_summary(path), read_samples(path)) for path in run_dirs], debt_of)
+    rows = common_axis([(path, read_summary(path), read_samples(path)) for path in run_dirs])
     figure = new_figure(out, height=FRAME_INCHES + ROW_INCHES * len(rows))
     axes: list[Axes] = list(figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0])
     handles: dict[str, Any] = {}
@@ -88,7 +76,7 @@ def plot_runs(run_dirs: Sequence[Path], out: Path, *, debt_of: DebtOf | None = N
     save(figure, out)
 
 
-def common_axis(runs: Sequence[tuple[Path, dict[str, Any], Sequence[Sample]]], debt_of: DebtOf | None = None) -> list[Row]:
+def common_axis(runs: Sequence[tuple[Path, dict[str, Any], Sequence[Sample]]]) -> list[Row]:
     """The rows in order of arrival. Raises `BadInput` for a run that cannot be placed."""
     submitted: list[float] = []
     for path, summary, samples in runs:
@@ -111,32 +99,23 @@ def common_axis(runs: Sequence[tuple[Path, dict[str, Any], Sequence[Sample]]], d
                 deadline_s=None if deadline_s is None else arrival_s + deadline_s,
                 end_s=None if end_s is None else arrival_s + end_s,
                 curve=curve,
-                debt_core_s=None if debt_of is None else tuple(debt_of(curve)),
             )
         )
     return sorted(rows, key=lambda row: row.arrival_s)
 
 
 def core_curve(samples: Sequence[Sample]) -> CoreCurve:
-    """Sums grants and demands of the executors per tick. A grant holds from its tick on."""
-    cores = [
-        (now_s, math.fsum(s.grant for s in alive), math.fsum(s.demand for s in alive)) for now_s, _, alive in ticks(samples)
+    """Sums grants, demands and debts of the executors per tick. A grant holds from its tick on."""
+    rows = [
+        (
+            now_s,
+            math.fsum(s.grant for s in alive),
+            math.fsum(s.demand for s in alive),
+            math.fsum(s.debt_core_s for s in alive),
+        )
+        for now_s, _, alive in ticks(samples)
     ]
-    return CoreCurve(*(tuple(row[column] for row in cores) for column in range(3)))
-
-
-def debt_line(start: Account) -> DebtOf:
-    """The debt of a curve by the rule of `start`: each tick's demand and grant hold until the next one."""
-
-    def line(curve: CoreCurve) -> list[float]:
-        account, values = start, [start.core_s]
-        spans = zip(curve.time_s, curve.time_s[1:], curve.demanded, curve.granted, strict=False)
-        for from_s, to_s, demand, grant in spans:
-            account = account.after(demand, grant, to_s - from_s)
-            values.append(account.core_s)
-        return values
-
-    return line
+    return CoreCurve(*(tuple(row[column] for row in rows) for column in range(4)))
 
 
 def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, end_s: float | None) -> str:
@@ -169,10 +148,10 @@ def _draw(axis: Axes, row: Row, colour: str) -> dict[str, Any]:
         axis.axvline(row.end_s, color="black", linewidth=1.6, label="end")
     axis.set_title(row.label, fontsize=9.5, loc="left")
     handles, labels = axis.get_legend_handles_labels()
-    if row.debt_core_s is not None:
+    if any(row.curve.debt):
         right = axis.twinx()
-        [line] = right.plot(time_s, row.debt_core_s, color=DEBT, linewidth=1.4, linestyle="-.")
-        right.set_ylim(0, max(*row.debt_core_s, 1.0) * 1.12)
+        [line] = right.plot(time_s, row.curve.debt, color=DEBT, linewidth=1.4, linestyle="-.")
+        right.set_ylim(0, max(*row.curve.debt, 1.0) * 1.12)
         right.set_ylabel("debt (core-s)", color=DEBT, fontsize=8.5)
         right.tick_params(axis="y", colors=DEBT)
         handles, labels = [*handles, line], [*labels, "debt"]

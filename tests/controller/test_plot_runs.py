@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,12 @@ from click.testing import CliRunner
 
 from controller.cli.main import main
 from controller.messages import Sample
-from controller.plot_runs import CoreCurve, common_axis, core_curve, debt_line, plot_runs
+from controller.plot_runs import CoreCurve, common_axis, core_curve, plot_runs
 from controller.run_folder import append_samples, write_summary
 from stage_model.errors import BadInput
 
 
-def sample(time_s: float, executor: str = "1", *, demand: float = 1.0, grant: float = 0.5) -> Sample:
+def sample(time_s: float, executor: str = "1", *, demand: float = 1.0, grant: float = 0.5, debt: float = 0.0) -> Sample:
     return Sample(
         application_id="",
         executor_id=executor,
@@ -28,10 +27,11 @@ def sample(time_s: float, executor: str = "1", *, demand: float = 1.0, grant: fl
         quota=grant,
         usage=None,
         cpu_core_s=time_s,
+        debt_core_s=debt,
     )
 
 
-def run_folder(path: Path, submitted: float, *, deadline_s: float | None = 60.0, seconds: int = 50) -> Path:
+def run_folder(path: Path, submitted: float, *, deadline_s: float | None = 60.0, debt: float = 0.0) -> Path:
     path.mkdir(parents=True)
     write_summary(
         path,
@@ -40,30 +40,17 @@ def run_folder(path: Path, submitted: float, *, deadline_s: float | None = 60.0,
             "name": path.name,
             "priority": 100 if deadline_s else 0,
             "deadline_s": deadline_s,
-            "end_s": seconds + 2.0,
+            "end_s": 52.0,
             "submitted_epoch_s": submitted,
         },
     )
-    append_samples(path, [sample(float(t), e, grant=0.85 - 0.4 * (t % 2)) for t in range(5, seconds) for e in "12"])
+    append_samples(path, [sample(float(t), e, grant=0.85 - 0.4 * (t % 2), debt=debt) for t in range(5, 50) for e in "12"])
     return path
 
 
-@dataclass(frozen=True)
-class Denied:
-    """All that was denied so far: a stand-in for the rule of debt."""
-
-    core_s: float = 0.0
-
-    def after(self, demand: float, grant: float, dt_s: float) -> Denied:
-        return Denied(self.core_s + max(0.0, demand - grant) * dt_s)
-
-
-backlog = debt_line(Denied())
-
-
-def test_grants_and_demands_are_summed_over_the_executors() -> None:
-    curve = core_curve([sample(1, "1"), sample(1.03, "2", demand=0.4, grant=0.1), sample(2, "1", grant=1.0)])
-    assert curve == CoreCurve(time_s=(1.03, 2), granted=(0.6, 1.1), demanded=(1.4, 1.4))
+def test_grants_demands_and_debts_are_summed_over_the_executors() -> None:
+    curve = core_curve([sample(1, "1"), sample(1.03, "2", demand=0.4, grant=0.1, debt=2.0), sample(2, "1", grant=1.0)])
+    assert curve == CoreCurve(time_s=(1.03, 2), granted=(0.6, 1.1), demanded=(1.4, 1.4), debt=(2.0, 2.0))
 
 
 def test_the_axis_begins_at_the_earliest_submission() -> None:
@@ -79,19 +66,13 @@ def test_the_axis_begins_at_the_earliest_submission() -> None:
     assert (first.last_s, second.last_s) == (90, 60)
 
 
-def test_a_line_of_debt_takes_a_value_for_each_tick() -> None:
-    summary = {"name": "a", "submitted_epoch_s": 1.0}
-    samples = [sample(1), sample(3), sample(4, grant=1.0), sample(5)]
-    [row] = common_axis([(Path("a"), summary, samples)], backlog)
-    # half a core is missing from 1 to 3 s and from 3 to 4 s, none from 4 to 5 s
-    assert row.debt_core_s == (0, 1, 1.5, 1.5)
-
-
-@pytest.mark.parametrize("debt", [False, True])
+@pytest.mark.parametrize("debt", [0.0, 2.5])
 @pytest.mark.parametrize("runs", [1, 2, 7])
-def test_runs_become_one_picture(tmp_path: Path, runs: int, debt: bool) -> None:
-    folders = [run_folder(tmp_path / f"r{n}", 1000.0 + 13 * n, deadline_s=60.0 if n % 2 else None) for n in range(runs)]
-    plot_runs(folders, tmp_path / "f.png", debt_of=backlog if debt else None)
+def test_runs_become_one_picture(tmp_path: Path, runs: int, debt: float) -> None:
+    folders = [
+        run_folder(tmp_path / f"r{n}", 1000.0 + 13 * n, deadline_s=60.0 if n % 2 else None, debt=debt) for n in range(runs)
+    ]
+    plot_runs(folders, tmp_path / "f.png")
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
 
 
