@@ -41,7 +41,9 @@ def measure(out: Path, executors: int, seconds: float, period: str) -> dict[str,
     sparkpace("up", "--workers", "1", "--runtime", "docker", "--port", "0", "--period", period)
     try:
         for number in range(executors):
-            sparkpace("submit", "--detach", "--name", f"endless-{number}", "--driver-memory", "512m", "endless.py")
+            # all at once, however little memory there is: elastic off-heap memory would make some of them wait
+            fixed = ("--conf", "spark.memory.offHeap.enabled=false")
+            sparkpace("submit", "--detach", "--name", f"endless-{number}", "--driver-memory", "512m", *fixed, "endless.py")
         while sum(v["executors"] for v in json.loads(sparkpace("ps", "--json"))) < executors:
             time.sleep(1)
         time.sleep(20)

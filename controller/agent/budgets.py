@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -153,6 +154,8 @@ class Budgets:
             case GiveOrder():
                 write_order(make_orders_dir(self._site, step.key), step.order)
                 self._orders[step.key] = step.order
+                if step.key in self._containers:  # at once: whoever shrinks from now on gets its core now
+                    self._containers[step.key] = replace(self._containers[step.key], order=step.order)
                 log.info("off-heap %s/%s -> %d MiB (order %d)", *step.key, step.order.budget_mb, step.order.number)
             case Begin():
                 self._begun[step.key] = step.limit_mb

@@ -20,9 +20,9 @@ def cluster(tmp_path: Path) -> FakeCluster:
     return FakeCluster(tmp_path)
 
 
-def register(cluster: FakeCluster, name: str, age_s: float = 0.0, **conf: str) -> str:
+def register(cluster: FakeCluster, name: str, conf: dict[str, str] | None = None, *, age_s: float = 0.0) -> str:
     cluster.now_s += 1
-    changed: dict[str, Any] = {"instance": name, "name": name, "conf": {**ELASTIC, **conf}, "age_s": age_s}
+    changed: dict[str, Any] = {"instance": name, "name": name, "conf": {**ELASTIC, **(conf or {})}, "age_s": age_s}
     return cluster.state.register(registration(**changed), cluster.now_s).application_id
 
 
@@ -94,7 +94,7 @@ def test_each_worker_is_split_among_those_on_it(cluster: FakeCluster) -> None:
 
 def test_a_size_that_the_user_chose_is_fixed(cluster: FakeCluster) -> None:
     sync(cluster)
-    a = register(cluster, "a", **{"spark.memory.offHeap.size": "1g"})
+    a = register(cluster, "a", {"spark.memory.offHeap.size": "1g"})
     b = register(cluster, "b")
     reply = sync(cluster, a, b)
     assert split(reply) == {f"{b}/1": 8000 - (H + 1024) - H}
@@ -132,7 +132,7 @@ def test_alone_it_runs_however_small_the_worker_and_what_can_never_fit_is_refuse
     a = register(cluster, "a")
     assert split(sync(cluster, a, memory_mb=H + 64)) == {f"{a}/1": 64}
     with pytest.raises(Exception, match=f"needs {H + 64 + 64} MiB"):
-        register(cluster, "b", **{"spark.executor.memory": f"{1024 + 64}m"})
+        register(cluster, "b", {"spark.executor.memory": f"{1024 + 64}m"})
 
 
 def test_it_runs_where_it_fits_and_waits_only_if_it_fits_nowhere(cluster: FakeCluster) -> None:
@@ -152,7 +152,7 @@ def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(c
     sync(cluster, a, memory_mb=3 * H)
     late, high, later = (
         register(cluster, "late"),
-        register(cluster, "high", **{"spark.pace.priority": "high"}),
+        register(cluster, "high", {"spark.pace.priority": "high"}),
         register(cluster, "later"),
     )
     assert [view(cluster, i).place for i in (late, high, later)] == [2, 1, 3]
@@ -183,8 +183,8 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cl
     a = register(cluster, "a")
     sync(cluster, a, memory_mb=6000)
     cluster.driver(a, wanted={"0": ExecutorWish(count=1)})
-    large = register(cluster, "large", **{"spark.executor.memory": "3g"})
-    small = register(cluster, "small", **{"spark.executor.memory": "64m"})
+    large = register(cluster, "large", {"spark.executor.memory": "3g"})
+    small = register(cluster, "small", {"spark.executor.memory": "64m"})
     assert started(cluster) == ["a"]
     # too large for this worker, so it waits for another one and keeps nobody from this one
     sync(cluster, worker="w2", memory_mb=2000)
@@ -198,7 +198,7 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cl
 def test_the_order_survives_a_restart(cluster: FakeCluster) -> None:
     sync(cluster, memory_mb=3 * H)
     a = register(cluster, "a")
-    waiting = [register(cluster, "b"), register(cluster, "c"), register(cluster, "d", **{"spark.pace.priority": "low"})]
+    waiting = [register(cluster, "b"), register(cluster, "c"), register(cluster, "d", {"spark.pace.priority": "low"})]
     cluster.restart()
     sync(cluster, a, memory_mb=3 * H)
     cluster.state.tick(cluster.now_s)
@@ -226,7 +226,7 @@ def test_submit_says_it_itself(cluster: FakeCluster) -> None:
     sync(cluster, memory_mb=3 * H)
     a = register(cluster, "a")
     sync(cluster, a, memory_mb=3 * H)
-    b = register(cluster, "b", **{"spark.pace.submission": "12345678-aaaa"})
+    b = register(cluster, "b", {"spark.pace.submission": "12345678-aaaa"})
     assert not [line for line in view(cluster, b).notices if "waits" in line]
 
 
