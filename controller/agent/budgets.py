@@ -6,6 +6,7 @@ memory of what it ordered, so a restarted agent goes on with its number. Answers
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -102,6 +103,8 @@ class Budgets:
         for kept in (self._orders, self._begun, self._containers, self._complaints):
             kept.pop(key, None)
         shutil.rmtree(self._site.orders_dir(key), ignore_errors=True)
+        with contextlib.suppress(OSError):  # others of the application may be there
+            self._site.orders_dir(key).parent.rmdir()
 
     # ------------------------------------------------------------------ looking
 

@@ -204,7 +204,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     finish(scene, two, second)
     scene.await_cached(third)
     said = three.err.read_text(errors="replace")
-    assert said.count("waits for memory, place 1: with it each of 3 on worker w1 would have") == 1
+    assert said.count("waits, place 1: with it each of 3 on worker w1 would have") == 1
     finish(scene, three, third)
 
     # The first grows again.

@@ -212,14 +212,14 @@ def test_a_stock_driver_is_told_place_and_reason_once_per_change(cluster: FakeCl
     sync(cluster, a, memory_mb=3 * H)
     b, c = register(cluster, "b"), register(cluster, "c")
     lines = [line for line in view(cluster, c).notices if "waits" in line]
-    assert lines == ["waits for memory, place 2: 1 ahead of it waits for memory, too"]
+    assert lines == ["waits, place 2: 1 ahead of it waits for memory, too"]
     for _ in range(3):
         cluster.state.tick(cluster.now_s)
     cluster.state.kill(b, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     lines = [line for line in view(cluster, c).notices if "waits" in line]
     assert len(lines) == 2
-    assert lines[1].startswith("waits for memory, place 1: with it each of 2 on worker w1")
+    assert lines[1].startswith("waits, place 1: with it each of 2 on worker w1")
 
 
 def test_submit_says_it_itself(cluster: FakeCluster) -> None:
@@ -246,10 +246,21 @@ def test_by_need_follows_what_agents_report(tmp_path: Path) -> None:
     assert split(sync(cluster)) == {f"{a}/1": half, f"{b}/1": half}
     reply = cluster.worker(
         "w1",
-        report(a, "1", off_heap_mb=half, off_heap_storage_mb=half),
-        report(b, "1", off_heap_mb=half, off_heap_storage_mb=100),
+        report(a, "1", memory_limit_mb=H + half, off_heap_mb=half, off_heap_storage_mb=half),
+        report(b, "1", memory_limit_mb=H + half, off_heap_mb=half, off_heap_storage_mb=100),
         memory_mb=8000,
     )
     budgets = split(reply)
     assert budgets[f"{a}/1"] > half > budgets[f"{b}/1"] >= 125
     assert sum(budgets.values()) <= 8000 - 2 * H
+
+
+def test_nobody_can_claim_more_than_its_container_holds(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, memory_policy="by-need")
+    sync(cluster)
+    a, b = register(cluster, "a"), register(cluster, "b")
+    half = (8000 - 2 * H) // 2
+    use = {"memory_limit_mb": H + half, "off_heap_mb": half, "off_heap_storage_mb": half}
+    reports = report(a, "1", **use, off_heap_execution_mb=1 << 40), report(b, "1", **use)
+    budgets = split(cluster.worker("w1", *reports, memory_mb=8000))
+    assert budgets == {f"{a}/1": half, f"{b}/1": half}
