@@ -31,6 +31,10 @@ SHRINKING_CORES = 1.0
 worker, so that it does not squeeze everybody else."""
 
 
+SLOW_S = 30.0
+"""A shrink that takes longer is told: somebody may be waiting for it."""
+
+
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     """What the executor reads."""
 
@@ -49,6 +53,7 @@ class Budgets:
         self._begun: dict[ExecutorKey, int] = {}
         self._containers: dict[ExecutorKey, Container] = {}
         self._complaints: dict[ExecutorKey, str] = {}
+        self._shrinks_since: dict[ExecutorKey, float] = {}
 
     def share(
         self,
@@ -81,6 +86,7 @@ class Budgets:
                 answer=_answer(told.get(key)) if elastic else None,
             )
         self._say_unenforced()
+        self._say_slow()
         found = plan(list(self._containers.values()), self._worker.memory_mb)
         if self._do(found.release):
             self._do(found.take)
@@ -100,7 +106,7 @@ class Budgets:
 
     def forget(self, key: ExecutorKey) -> None:
         """The executor is over and the master knows."""
-        for kept in (self._orders, self._begun, self._containers, self._complaints):
+        for kept in (self._orders, self._begun, self._containers, self._complaints, self._shrinks_since):
             kept.pop(key, None)
         shutil.rmtree(self._site.orders_dir(key), ignore_errors=True)
         with contextlib.suppress(OSError):  # others of the application may be there
@@ -133,6 +139,18 @@ class Budgets:
         free = [c for c in self._containers.values() if c.running and c.limit_mb is None and c.floor_mb is not None]
         for container in free:
             self._complain(container.key, "nothing here can limit its memory; its off-heap budget alone is kept")
+
+    def _say_slow(self) -> None:
+        now_s = self._launcher.clock()
+        over = {key: c for key, c in self._containers.items() if c.shrinks and c.answer and c.order}
+        self._shrinks_since = {key: self._shrinks_since.get(key, now_s) for key in over}
+        for key, container in over.items():
+            if now_s - self._shrinks_since[key] > SLOW_S and container.answer and container.order:
+                self._complain(
+                    key,
+                    f"it has not come down to {container.order.budget_mb} MiB of off-heap memory for {SLOW_S:g} s; its tasks "
+                    f"hold {container.answer.execution_mb} MiB",
+                )
 
     # ------------------------------------------------------------------ doing
 

@@ -51,17 +51,17 @@ class Watch:
 
     def run(self) -> None:
         while not self.stop.wait(0.2):
-            total = 0
-            for container in self.engine.containers():
-                found = self.engine.inspect(container)
-                if found is None:
-                    continue
-                if found["State"]["OOMKilled"]:
-                    self.killed.add(container.id)
-                if found["State"]["Running"]:
-                    assert found["HostConfig"]["Memory"] == found["HostConfig"]["MemorySwap"]
-                    total += found["HostConfig"]["Memory"]
-            self.most_mb = max(self.most_mb, total // MB)
+            before, after = self.limits(), self.limits()
+            if before == after:  # else one moved between two looks, and the sum would be of different moments
+                self.most_mb = max(self.most_mb, sum(after.values()) // MB)
+
+    def limits(self) -> dict[str, int]:
+        found = {container.id: self.engine.inspect(container) for container in self.engine.containers()}
+        known = {name: facts for name, facts in found.items() if facts is not None}
+        self.killed |= {name for name, facts in known.items() if facts["State"]["OOMKilled"]}
+        running = {name: facts["HostConfig"] for name, facts in known.items() if facts["State"]["Running"]}
+        assert all(host["Memory"] == host["MemorySwap"] for host in running.values())
+        return {name: host["Memory"] for name, host in running.items()}
 
 
 @dataclass

@@ -90,7 +90,11 @@ def test_an_executor_starts_with_its_budget_in_a_directory_it_may_read(worker: F
 def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: FakeWorker) -> None:
     alone(worker)
     want(worker, first=1048, second=1048)
-    assert report_of(worker.tick(), SECOND).state == "starting"
+    told = report_of(worker.tick(), SECOND)
+    assert (told.state, told.reason) == (
+        "starting",
+        "other executors on worker w1 are still giving up the memory it needs",
+    )
     assert order(worker, FIRST) == (2, 1048)
     assert limits(worker) == {"first": 4096}
     answer(worker, FIRST, 2, 2900)  # on its way
@@ -219,6 +223,16 @@ def test_what_is_over_leaves_no_orders_behind(worker: FakeWorker) -> None:
         worker.tick()
     assert worker.agent.held == {}
     assert not worker.site.orders_dir(FIRST).exists()
+
+
+def test_a_shrink_that_takes_long_is_told_once(worker: FakeWorker) -> None:
+    alone(worker)
+    want(worker, first=1048)
+    worker.tick()
+    answer(worker, FIRST, 2, 2000, execution_mb=1990)
+    for _ in range(40):
+        report = worker.tick()
+    assert notes(report).count("has not come down to 1048 MiB of off-heap memory for 30 s; its tasks hold 1990 MiB") == 1
 
 
 class _StuckLimit(FakeRuntime):

@@ -238,6 +238,16 @@ def test_the_view_shows_limits_and_acknowledged_budgets(cluster: FakeCluster) ->
     assert (shown.memory_mb, shown.off_heap_mb) == (8000, 8000 - H)
 
 
+def test_an_agent_that_waits_for_others_to_shrink_is_the_reason_until_it_starts(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a, b = register(cluster, "a"), register(cluster, "b")
+    waiting = report(b, "1", "starting", reason="others are still giving it up")
+    cluster.worker("w1", report(a, "1"), waiting, memory_mb=8000)
+    assert (view(cluster, b).place, view(cluster, b).reason) == (None, "others are still giving it up")
+    sync(cluster, a, b)
+    assert view(cluster, b).reason == ""
+
+
 def test_by_need_follows_what_agents_report(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path, memory_policy="by-need")
     sync(cluster)
