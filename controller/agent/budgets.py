@@ -52,7 +52,7 @@ class Budgets:
         self._orders: dict[ExecutorKey, Order | None] = {}
         self._begun: dict[ExecutorKey, int] = {}
         self._containers: dict[ExecutorKey, Container] = {}
-        self._complaints: dict[ExecutorKey, str] = {}
+        self._complaints: dict[ExecutorKey, set[str]] = {}
         self._shrinks_since: dict[ExecutorKey, float] = {}
 
     def share(
@@ -138,16 +138,19 @@ class Budgets:
     def _say_unenforced(self) -> None:
         free = [c for c in self._containers.values() if c.running and c.limit_mb is None and c.floor_mb is not None]
         for container in free:
-            self._complain(container.key, "nothing here can limit its memory; its off-heap budget alone is kept")
+            self._complain(container.key, "free", "nothing here can limit its memory; its off-heap budget alone is kept")
 
     def _say_slow(self) -> None:
         now_s = self._launcher.clock()
         over = {key: c for key, c in self._containers.items() if c.shrinks and c.answer and c.order}
         self._shrinks_since = {key: self._shrinks_since.get(key, now_s) for key in over}
+        for key in self._complaints.keys() - over.keys():
+            self._complaints[key].discard("slow")
         for key, container in over.items():
             if now_s - self._shrinks_since[key] > SLOW_S and container.answer and container.order:
                 self._complain(
                     key,
+                    "slow",
                     f"it has not come down to {container.order.budget_mb} MiB of off-heap memory for {SLOW_S:g} s; its tasks "
                     f"hold {container.answer.execution_mb} MiB",
                 )
@@ -162,9 +165,10 @@ class Budgets:
                 continue
             try:
                 self._step(step)
+                self._complaints.get(step.key, set()).discard("failed")
             except (RuntimeFailed, OSError) as error:
                 failed.add(step.key)
-                self._complain(step.key, f"{error}; tried again every period")
+                self._complain(step.key, "failed", f"{error}; tried again every period")
         return not failed
 
     def _step(self, step: Step) -> None:
@@ -181,10 +185,11 @@ class Budgets:
             case Begin():
                 self._begun[step.key] = step.limit_mb
 
-    def _complain(self, key: ExecutorKey, text: str) -> None:
-        """Once as long as it stays the same."""
-        if self._complaints.get(key) != text:
-            self._complaints[key] = text
+    def _complain(self, key: ExecutorKey, kind: str, text: str) -> None:
+        """Once as long as it goes on; its numbers may change meanwhile."""
+        told = self._complaints.setdefault(key, set())
+        if kind not in told:
+            told.add(kind)
             self._note(f"memory of executor {key.executor_id} of {key.application_id}: {text}")
 
 
