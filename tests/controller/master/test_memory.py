@@ -270,7 +270,7 @@ def test_nobody_can_claim_more_than_its_container_holds(tmp_path: Path) -> None:
     sync(cluster)
     a, b = register(cluster, "a"), register(cluster, "b")
     half = (8000 - 2 * H) // 2
-    use = {"memory_limit_mb": H + half, "off_heap_mb": half, "off_heap_storage_mb": half}
+    use: dict[str, Any] = {"memory_limit_mb": H + half, "off_heap_mb": half, "off_heap_storage_mb": half}
     reports = report(a, "1", **use, off_heap_execution_mb=1 << 40), report(b, "1", **use)
     budgets = split(cluster.worker("w1", *reports, memory_mb=8000))
     assert budgets == {f"{a}/1": half, f"{b}/1": half}
