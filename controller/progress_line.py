@@ -67,7 +67,7 @@ def waiting_note(view: ApplicationView) -> str | None:
     """Place and reason of an application that waits for memory; else None."""
     if view.place is None or view.state == "ended":
         return None
-    return f"sparkpace: waits for memory, place {view.place}: {view.reason}"
+    return f"sparkpace: waits, place {view.place}: {view.reason}"
 
 
 def describe(view: ApplicationView) -> str:

@@ -32,6 +32,8 @@ while rounds:
 
 
 PACED = ("--deadline", "10min", "--force", "--profile", "paced")
+OPTIONS = ("--driver-memory", "512m", "--conf", "spark.memory.offHeap.enabled=false")
+"""All at once, however little memory there is: elastic off-heap memory would make some of them wait."""
 ROUNDS = "12"
 """Of a paced application: about 100 core-seconds, so that each asks for a sixth of a core or more."""
 
@@ -44,10 +46,10 @@ def measure(out: Path, executors: int, seconds: float, period: str, paced: bool)
     sparkpace("up", "--workers", "1", "--runtime", "docker", "--port", "0", "--period", period)
     try:
         if paced:
-            sparkpace("submit", "--profile", "paced", "endless.py", ROUNDS)
+            sparkpace("submit", *OPTIONS, "--profile", "paced", "endless.py", ROUNDS)
         options, words = (PACED, ("endless.py", ROUNDS)) if paced else ((), ("endless.py",))
         for number in range(executors):
-            sparkpace("submit", "--detach", "--name", f"endless-{number}", "--driver-memory", "512m", *options, *words)
+            sparkpace("submit", "--detach", "--name", f"endless-{number}", *OPTIONS, *options, *words)
         while sum(v["executors"] for v in json.loads(sparkpace("ps", "--json"))) < executors:
             time.sleep(1)
         time.sleep(20)

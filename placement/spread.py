@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A worker as placement sees it. `taken`: it has an executor of this application already."""
+    """A worker as placement sees it. `free_memory_mb`: the largest container that an executor of this application could have
+    there, 0 for none; `taken`: it has an executor of it already."""
 
     worker_id: str
     cores: float

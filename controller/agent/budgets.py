@@ -6,9 +6,11 @@ memory of what it ordered, so a restarted agent goes on with its number. Answers
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -29,6 +31,10 @@ SHRINKING_CORES = 1.0
 worker, so that it does not squeeze everybody else."""
 
 
+SLOW_S = 30.0
+"""A shrink that takes longer is told: somebody may be waiting for it."""
+
+
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     """What the executor reads."""
 
@@ -46,7 +52,8 @@ class Budgets:
         self._orders: dict[ExecutorKey, Order | None] = {}
         self._begun: dict[ExecutorKey, int] = {}
         self._containers: dict[ExecutorKey, Container] = {}
-        self._complaints: dict[ExecutorKey, str] = {}
+        self._complaints: dict[ExecutorKey, set[str]] = {}
+        self._shrinks_since: dict[ExecutorKey, float] = {}
 
     def share(
         self,
@@ -79,6 +86,7 @@ class Budgets:
                 answer=_answer(told.get(key)) if elastic else None,
             )
         self._say_unenforced()
+        self._say_slow()
         found = plan(list(self._containers.values()), self._worker.memory_mb)
         if self._do(found.release):
             self._do(found.take)
@@ -98,9 +106,11 @@ class Budgets:
 
     def forget(self, key: ExecutorKey) -> None:
         """The executor is over and the master knows."""
-        for kept in (self._orders, self._begun, self._containers, self._complaints):
+        for kept in (self._orders, self._begun, self._containers, self._complaints, self._shrinks_since):
             kept.pop(key, None)
         shutil.rmtree(self._site.orders_dir(key), ignore_errors=True)
+        with contextlib.suppress(OSError):  # others of the application may be there
+            self._site.orders_dir(key).parent.rmdir()
 
     # ------------------------------------------------------------------ looking
 
@@ -128,7 +138,22 @@ class Budgets:
     def _say_unenforced(self) -> None:
         free = [c for c in self._containers.values() if c.running and c.limit_mb is None and c.floor_mb is not None]
         for container in free:
-            self._complain(container.key, "nothing here can limit its memory; its off-heap budget alone is kept")
+            self._complain(container.key, "free", "nothing here can limit its memory; its off-heap budget alone is kept")
+
+    def _say_slow(self) -> None:
+        now_s = self._launcher.clock()
+        over = {key: c for key, c in self._containers.items() if c.shrinks and c.answer and c.order}
+        self._shrinks_since = {key: self._shrinks_since.get(key, now_s) for key in over}
+        for key in self._complaints.keys() - over.keys():
+            self._complaints[key].discard("slow")
+        for key, container in over.items():
+            if now_s - self._shrinks_since[key] > SLOW_S and container.answer and container.order:
+                self._complain(
+                    key,
+                    "slow",
+                    f"it has not come down to {container.order.budget_mb} MiB of off-heap memory for {SLOW_S:g} s; its tasks "
+                    f"hold {container.answer.execution_mb} MiB",
+                )
 
     # ------------------------------------------------------------------ doing
 
@@ -140,9 +165,10 @@ class Budgets:
                 continue
             try:
                 self._step(step)
+                self._complaints.get(step.key, set()).discard("failed")
             except (RuntimeFailed, OSError) as error:
                 failed.add(step.key)
-                self._complain(step.key, f"{error}; tried again every period")
+                self._complain(step.key, "failed", f"{error}; tried again every period")
         return not failed
 
     def _step(self, step: Step) -> None:
@@ -153,14 +179,17 @@ class Budgets:
             case GiveOrder():
                 write_order(make_orders_dir(self._site, step.key), step.order)
                 self._orders[step.key] = step.order
+                if step.key in self._containers:  # at once: whoever shrinks from now on gets its core now
+                    self._containers[step.key] = replace(self._containers[step.key], order=step.order)
                 log.info("off-heap %s/%s -> %d MiB (order %d)", *step.key, step.order.budget_mb, step.order.number)
             case Begin():
                 self._begun[step.key] = step.limit_mb
 
-    def _complain(self, key: ExecutorKey, text: str) -> None:
-        """Once as long as it stays the same."""
-        if self._complaints.get(key) != text:
-            self._complaints[key] = text
+    def _complain(self, key: ExecutorKey, kind: str, text: str) -> None:
+        """Once as long as it goes on; its numbers may change meanwhile."""
+        told = self._complaints.setdefault(key, set())
+        if kind not in told:
+            told.add(kind)
             self._note(f"memory of executor {key.executor_id} of {key.application_id}: {text}")
 
 

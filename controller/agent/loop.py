@@ -342,6 +342,8 @@ class Agent:
                 reason, code = seen.reason, seen.exit_code
             elif state == "refused":
                 reason = self.launcher.reason(key)
+            elif self.budgets.may_start(key) is None:
+                reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"
             if self._orphaned(key):
                 gone.add(key.application_id)
             container = self.budgets.container(key)

@@ -239,8 +239,12 @@ class ClusterState:
             stopped=tuple(stopped),
             ended=tuple(ended),
             applications=tuple(plans),
-            budgets_mb=memory.budgets(self.workers.by_id[worker_id].info, self.applications.values(), self.memory_policy),
+            budgets_mb=self._budgets_mb(worker_id),
         )
+
+    def _budgets_mb(self, worker_id: str) -> dict[str, int]:
+        known = self.workers.by_id.get(worker_id)
+        return memory.budgets(known.info, self.applications.values(), self.memory_policy) if known else {}
 
     def _stopped(self, application: Application, executor: Executor) -> bool:
         return application.ended or executor.record.planned_end or not executor.live

@@ -69,7 +69,7 @@ def waiting_line(application: Application, applications: Iterable[Application]) 
     number = place(application, applications)
     if number is None or not application.waiting or application.options.submission is not None:
         return None
-    return f"waits for memory, place {number}: {application.waiting}"
+    return f"waits, place {number}: {application.waiting}"
 
 
 # ---------------------------------------------------------------- who fits where
@@ -170,14 +170,16 @@ def _counting(application: Application) -> list[Executor]:
 
 
 def _need(application: Application, executor: Executor) -> Need:
+    """What an executor claims to hold is believed up to its container's limit."""
     spec, report = executor.record.spec, executor.report
+    most_mb = max(0, report.memory_limit_mb - spec.memory_mb) if report else 0
     return Need(
         key=f"{application.id}/{executor.record.executor_id}",
         fixed_mb=spec.memory_mb,
         floor_mb=spec.off_heap_floor_mb,
         budget_mb=report.off_heap_mb if report else None,
-        execution_mb=report.off_heap_execution_mb if report else 0,
-        storage_mb=report.off_heap_storage_mb if report else 0,
+        execution_mb=min(most_mb, report.off_heap_execution_mb) if report else 0,
+        storage_mb=min(most_mb, report.off_heap_storage_mb) if report else 0,
     )
 
 

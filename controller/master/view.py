@@ -41,10 +41,18 @@ def application_view(application: Application, run_dir: str, now_s: float, place
         run_dir=run_dir,
         profile=application.profile_key,
         profile_runs=application.profile_runs,
-        reason=application.record.end_reason or application.waiting,
+        reason=application.record.end_reason or application.waiting or _starting_reason(application),
         notices=tuple(application.notices),
         finished=application.finished,
     )
+
+
+def _starting_reason(application: Application) -> str:
+    """Why none of its executors has started yet, as far as an agent says."""
+    reports = [e.report for e in application.live_executors() if e.report]
+    if any(report.state != "starting" for report in reports):
+        return ""
+    return next((report.reason for report in reports if report.reason), "")
 
 
 def _forecast_end_s(running: list[Executor]) -> float | None:

@@ -38,6 +38,6 @@ def test_place_and_reason_are_told_once_per_change() -> None:
     line.show(view(state="running"))
     line.show(view(state="waiting", place=1, reason=full))
     assert out.getvalue().splitlines() == [
-        "sparkpace: waits for memory, place 2: 1 ahead of it waits for memory, too",
-        *[f"sparkpace: waits for memory, place 1: {full}"] * 2,
+        "sparkpace: waits, place 2: 1 ahead of it waits for memory, too",
+        *[f"sparkpace: waits, place 1: {full}"] * 2,
     ]

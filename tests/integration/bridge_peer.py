@@ -144,6 +144,8 @@ class Peer:
         driver = self.registrations[-1]
         control = self.directory / f"control-{executor_id}"
         control.mkdir()
+        orders = self.directory / f"orders-{executor_id}"
+        orders.mkdir()
         jars = driver.jars_dir
         keys = ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
         options = [word for key in keys for word in shlex.split(driver.conf.get(key, ""))]
@@ -158,6 +160,7 @@ class Peer:
             "SPARK_HOME": str(Path(jars).parent),
             "SPARK_LOCAL_DIRS": str(self.directory),
             "SPARKPACE_CONTROL_DIR": str(control),
+            "SPARKPACE_ORDERS_DIR": str(orders),
         }
         with (self.directory / f"executor-{executor_id}.log").open("wb") as log:
             self.executors[executor_id] = subprocess.Popen(

@@ -15,6 +15,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controller.agent.budgets import write_order
+from controller.agent.memory import Order
 from stage_model.events import (
     ApplicationEnd,
     ExecutorAdded,
@@ -86,6 +88,12 @@ def read_progress(control: Path) -> Progress | None:
     return msgspec.json.decode(data, type=Progress)
 
 
+def budget(control: Path) -> tuple[int, int] | None:
+    """The order that was looked at, and the off-heap budget in bytes."""
+    progress = read_progress(control)
+    return None if progress is None or progress.memory is None else (progress.memory.order, progress.memory.budget)
+
+
 def written(control: Path) -> int:
     progress = read_progress(control)
     return 0 if progress is None else progress.sequence
@@ -113,6 +121,12 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
         assert peer.registrations, driver.communicate()[1]
         control = peer.start_executor("1")
         wait_for("executor 1", lambda: peer.joined("1"))
+
+        # Off-heap memory was switched on by the bridge itself and follows orders, there and back.
+        orders = tmp_path / "orders-1"
+        for number, budget_mb in enumerate((300, 100, 200), 1):
+            write_order(orders, Order(number, budget_mb))
+            wait_for(f"{budget_mb} MiB", lambda n=number, mb=budget_mb: budget(control) == (n, mb << 20))  # type: ignore[misc]
 
         # Wrong answers, one after another, while the job runs.
         peer.faults.extend(FAULTS)

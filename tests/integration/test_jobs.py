@@ -96,13 +96,14 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
     assert {sample.executor_id for sample in samples} == {"1", "2"}
     assert any(sample.set_point is not None and sample.progress for sample in samples)
     assert {f["Config"]["Labels"]["sparkpace.worker"] for f in inspected.values()} == {"w1", "w2"}
+    [memory_mb] = {worker.memory_mb for worker in cluster.client().workers()}
     for found in inspected.values():
         host, config = found["HostConfig"], found["Config"]
         assert (host["CapDrop"], host["CapAdd"], host["Privileged"]) == (["ALL"], None, False)
         assert any("no-new-privileges" in option for option in host["SecurityOpt"])
         assert host["CpuPeriod"] == 100_000
-        # heap 512, Spark's least overhead 384, one slot's Python 512
-        assert host["Memory"] == host["MemorySwap"] == (512 + 384 + 512) << 20
+        # alone on its worker: heap, overhead, Python, and all the rest as off-heap memory
+        assert host["Memory"] == host["MemorySwap"] == memory_mb << 20
         assert config["User"] == f"{os.getuid()}:{os.getgid()}"
         labels = {k: v for k, v in config["Labels"].items() if k.startswith("sparkpace.")}
         assert labels.pop("sparkpace.worker") in ("w1", "w2")

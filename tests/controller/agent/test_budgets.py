@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -10,12 +11,12 @@ import pytest
 
 from controller.agent.budgets import NAME, OrderFile
 from controller.messages import Desired, WorkerSync
-from controller.runtime.base import ExecutorKey
+from controller.runtime.base import ExecutorKey, Observed
 from controller.runtime.fake import FakeRuntime
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import SCHEMA, MemoryProgress, Progress
-from tests.fakes.worker import FakeWorker, report_of, spec
+from tests.fakes.worker import CLUSTER, FakeWorker, report_of, spec
 
 FIRST, SECOND = ExecutorKey("first", "1"), ExecutorKey("second", "1")
 MB = 1 << 20
@@ -90,7 +91,11 @@ def test_an_executor_starts_with_its_budget_in_a_directory_it_may_read(worker: F
 def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: FakeWorker) -> None:
     alone(worker)
     want(worker, first=1048, second=1048)
-    assert report_of(worker.tick(), SECOND).state == "starting"
+    told = report_of(worker.tick(), SECOND)
+    assert (told.state, told.reason) == (
+        "starting",
+        "other executors on worker w1 are still giving up the memory it needs",
+    )
     assert order(worker, FIRST) == (2, 1048)
     assert limits(worker) == {"first": 4096}
     answer(worker, FIRST, 2, 2900)  # on its way
@@ -165,7 +170,7 @@ def test_without_the_master_the_last_split_stays(worker: FakeWorker) -> None:
 
 def test_a_limit_that_cannot_be_lowered_starts_nobody_and_is_told_once(worker: FakeWorker) -> None:
     alone(worker)
-    worker.agent.budgets._runtime = stuck = _StuckLimit(worker.host, "cluster-1", "w1")
+    worker.agent.budgets._runtime = stuck = _StuckLimit(worker.host, CLUSTER, "w1")
     want(worker, first=1048, second=1048)
     worker.tick()
     answer(worker, FIRST, 2, 1048)
@@ -219,6 +224,38 @@ def test_what_is_over_leaves_no_orders_behind(worker: FakeWorker) -> None:
         worker.tick()
     assert worker.agent.held == {}
     assert not worker.site.orders_dir(FIRST).exists()
+
+
+def test_a_shrink_that_takes_long_is_told_once(worker: FakeWorker) -> None:
+    alone(worker)
+    want(worker, first=1048)
+    worker.tick()
+    answer(worker, FIRST, 2, 2000, execution_mb=1990)
+    for _ in range(40):
+        report = worker.tick()
+    assert notes(report).count("has not come down to 1048 MiB of off-heap memory for 30 s; its tasks hold 1990 MiB") == 1
+
+
+def test_where_nothing_limits_memory_budgets_move_all_the_same_and_it_is_said_once(worker: FakeWorker) -> None:
+    worker.agent.runtime = worker.launcher.runtime = _NoLimits(worker.host, CLUSTER, "w1")
+    alone(worker)
+    want(worker, first=1048, second=1048)
+    worker.tick()
+    assert order(worker, FIRST) == (2, 1048)
+    answer(worker, FIRST, 2, 1048)
+    for _ in range(3):
+        report = worker.tick()
+    assert order(worker, SECOND) == (1, 1048)
+    assert report_of(report, FIRST).memory_limit_mb == 2048
+    assert notes(report).count("nothing here can limit its memory") == 2  # one each
+
+
+class _NoLimits(FakeRuntime):
+    def observe(self) -> dict[ExecutorKey, Observed]:
+        return {key: dataclasses.replace(seen, memory_limit_bytes=None) for key, seen in super().observe().items()}
+
+    def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
+        raise AssertionError("there is none to be set")
 
 
 class _StuckLimit(FakeRuntime):

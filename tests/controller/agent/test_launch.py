@@ -49,6 +49,20 @@ class TestFilling:
             Bind(site.run_root / "app/executors/1", writable=True),
         ]
 
+    def test_orders_are_shown_read_only_to_executors_of_elastic_size_and_lie_where_they_cannot_write(
+        self, site: Site
+    ) -> None:
+        elastic = spec(off_heap_floor_mb=64, environment={"SPARKPACE_ORDERS_DIR": "{orders}"})
+        made = make_launch(elastic, site, "/opt/java/bin/java", 0.5, 3000)
+        orders = site.orders_root / "app/1"
+        assert made.environment["SPARKPACE_ORDERS_DIR"] == str(orders)
+        assert made.memory_bytes == 3000 << 20
+        assert Bind(orders) in made.binds
+        assert not any(orders.is_relative_to(bind.path) for bind in made.binds if bind.writable)
+        assert all(bind.path != orders for bind in launch(site).binds)
+        make_directories(elastic, site)
+        assert orders.is_dir()
+
 
 class TestMounts:
     def test_a_path_within_an_allowed_root_is_shown(self, site: Site) -> None:

@@ -35,6 +35,7 @@ def test_places_of_an_executor(tmp_path: Path) -> None:
     assert site.local_dir(key) == tmp_path / "local/app"
     assert site.control_dir(key) == tmp_path / "local/app/executor-2/control"
     assert site.log_dir(key) == tmp_path / "runs/app/executors/2"
+    assert site.orders_dir(key) == tmp_path / "agents/w1/orders/app/2"
 
 
 def test_what_the_master_is_told(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ def cluster(tmp_path: Path) -> FakeCluster:
     return FakeCluster(tmp_path)
 
 
-def register(cluster: FakeCluster, name: str, age_s: float = 0.0, **conf: str) -> str:
+def register(cluster: FakeCluster, name: str, conf: dict[str, str] | None = None, *, age_s: float = 0.0) -> str:
     cluster.now_s += 1
-    changed: dict[str, Any] = {"instance": name, "name": name, "conf": {**ELASTIC, **conf}, "age_s": age_s}
+    changed: dict[str, Any] = {"instance": name, "name": name, "conf": {**ELASTIC, **(conf or {})}, "age_s": age_s}
     return cluster.state.register(registration(**changed), cluster.now_s).application_id
 
 
@@ -94,7 +94,7 @@ def test_each_worker_is_split_among_those_on_it(cluster: FakeCluster) -> None:
 
 def test_a_size_that_the_user_chose_is_fixed(cluster: FakeCluster) -> None:
     sync(cluster)
-    a = register(cluster, "a", **{"spark.memory.offHeap.size": "1g"})
+    a = register(cluster, "a", {"spark.memory.offHeap.size": "1g"})
     b = register(cluster, "b")
     reply = sync(cluster, a, b)
     assert split(reply) == {f"{b}/1": 8000 - (H + 1024) - H}
@@ -132,7 +132,7 @@ def test_alone_it_runs_however_small_the_worker_and_what_can_never_fit_is_refuse
     a = register(cluster, "a")
     assert split(sync(cluster, a, memory_mb=H + 64)) == {f"{a}/1": 64}
     with pytest.raises(Exception, match=f"needs {H + 64 + 64} MiB"):
-        register(cluster, "b", **{"spark.executor.memory": f"{1024 + 64}m"})
+        register(cluster, "b", {"spark.executor.memory": f"{1024 + 64}m"})
 
 
 def test_it_runs_where_it_fits_and_waits_only_if_it_fits_nowhere(cluster: FakeCluster) -> None:
@@ -152,7 +152,7 @@ def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(c
     sync(cluster, a, memory_mb=3 * H)
     late, high, later = (
         register(cluster, "late"),
-        register(cluster, "high", **{"spark.pace.priority": "high"}),
+        register(cluster, "high", {"spark.pace.priority": "high"}),
         register(cluster, "later"),
     )
     assert [view(cluster, i).place for i in (late, high, later)] == [2, 1, 3]
@@ -183,8 +183,8 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cl
     a = register(cluster, "a")
     sync(cluster, a, memory_mb=6000)
     cluster.driver(a, wanted={"0": ExecutorWish(count=1)})
-    large = register(cluster, "large", **{"spark.executor.memory": "3g"})
-    small = register(cluster, "small", **{"spark.executor.memory": "64m"})
+    large = register(cluster, "large", {"spark.executor.memory": "3g"})
+    small = register(cluster, "small", {"spark.executor.memory": "64m"})
     assert started(cluster) == ["a"]
     # too large for this worker, so it waits for another one and keeps nobody from this one
     sync(cluster, worker="w2", memory_mb=2000)
@@ -198,7 +198,7 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cl
 def test_the_order_survives_a_restart(cluster: FakeCluster) -> None:
     sync(cluster, memory_mb=3 * H)
     a = register(cluster, "a")
-    waiting = [register(cluster, "b"), register(cluster, "c"), register(cluster, "d", **{"spark.pace.priority": "low"})]
+    waiting = [register(cluster, "b"), register(cluster, "c"), register(cluster, "d", {"spark.pace.priority": "low"})]
     cluster.restart()
     sync(cluster, a, memory_mb=3 * H)
     cluster.state.tick(cluster.now_s)
@@ -212,21 +212,21 @@ def test_a_stock_driver_is_told_place_and_reason_once_per_change(cluster: FakeCl
     sync(cluster, a, memory_mb=3 * H)
     b, c = register(cluster, "b"), register(cluster, "c")
     lines = [line for line in view(cluster, c).notices if "waits" in line]
-    assert lines == ["waits for memory, place 2: 1 ahead of it waits for memory, too"]
+    assert lines == ["waits, place 2: 1 ahead of it waits for memory, too"]
     for _ in range(3):
         cluster.state.tick(cluster.now_s)
     cluster.state.kill(b, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     lines = [line for line in view(cluster, c).notices if "waits" in line]
     assert len(lines) == 2
-    assert lines[1].startswith("waits for memory, place 1: with it each of 2 on worker w1")
+    assert lines[1].startswith("waits, place 1: with it each of 2 on worker w1")
 
 
 def test_submit_says_it_itself(cluster: FakeCluster) -> None:
     sync(cluster, memory_mb=3 * H)
     a = register(cluster, "a")
     sync(cluster, a, memory_mb=3 * H)
-    b = register(cluster, "b", **{"spark.pace.submission": "12345678-aaaa"})
+    b = register(cluster, "b", {"spark.pace.submission": "12345678-aaaa"})
     assert not [line for line in view(cluster, b).notices if "waits" in line]
 
 
@@ -238,6 +238,16 @@ def test_the_view_shows_limits_and_acknowledged_budgets(cluster: FakeCluster) ->
     assert (shown.memory_mb, shown.off_heap_mb) == (8000, 8000 - H)
 
 
+def test_an_agent_that_waits_for_others_to_shrink_is_the_reason_until_it_starts(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a, b = register(cluster, "a"), register(cluster, "b")
+    waiting = report(b, "1", "starting", reason="others are still giving it up")
+    cluster.worker("w1", report(a, "1"), waiting, memory_mb=8000)
+    assert (view(cluster, b).place, view(cluster, b).reason) == (None, "others are still giving it up")
+    sync(cluster, a, b)
+    assert view(cluster, b).reason == ""
+
+
 def test_by_need_follows_what_agents_report(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path, memory_policy="by-need")
     sync(cluster)
@@ -246,10 +256,21 @@ def test_by_need_follows_what_agents_report(tmp_path: Path) -> None:
     assert split(sync(cluster)) == {f"{a}/1": half, f"{b}/1": half}
     reply = cluster.worker(
         "w1",
-        report(a, "1", off_heap_mb=half, off_heap_storage_mb=half),
-        report(b, "1", off_heap_mb=half, off_heap_storage_mb=100),
+        report(a, "1", memory_limit_mb=H + half, off_heap_mb=half, off_heap_storage_mb=half),
+        report(b, "1", memory_limit_mb=H + half, off_heap_mb=half, off_heap_storage_mb=100),
         memory_mb=8000,
     )
     budgets = split(reply)
     assert budgets[f"{a}/1"] > half > budgets[f"{b}/1"] >= 125
     assert sum(budgets.values()) <= 8000 - 2 * H
+
+
+def test_nobody_can_claim_more_than_its_container_holds(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, memory_policy="by-need")
+    sync(cluster)
+    a, b = register(cluster, "a"), register(cluster, "b")
+    half = (8000 - 2 * H) // 2
+    use: dict[str, Any] = {"memory_limit_mb": H + half, "off_heap_mb": half, "off_heap_storage_mb": half}
+    reports = report(a, "1", **use, off_heap_execution_mb=1 << 40), report(b, "1", **use)
+    budgets = split(cluster.worker("w1", *reports, memory_mb=8000))
+    assert budgets == {f"{a}/1": half, f"{b}/1": half}

@@ -58,7 +58,7 @@ final class OffHeap {
       if (ordered == 0) return;
       long before = memory.maxOffHeapMemory();
       while (step()) Thread.yield(); // the lock is free in between
-      if (memory.maxOffHeapMemory() < before) trim();
+      if (before > wanted && memory.maxOffHeapMemory() == wanted) trim();
       applied = ordered;
     } catch (ReflectiveOperationException | IOException | RuntimeException | LinkageError e) {
       ProgressFile.complain("off-heap memory stays as it is", e);
@@ -94,21 +94,21 @@ final class OffHeap {
     synchronized (memory) {
       long now = memory.maxOffHeapMemory();
       if (now == wanted) return false;
-      boolean goesOn = false;
-      if (wanted > now) {
-        execution.incrementPoolSize(wanted - now); // storage borrows from it by itself
-      } else {
+      try {
+        if (wanted > now) {
+          execution.incrementPoolSize(wanted - now); // storage borrows from it by itself
+          return false;
+        }
         long left = release(now - wanted), freed = 0;
         // Spark evicts all that is asked for or nothing
         for (long ask = Math.min(Math.min(left, CHUNK), storage.memoryUsed()); ask > 0 && freed == 0; ask /= 4) freed = evict(ask);
-        left = release(left);
-        goesOn = left > 0 && freed > 0;
+        return release(left) > 0 && freed > 0;
+      } finally { // also when a block could not be written out: Spark asserts on every use that size and pools are equal
+        long reached = execution.poolSize() + storage.poolSize();
+        size.setLong(memory, reached);
+        region.setLong(memory, (long) (reached * conf.getDouble("spark.memory.storageFraction", 0.5)));
+        memory.notifyAll(); // tasks that wait for memory look again
       }
-      long reached = execution.poolSize() + storage.poolSize(); // Spark asserts that these are equal
-      size.setLong(memory, reached);
-      region.setLong(memory, (long) (reached * conf.getDouble("spark.memory.storageFraction", 0.5)));
-      memory.notifyAll(); // tasks that wait for memory look again
-      return goesOn;
     }
   }
 

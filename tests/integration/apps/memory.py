@@ -1,0 +1,66 @@
+"""Real use of off-heap memory: ROWS rows of 256 bytes cached off the heap, then large sorts until STOP appears; all checked.
+
+Sorts begin when GO exists. A line "cached" or "sorted N" goes to LOG whenever that was done and right.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--go", type=Path, required=True)
+    parser.add_argument("--stop", type=Path, required=True)
+    arguments = parser.parse_args()
+    spark = SparkSession.builder.getOrCreate()
+    rows = arguments.rows
+
+    def say(line: str) -> None:
+        with arguments.log.open("a") as log:
+            log.write(line + "\n")
+
+    def table():
+        # 7919 is prime and divides no round number, so k is a permutation of the ids; digests do not compress
+        ids = spark.range(0, rows, 1, 40)
+        text = f.concat(f.sha2(f.col("id").cast("string"), 512), f.sha2((f.col("id") + rows).cast("string"), 512))
+        return ids.select((f.col("id") * 7919 % rows).alias("k"), text.alias("s"))
+
+    def right(count: int, total: int) -> bool:
+        return (count, total) == (rows, rows * (rows - 1) // 2)
+
+    cached = table().persist(StorageLevel.OFF_HEAP)
+    sums = [f.count("*").alias("c"), f.sum("k").alias("t"), f.sum(f.length("s")).alias("l")]
+
+    def check() -> bool:
+        row = cached.select(*sums).first()
+        return right(row["c"], row["t"]) and row["l"] == 256 * rows
+
+    ok = check()
+    say("cached")
+    sorts = 0
+    while ok and not arguments.stop.exists():
+        if not arguments.go.exists():
+            ok = check()
+            time.sleep(0.5)
+            continue
+        # one task sorts all columns of all rows; the last ones are known
+        last = [row["k"] for row in table().repartition(1).sortWithinPartitions("k").tail(3)]
+        ok = last == [rows - 3, rows - 2, rows - 1] and check()
+        sorts += 1
+        say(f"sorted {sorts}")
+    print(json.dumps({"ok": ok and check(), "sorts": sorts}))
+    spark.stop()
+    if not ok:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""Off-heap memory of real executors in containers: the first shrinks, the second starts, the first grows again; who waits.
+
+Its own cluster, of one small worker, so that a cache of about a gigabyte is more than a share. Jobs are right throughout, no
+task fails, and a thread watches that limits fit the worker and nobody is killed for memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.agent.budgets import OrderFile
+from controller.home import Home
+from controller.messages import ApplicationView
+from stage_model.progress import MemoryProgress, Progress
+from tests.integration.engine import Engine
+from tests.integration.local_cluster import Job, LocalCluster, eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(900)]
+
+H = 512 + 384 + 100
+"""Heap, overhead, Python: of SIZES."""
+M = 4 * H + 400
+"""Two applications share it, a third waits: (M - 3 h) / 3 < h."""
+ALONE, SHARED = M - H, (M - 2 * H) // 2
+SIZES = ("--conf", "spark.executor.memoryOverhead=384m", "--conf", "spark.executor.pyspark.memory=100m")
+ROWS = 6_000_000
+"""256 bytes each: about 1,500 MiB cached, more than SHARED (1,196 MiB) and less than ALONE (3,388 MiB)."""
+FEW = 400_000
+STORAGE_S, EXECUTION_S, PERIOD_S = 5.0, 30.0, 1.0
+"""The bounds, with two periods for the order to be given and the answer to be seen."""
+SQL = ("--conf", "spark.sql.shuffle.partitions=4", "--conf", "spark.driver.maxResultSize=200m")
+MB = 1 << 20
+
+
+@dataclass
+class Watch:
+    """What the engine shows several times a second."""
+
+    engine: Engine
+    stop: threading.Event = field(default_factory=threading.Event)
+    most_mb: int = 0
+    killed: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        while not self.stop.wait(0.2):
+            before, after = self.limits(), self.limits()
+            if before == after:  # else one moved between two looks, and the sum would be of different moments
+                self.most_mb = max(self.most_mb, sum(after.values()) // MB)
+
+    def limits(self) -> dict[str, int]:
+        found = {container.id: self.engine.inspect(container) for container in self.engine.containers()}
+        known = {name: facts for name, facts in found.items() if facts is not None}
+        self.killed |= {name for name, facts in known.items() if facts["State"]["OOMKilled"]}
+        running = {name: facts["HostConfig"] for name, facts in known.items() if facts["State"]["Running"]}
+        assert all(host["Memory"] == host["MemorySwap"] for host in running.values())
+        return {name: host["Memory"] for name, host in running.items()}
+
+
+@dataclass
+class Scene:
+    """A cluster of one worker and jobs of one Spark version on it."""
+
+    cluster: LocalCluster
+    engine: Engine
+    python: Path | None
+    place: Path
+    watch: Watch
+
+    def job(self, name: str, rows: int, *conf: str) -> Job:
+        files = [part for key in ("log", "go", "stop") for part in (f"--{key}", str(self.file(name, key)))]
+        words = ["--name", name, *SIZES, *SQL, *conf, "memory.py", "--rows", str(rows), *files]
+        if self.python is None:
+            return self.cluster.submit(*words)
+        return self.cluster.stock(self.python, "--properties-file", str(self.cluster.properties()), *words)
+
+    def file(self, name: str, key: str) -> Path:
+        return self.place / f"{name}.{key}"
+
+    def said(self, name: str) -> list[str]:
+        log = self.file(name, "log")
+        return log.read_text().splitlines() if log.exists() else []
+
+    def view(self, name: str) -> ApplicationView | None:
+        found = self.cluster.views(name)
+        return found[-1] if found else None
+
+    def memory(self, name: str) -> MemoryProgress | None:
+        """What its first executor says."""
+        view = self.view(name)
+        if view is None:
+            return None
+        file = self.cluster.home.local / view.application_id / "executor-1" / "control" / "progress.json"
+        return msgspec.json.decode(file.read_bytes(), type=Progress).memory if file.exists() else None
+
+    def order(self, name: str) -> OrderFile | None:
+        view = self.view(name)
+        file = (
+            self.cluster.home.path / "agents" / "w1" / "orders" / (view.application_id if view else "-") / "1" / "memory.json"
+        )
+        return msgspec.json.decode(file.read_bytes(), type=OrderFile) if file.exists() else None
+
+    def await_cached(self, name: str) -> None:
+        eventually(lambda: "cached" in self.said(name), f"the cache of {name}", 240.0)
+
+    def await_acknowledged(self, name: str, budget_mb: int, timeout_s: float) -> None:
+        """In the view: the agent has seen it."""
+
+        def look() -> bool:
+            view = self.view(name)
+            return view is not None and view.off_heap_mb == budget_mb
+
+        eventually(look, f"{budget_mb} MiB for {name}", timeout_s)
+
+    def acknowledged_after_s(self, name: str, budget_mb: int) -> float:
+        """Seconds from the order of that budget to its being in force."""
+        eventually(lambda: (o := self.order(name)) and o.off_heap_bytes == budget_mb * MB, f"the order for {name}", 180.0)
+        ordered = time.monotonic()
+        number = (self.order(name) or OrderFile(number=0, off_heap_bytes=0)).number
+
+        def look() -> bool:
+            told = self.memory(name)
+            return told is not None and told.order == number and told.budget == budget_mb * MB
+
+        eventually(look, f"the answer of {name}", 120.0)
+        return time.monotonic() - ordered
+
+
+@pytest.fixture(scope="module")
+def small_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    place = tmp_path_factory.mktemp("memory")
+    (place / "shown").mkdir()
+    cluster = LocalCluster(Home(place / "home"), "docker")
+    try:
+        cluster.up("--workers", "1", "--memory", f"{M}m")
+        yield cluster
+    finally:
+        cluster.down()
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+
+
+@pytest.fixture(params=["submit", "stock-3.5"])
+def scene(request: pytest.FixtureRequest, small_home: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterator[Scene]:
+    python = Path(request.getfixturevalue("spark35_python")) if request.param == "stock-3.5" else None
+    watch = Watch(Engine(docker_engine, small_home.cluster().cluster_id))
+    thread = threading.Thread(target=watch.run)
+    thread.start()
+    try:
+        yield Scene(small_home, watch.engine, python, tmp_path, watch)
+    finally:
+        watch.stop.set()
+        thread.join()
+        for job in small_home.jobs:
+            job.kill()
+    watch.engine.await_none(None, 60.0)
+    assert watch.killed == set(), "killed for memory"
+    assert 0 < watch.most_mb <= M
+
+
+def finish(scene: Scene, job: Job, name: str) -> dict[str, Any]:
+    scene.file(name, "stop").touch()
+    done = job.finish().ok()
+    assert done.answer["ok"]
+    summary = scene.cluster.summary(name)
+    assert (summary["tasks_failed"], summary["executors_lost"], summary["executors"]) == (0, 0, 1)
+    return dict(done.answer)
+
+
+def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Scene) -> None:
+    names = [f"{name}-{'3' if scene.python else '4'}" for name in ("first", "second", "third")]
+    first, second, third = names
+    one = scene.job(first, ROWS)
+    scene.await_cached(first)
+    scene.await_acknowledged(first, ALONE, 60.0)
+    held = scene.memory(first)
+    assert held is not None
+    assert held.storage > SHARED * MB, "it uses more than a share"
+
+    # Storage holds it: evicted within 5 s, and only then there is room for the second.
+    two = scene.job(second, FEW)
+    assert scene.acknowledged_after_s(first, SHARED) <= STORAGE_S + PERIOD_S
+    scene.await_cached(second)
+    scene.await_acknowledged(second, SHARED, 60.0)
+    scene.await_acknowledged(first, SHARED, 10.0)
+    told = scene.memory(first)
+    assert told is not None
+    assert told.storage <= told.budget == SHARED * MB
+
+    # A third fits nowhere: it says so, and starts when the second is over.
+    three = scene.job(third, FEW)
+
+    def waits() -> bool:
+        view = scene.view(third)
+        return view is not None and (view.state, view.place) == ("waiting", 1) and "off-heap memory" in view.reason
+
+    eventually(waits, "a third that waits", 120.0)
+    finish(scene, two, second)
+    scene.await_cached(third)
+    said = three.err.read_text(errors="replace")
+    assert said.count("waits, place 1: with it each of 3 on worker w1 would have") == 1
+    finish(scene, three, third)
+
+    # The first grows again.
+    assert scene.acknowledged_after_s(first, ALONE) <= STORAGE_S + PERIOD_S
+    scene.await_acknowledged(first, ALONE, 30.0)
+    view = scene.view(first)
+    assert view is not None
+    assert view.memory_mb == M
+    finish(scene, one, first)
+
+
+def test_a_shrink_while_a_large_sort_holds_the_memory(scene: Scene) -> None:
+    first, second = (f"{name}-{'3' if scene.python else '4'}" for name in ("sorting", "arriving"))
+    scene.file(first, "go").touch()
+    one = scene.job(first, ROWS)
+    eventually(lambda: "sorted 1" in scene.said(first), "a first sort", 300.0)
+    eventually(_holds(scene, first, SHARED), "a sort that holds more than a share", 300.0)
+    two = scene.job(second, FEW)
+    assert scene.acknowledged_after_s(first, SHARED) <= EXECUTION_S + PERIOD_S
+    scene.await_cached(second)
+    before = len(scene.said(first))
+    eventually(lambda: len(scene.said(first)) > before, "a sort in half the memory", 300.0)
+    finish(scene, two, second)
+    scene.await_acknowledged(first, ALONE, 60.0)
+    assert finish(scene, one, first)["sorts"] >= 2
+
+
+def _holds(scene: Scene, name: str, budget_mb: int) -> Callable[[], bool]:
+    def look() -> bool:
+        told = scene.memory(name)
+        return told is not None and told.execution > 0 and told.execution + told.storage > budget_mb * MB
+
+    return look
+
+
+def test_a_killed_job_and_a_restarted_master_leave_the_right_split(scene: Scene) -> None:
+    if scene.python is not None:
+        pytest.skip("the same for every Spark")
+    one, two = scene.job("stays", FEW), scene.job("killed", FEW)
+    for name in ("stays", "killed"):
+        scene.await_cached(name)
+        scene.await_acknowledged(name, SHARED, 60.0)
+    scene.cluster.kill_master()
+    scene.cluster.start_master()
+    scene.cluster.await_workers()
+    scene.await_acknowledged("stays", SHARED, 10.0)
+    scene.cluster.command("kill", "killed")
+    two.process.wait(60)
+    scene.await_acknowledged("stays", ALONE, 30.0)
+    view = scene.view("stays")
+    assert view is not None
+    container = scene.engine.containers(view.application_id, ended=False)[0]
+    scene.engine.kill_executor(view.application_id, container.labels["sparkpace.executor"])
+    eventually(lambda: (v := scene.view("stays")) and v.off_heap_mb == ALONE and v.executors == 1, "a new executor", 60.0)
+    scene.file("stays", "stop").touch()
+    assert one.finish().ok().answer["ok"]

@@ -1,0 +1,171 @@
+"""Master, agent and executors together, in memory: the scenario of docs/concepts.md, period by period.
+
+The real `ClusterState` and `Agent` talk over the fake runtime; executors are stories that read their order and shrink as fast
+as their kind of memory allows. What Spark really does is `tests/integration/test_memory.py`'s to show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.agent.budgets import NAME, OrderFile
+from controller.agent.loop import Received
+from controller.messages import ApplicationView
+from controller.runtime.base import ExecutorKey
+from stage_model.progress import SCHEMA, MemoryProgress, Progress
+from tests.fakes.cluster import FakeCluster, registration
+from tests.fakes.worker import FakeWorker
+
+MB = 1 << 20
+M = 8000
+H = 1024 + 384
+ALONE, SHARED = M - H, (M - 2 * H) // 2
+ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
+
+
+@dataclass
+class Plugin:
+    """An executor: `mb_per_s` is how fast it gives memory back."""
+
+    mb_per_s: int = 10_000
+    number: int = 0
+    budget_mb: int = 64
+
+
+class World:
+    """One second is one period; each party hears of the others once in it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        (place / "spark" / "jars").mkdir(parents=True)
+        (place / "bridge.jar").touch()
+        (place / "master").mkdir()
+        self.cluster = FakeCluster(place / "master")
+        self.worker = FakeWorker(place / "worker")
+        self.worker.agent.worker = msgspec.structs.replace(self.worker.agent.worker, memory_mb=M)
+        self.worker.agent.budgets._worker = self.worker.agent.worker
+        self.plugins: dict[ExecutorKey, Plugin] = {}
+        self.speeds: dict[str, int] = {}
+        self.second()
+
+    def submit(self, name: str, mb_per_s: int = 10_000) -> str:
+        facts = registration(
+            name=name,
+            instance=name,
+            conf=ELASTIC,
+            jars_dir=str(self.place / "spark" / "jars"),
+            bridge_jar=str(self.place / "bridge.jar"),
+            working_dir=str(self.place),
+        )
+        application_id = self.cluster.state.register(facts, self.cluster.now_s).application_id
+        self.speeds[application_id] = mb_per_s
+        return application_id
+
+    def second(self) -> None:
+        self.cluster.now_s += 1
+        self.cluster.state.tick(self.cluster.now_s)
+        sent = self.worker.tick()
+        reply = self.cluster.state.worker_sync("w1", sent, self.cluster.now_s)
+        self.worker.agent.received = Received(reply.desired, self.worker.now_s)
+        self.act()
+        running = [seen for seen in self.worker.runtime.observe().values() if seen.running]
+        assert sum(seen.memory_limit_bytes or 0 for seen in running) <= M * MB
+
+    def act(self) -> None:
+        for key, seen in self.worker.runtime.observe().items():
+            file = self.worker.site.orders_dir(key) / NAME
+            if not seen.running or not file.exists():
+                continue
+            order = msgspec.json.decode(file.read_bytes(), type=OrderFile)
+            wanted = order.off_heap_bytes // MB
+            plugin = self.plugins.setdefault(key, Plugin(self.speeds[key.application_id]))
+            plugin.number = order.number
+            plugin.budget_mb = max(wanted, plugin.budget_mb - plugin.mb_per_s)
+            self.worker.host.set_memory(key, (H // 2 + plugin.budget_mb) * MB)
+            assert H + plugin.budget_mb <= (seen.memory_limit_bytes or 0) // MB
+            told = MemoryProgress(order=plugin.number, budget=plugin.budget_mb * MB)
+            content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=1, memory=told)
+            self.worker.progress_file(key).write_bytes(msgspec.json.encode(content))
+
+    def until(self, budgets: dict[str, int], most_s: int) -> int:
+        """Seconds until these have acknowledged these budgets."""
+        for second in range(most_s + 1):
+            if all(self.view(key).off_heap_mb == budget for key, budget in budgets.items()):
+                return second
+            self.second()
+        raise AssertionError({key: self.view(key).off_heap_mb for key in budgets})
+
+    def view(self, application_id: str) -> ApplicationView:
+        return self.cluster.state.view(application_id, self.cluster.now_s)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(world: World) -> None:
+    first = world.submit("first")
+    world.until({first: ALONE}, 4)
+    second = world.submit("second")
+    # order, answer, limit and start, answer: a period each, and one until the master hears
+    world.until({first: SHARED, second: SHARED}, 6)
+    assert world.view(first).memory_mb == world.view(second).memory_mb == H + SHARED
+    world.cluster.driver(second, ended=True)
+    world.until({first: ALONE}, 6)
+    assert world.view(first).memory_mb == M
+
+
+def test_a_second_starts_small_while_the_first_gives_back_slowly(world: World) -> None:
+    first = world.submit("first", mb_per_s=200)
+    world.until({first: ALONE}, 4)
+    second = world.submit("second")
+    waited_s = 0
+    while not world.view(second).executors:
+        world.second()
+        waited_s += 1
+    # H + 64 are free after 8 s at 200 MB/s; the whole shrink takes 20 s
+    assert waited_s < 14
+    assert world.view(first).off_heap_mb > SHARED
+    world.until({first: SHARED, second: SHARED}, 25)
+
+
+def test_a_third_waits_and_starts_by_itself(world: World) -> None:
+    first, second = world.submit("first"), world.submit("second")
+    world.until({first: SHARED, second: SHARED}, 6)
+    third = world.submit("third")
+    fourth = world.submit("fourth")
+    world.second()
+    assert [world.view(i).place for i in (third, fourth)] == [1, 2]
+    world.cluster.state.kill(first, world.cluster.now_s)
+    world.until({second: SHARED, third: SHARED}, 8)
+    assert [world.view(i).place for i in (third, fourth)] == [None, 1]
+
+
+def test_a_restart_of_master_and_agent_in_the_middle_of_a_shrink_changes_nothing(world: World) -> None:
+    first = world.submit("first", mb_per_s=500)
+    world.until({first: ALONE}, 4)
+    second = world.submit("second")
+    for _ in range(3):
+        world.second()
+    world.cluster.restart()
+    budget = world.worker.agent.budgets
+    world.worker.restart()
+    world.worker.agent.worker = world.worker.agent.budgets._worker = budget._worker
+    world.until({first: SHARED, second: SHARED}, 15)
+
+
+def test_an_executor_that_is_lost_is_replaced_within_its_share(world: World) -> None:
+    first, second = world.submit("first"), world.submit("second")
+    world.until({first: SHARED, second: SHARED}, 6)
+    world.worker.host.exit(ExecutorKey(second, "1"), 137)
+    for _ in range(2):
+        world.second()
+    assert world.view(second).off_heap_mb == 0
+    world.until({first: SHARED, second: SHARED}, 6)
+    [executor] = world.cluster.state.applications[second].live_executors()
+    assert executor.record.executor_id == "2"
