@@ -15,28 +15,25 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 
-from controller.master import finish, memory, planning
+from controller.master import executors, finish, memory, planning
 from controller.master.admission import check_executors, check_feasible, check_owner, checked_id, make_application, new_id
-from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
+from controller.master.application import Application, ApplicationRecord
 from controller.master.change import change
-from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.job_options import job_options
 from controller.master.recorder import Recorder
+from controller.master.registry import Registry
 from controller.master.store import Store
 from controller.master.tokens import digest, mint
 from controller.master.view import application_view
-from controller.master.workers import Worker, Workers
+from controller.master.workers import Worker
 from controller.messages import (
     ApplicationView,
     Change,
     Desired,
     DriverReply,
     DriverSync,
-    ExecutorGone,
     ExecutorReport,
-    ExecutorWish,
     PlanReply,
     PlanRequest,
     Registered,
@@ -48,27 +45,18 @@ from controller.messages import (
 from controller.processes import ProcessId, alive
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
-from placement.spread import choose
-from stage_model.errors import BadInput, PaceError
 from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageCompleted, StageSubmitted, TaskEnd
-from stage_model.promises import Promised
 
 log = logging.getLogger("sparkpace.master")
 
 CLEAN_UP_S = 15.0
 """Longest wait for executors' last words before a run's record is written."""
-MOST_FAILURES = 10
-"""Executors that may fail in a row before the application is ended."""
 OUTLIVED_FROM = 1001
 """First executor number of an application that the master had forgotten: those before may be in use."""
 SILENCE_S = 60.0
 """A driver on another host that was silent for so long, with no executor running, is gone."""
-STEADY_S = 60.0
-"""An executor that lived so long breaks the row."""
 SAVE_S = 10.0
 """How often the counters of live executors are stored."""
-
-_event_decoder = msgspec.json.Decoder(AnyEvent)
 
 
 class ClusterState:
@@ -88,17 +76,14 @@ class ClusterState:
         self.store, self.recorder, self.profiles = store, recorder, profiles
         self.default_law, self.memory_policy, self._changed = default_law, memory_policy, changed
         self.version = 1
-        self.workers = Workers(store)
-        self.applications: dict[str, Application] = {}
         self._saved_s = now_s
         with store.transaction():
             self.cluster_id = store.meta("cluster_id") or uuid.uuid4().hex[:8]
             self.generation = int(store.meta("generation") or 0) + 1
             store.set_meta("cluster_id", self.cluster_id)
             store.set_meta("generation", str(self.generation))
-        for application_id, live, data in store.applications():
-            if live:
-                self._restore(application_id, data, now_s)
+        self.registry = Registry(store, profiles, now_s)
+        self.workers, self.applications = self.registry.workers, self.registry.applications
 
     def bump(self) -> None:
         """The desired state has changed."""
@@ -134,9 +119,9 @@ class ClusterState:
         )
         application = make_application(record, record.started_monotonic_s, self.profiles, now_s)
         check_executors(application, [w.info for w in self.workers.by_id.values()])
-        check_feasible(application, self.workers.capacity(application, now_s), now_s, self._promised(now_s))
+        check_feasible(application, self.workers.capacity(application, now_s), now_s, self.registry.promised(now_s))
         self.recorder.begin(application_id)
-        self._save(application)
+        self.registry.save(application)
         self.applications[application_id] = application
         log.info("%s registered: %s, deadline %s", application_id, registration.name, application.options.deadline_s)
         self._reconcile(application, now_s)
@@ -145,7 +130,7 @@ class ClusterState:
 
     def driver_sync(self, application_id: str, sync: DriverSync, now_s: float) -> DriverReply:
         """Takes a driver's levels and events in."""
-        application = self._known(application_id)
+        application = self.registry.known(application_id)
         application.heard_s = now_s
         changed = sync.instance != application.instance
         application.instance = sync.instance
@@ -203,9 +188,13 @@ class ClusterState:
         for application in self.applications.values():
             for executor in application.executors.values():
                 key = (application.id, executor.record.executor_id)
-                if executor.record.worker_id == worker_id and self._stopped(application, executor) and key not in reported:
+                if (
+                    executor.record.worker_id == worker_id
+                    and executors.stopped(application, executor)
+                    and key not in reported
+                ):
                     executor.cleaned = True
-                    executor.record.gone = executor.record.gone or _gone(executor, None, "removed")
+                    executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
         for application_id in sync.drivers_gone:
             gone = self.applications.get(application_id)
             if gone and not gone.ended:
@@ -221,7 +210,7 @@ class ClusterState:
         for application in self.applications.values():
             here = [e for e in application.executors.values() if e.record.worker_id == worker_id and not e.cleaned]
             for executor in here:
-                if self._stopped(application, executor):
+                if executors.stopped(application, executor):
                     stopped.append(f"{application.id}/{executor.record.executor_id}")
                 else:
                     specs.append(executor.record.spec)
@@ -245,9 +234,6 @@ class ClusterState:
     def _budgets_mb(self, worker_id: str) -> dict[str, int]:
         known = self.workers.by_id.get(worker_id)
         return memory.budgets(known.info, self.applications.values(), self.memory_policy) if known else {}
-
-    def _stopped(self, application: Application, executor: Executor) -> bool:
-        return application.ended or executor.record.planned_end or not executor.live
 
     def _take_samples(self, worker: Worker, sync: WorkerSync) -> None:
         if sync.instance != worker.instance:
@@ -274,24 +260,14 @@ class ClusterState:
         if not executor.live:
             return False
         if report.state == "exited":
-            self._gone(application, executor, report.exit_code, report.reason)
+            executors.gone(application, executor, report.exit_code, report.reason)
         elif report.state == "refused":
-            self._gone(application, executor, None, report.reason)
+            executors.gone(application, executor, None, report.reason)
             self._end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
         else:
             return False
-        self._save_executor(application, executor)
+        self.registry.save_executor(application, executor)
         return True
-
-    def _gone(self, application: Application, executor: Executor, code: int | None, reason: str) -> None:
-        planned = executor.record.planned_end or application.ended
-        executor.record.gone = _gone(executor, code, reason)
-        lived_s = time.time() - executor.record.created_epoch_s
-        log.info("%s executor %s ended with code %s %s", application.id, executor.record.executor_id, code, reason)
-        if not planned:
-            steady = lived_s > STEADY_S
-            application.executors_lost += 1
-            application.failures_in_a_row = 1 if steady else application.failures_in_a_row + 1
 
     # ------------------------------------------------------------------ commands
 
@@ -300,7 +276,7 @@ class ClusterState:
 
     def view(self, application_id: str, now_s: float) -> ApplicationView:
         """Raises `BadInput` for an unknown application."""
-        return self._view(self._known(application_id), now_s)
+        return self._view(self.registry.known(application_id), now_s)
 
     def _view(self, application: Application, now_s: float) -> ApplicationView:
         place = memory.place(application, self.applications.values())
@@ -308,29 +284,22 @@ class ClusterState:
 
     def kill(self, application_id: str, now_s: float) -> None:
         """Ends an application; its driver hears of it with its next sync. Nothing happens to one that has ended."""
-        application = self._known(application_id)
+        application = self.registry.known(application_id)
         if not application.ended:
             self._end(application, "it was killed", now_s)
             self.bump()
 
     def change(self, application_id: str, asked: Change, now_s: float) -> None:
         """`sparkpace set`. Raises `BadInput` and `Infeasible`; then nothing has changed."""
-        application = self._known(application_id)
+        application = self.registry.known(application_id)
         most = self.workers.capacity(application, now_s)
-        change(application, asked, most, self._promised(now_s, but=application_id), now_s)
-        self._save(application)
+        change(application, asked, most, self.registry.promised(now_s, but=application_id), now_s)
+        self.registry.save(application)
         self.bump()
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is."""
-        return planning.plan_reply(request, self.profiles, self.workers.expected(now_s), self._promised(now_s))
-
-    def _promised(self, now_s: float, but: str = "") -> Promised:
-        """What the running applications, but one, were promised."""
-        others = (a for a in self.applications.values() if a.id != but)
-        claims = (planning.promise(a, self.workers.capacity(a, now_s), now_s) for a in others)
-        cores = sum(info.cores for info in self.workers.expected(now_s))
-        return Promised([claim for claim in claims if claim is not None], cores)
+        return planning.plan_reply(request, self.profiles, self.workers.expected(now_s), self.registry.promised(now_s))
 
     # ------------------------------------------------------------------ time
 
@@ -346,10 +315,7 @@ class ClusterState:
                 self.bump()
         if now_s - self._saved_s > SAVE_S:
             self._saved_s = now_s
-            with self.store.transaction():
-                for application in self.applications.values():
-                    for executor in application.live_executors():
-                        self._save_executor(application, executor)
+            self.registry.save_counters()
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
         """A driver on the master's host is looked at; one elsewhere is gone when it and all its executors are silent."""
@@ -371,21 +337,7 @@ class ClusterState:
         used = {e.record.worker_id for e in application.executors.values()}
         runtime = next((w.info.runtime for w in self.workers.by_id.values() if w.info.worker_id in used), "none")
         removed = finish.finish(application, self.recorder, self.profiles, self.workers.capacity(application, now_s), runtime)
-        application.finished = True
-        # what executors needed as environment may hold Spark's secret: nobody needs it any more
-        application.record.registration = structs.replace(application.record.registration, environment={})
-        for executor in application.executors.values():
-            executor.record.spec = structs.replace(executor.record.spec, environment={})
-        with self.store.transaction():
-            self._save(application)
-            for executor in application.executors.values():
-                self._save_executor(application, executor)
-            self.store.drop_details(application.id)
-            for old in removed:
-                self.store.forget(old)
-        self.store.checkpoint()
-        for old in removed:
-            self.applications.pop(old, None)
+        self.registry.finished(application, removed)
 
     # ------------------------------------------------------------------ rules
 
@@ -401,8 +353,8 @@ class ClusterState:
         if isinstance(event, ExecutorRemoved):
             executor = application.executors.get(event.executor)
             if executor and executor.live and not application.ended:
-                self._gone(application, executor, None, f"lost by the driver: {event.reason[:200]}")
-                self._save_executor(application, executor)
+                executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}")
+                self.registry.save_executor(application, executor)
                 return True
         if isinstance(event, ApplicationEnd) and not application.ended:
             ended_s = min(event.time_ms / 1000 - application.record.started_epoch_s, application.elapsed_s(now_s))
@@ -427,71 +379,20 @@ class ClusterState:
         application.record.end_reason = reason
         application.ended_monotonic_s = now_s
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, reason)
-        self._save(application)
+        self.registry.save(application)
+
+    def _reconcile(self, application: Application, now_s: float) -> bool:
+        """Brings the executors to what Spark wants; says whether anything changed."""
+        if application.ended:
+            return False
+        if reason := executors.too_many_failures(application):
+            self._end(application, reason, now_s)
+            return True
+        return executors.reconcile(application, self.registry, now_s)
 
     def _reconcile_all(self, now_s: float) -> None:
         for application in memory.by_rank(self.applications.values()):
             self._reconcile(application, now_s)
-
-    def _reconcile(self, application: Application, now_s: float) -> bool:
-        """Brings the executors to what Spark wants: one per worker at most, where memory allows."""
-        if application.ended:
-            return False
-        if application.failures_in_a_row > MOST_FAILURES:
-            logs = next((e.record.log_dir for e in reversed(application.executors.values()) if e.record.log_dir), "")
-            self._end(application, f"{application.failures_in_a_row} executors failed in a row, see {logs}/stderr", now_s)
-            return True
-        changed = False
-        for executor_id in application.unwanted:
-            executor = application.executors.get(executor_id)
-            if executor and executor.live and not executor.record.planned_end:
-                executor.record.planned_end = True
-                self._save_executor(application, executor)
-                changed = True
-        application.waiting = ""
-        for profile_id, wish in sorted(application.wanted.items()):
-            changed = self._add_executors(application, profile_id, wish, now_s) or changed
-        if line := memory.waiting_line(application, self.applications.values()):
-            application.notify(line)
-        return changed
-
-    def _add_executors(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> bool:
-        workers = {info.worker_id: info for info in self.workers.fresh(now_s)}
-        live = [e for e in application.live_executors() if not e.record.planned_end]
-        have = sum(e.record.profile_id == profile_id for e in live)
-        missing = (len(workers) if wish.count is None else min(wish.count, len(workers))) - have
-        if missing <= 0:
-            return False
-        registration = application.record.registration
-        slots = {name: executor_slots(registration.conf, wish, profile_id, info) for name, info in workers.items()}
-        asked = (application, wish, profile_id, list(workers.values()))
-        everybody = list(self.applications.values())
-        chosen = choose(memory.rooms(*asked, everybody), missing, memory.least_mb(*asked))
-        if not chosen and not live:
-            application.waiting = memory.why_waiting(*asked, everybody)
-        for worker_id in chosen:
-            self._add_executor(application, worker_id, profile_id, wish, slots[worker_id])
-        return bool(chosen)
-
-    def _add_executor(
-        self, application: Application, worker_id: str, profile_id: str, wish: ExecutorWish, slots: int
-    ) -> None:
-        executor_id = str(application.record.next_executor)
-        application.record.next_executor += 1
-        spec = executor_spec(
-            application.id, executor_id, application.record.registration, application.options, wish, profile_id, slots
-        )
-        record = ExecutorRecord(
-            executor_id=executor_id,
-            worker_id=worker_id,
-            profile_id=profile_id,
-            spec=spec,
-            created_epoch_s=time.time(),
-        )
-        application.executors[executor_id] = Executor(record)
-        log.info("%s executor %s goes to worker %s with %d slots", application.id, executor_id, worker_id, slots)
-        self._save(application)
-        self._save_executor(application, application.executors[executor_id])
 
     # ------------------------------------------------------------------ memory of the master
 
@@ -503,60 +404,10 @@ class ClusterState:
         token = mint()
         application.record.token_hash = digest(token)
         application.heard_s = now_s
-        self._save(application)
+        self.registry.save(application)
         return Registered(application_id=application.id, token=token, acknowledged=application.acknowledged)
-
-    def _restore(self, application_id: str, data: bytes, now_s: float) -> None:
-        """An application of an earlier life of the master: replays what its driver had told."""
-        try:
-            record = msgspec.json.decode(data, type=ApplicationRecord)
-            same_boot = record.boot_id == boot_id()
-            started_s = record.started_monotonic_s if same_boot else now_s - (time.time() - record.started_epoch_s)
-            application = make_application(record, started_s, self.profiles, now_s)
-            if record.ended_s is not None:
-                application.ended_monotonic_s = now_s
-            for blob in self.store.executors(application_id):
-                executor = Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True)
-                application.executors[executor.record.executor_id] = executor
-            self.applications[application_id] = application
-            for seq, event in self.store.events(application_id):
-                application.acknowledged = seq
-                decoded = _event_decoder.decode(event)
-                application.apply(decoded)
-                if isinstance(decoded, StageCompleted):
-                    planning.rescale(application)
-                if isinstance(decoded, StageSubmitted):
-                    capacity = self.workers.capacity(application, now_s)
-                    planning.set_goal(application, decoded.info.stage, decoded.info.attempt, capacity, now_s, decoded.time_ms)
-        except (PaceError, msgspec.DecodeError, ValueError) as error:
-            log.error("application %s of an earlier life cannot be restored: %s", application_id, error)
-            return
-        log.info("restored %s at event %d", application_id, application.acknowledged)
-
-    def _known(self, application_id: str) -> Application:
-        application = self.applications.get(application_id)
-        if application is None:
-            raise BadInput(f"application {application_id!r} is not known here; accepted: an id that `sparkpace ps` shows")
-        return application
 
     def _new_notices(self, application: Application) -> tuple[str, ...]:
         new = tuple(application.notices[application.noticed :])
         application.noticed = len(application.notices)
         return new
-
-    def _save(self, application: Application) -> None:
-        self.store.put_application(application.id, not application.finished, msgspec.json.encode(application.record))
-
-    def _save_executor(self, application: Application, executor: Executor) -> None:
-        self.store.put_executor(application.id, executor.record.executor_id, msgspec.json.encode(executor.record))
-
-
-def _gone(executor: Executor, code: int | None, reason: str) -> ExecutorGone:
-    # 137 and 143 are SIGKILL and SIGTERM: somebody outside ended it, so it is no fault of the application's
-    return ExecutorGone(
-        executor_id=executor.record.executor_id,
-        exit_code=code,
-        planned=executor.record.planned_end,
-        by_application=code is not None and code not in (137, 143, -9, -15),
-        reason=reason or f"exit code {code}",
-    )

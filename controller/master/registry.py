@@ -1,0 +1,117 @@
+"""What the master remembers: workers and applications in memory, and in the store whatever must survive a restart.
+
+Executors are stored as they change, events as they come (`cluster`), counters of live executors now and then. A restart
+replays each application's events through the same code that took them in.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import structs
+
+from controller.master import planning
+from controller.master.admission import make_application
+from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
+from controller.master.store import Store
+from controller.master.workers import Workers
+from controller.profile_store import ProfileStore
+from controller.runtime.process_identity import boot_id
+from stage_model.errors import BadInput, PaceError
+from stage_model.events import AnyEvent, StageCompleted, StageSubmitted
+from stage_model.promises import Promised
+
+log = logging.getLogger("sparkpace.master")
+
+_event_decoder = msgspec.json.Decoder(AnyEvent)
+
+
+class Registry:
+    """All workers and applications. Those of an earlier life of the master are restored at once."""
+
+    def __init__(self, store: Store, profiles: ProfileStore, now_s: float) -> None:
+        self.store, self.profiles = store, profiles
+        self.workers = Workers(store)
+        self.applications: dict[str, Application] = {}
+        for application_id, live, data in store.applications():
+            if live:
+                self._restore(application_id, data, now_s)
+
+    def known(self, application_id: str) -> Application:
+        """Raises `BadInput` for an unknown one."""
+        application = self.applications.get(application_id)
+        if application is None:
+            raise BadInput(f"application {application_id!r} is not known here; accepted: an id that `sparkpace ps` shows")
+        return application
+
+    def promised(self, now_s: float, but: str = "") -> Promised:
+        """What the running applications, but one, were promised."""
+        others = (a for a in self.applications.values() if a.id != but)
+        claims = (planning.promise(a, self.workers.capacity(a, now_s), now_s) for a in others)
+        cores = sum(info.cores for info in self.workers.expected(now_s))
+        return Promised([claim for claim in claims if claim is not None], cores)
+
+    # ------------------------------------------------------------------ storing
+
+    def save(self, application: Application) -> None:
+        self.store.put_application(application.id, not application.finished, msgspec.json.encode(application.record))
+
+    def save_executor(self, application: Application, executor: Executor) -> None:
+        self.store.put_executor(application.id, executor.record.executor_id, msgspec.json.encode(executor.record))
+
+    def save_counters(self) -> None:
+        """Of all live executors."""
+        with self.store.transaction():
+            for application in self.applications.values():
+                for executor in application.live_executors():
+                    self.save_executor(application, executor)
+
+    def finished(self, application: Application, removed: Iterable[str]) -> None:
+        """Its record is written: details go, and so do the applications whose run folders were `removed`."""
+        application.finished = True
+        # what executors needed as environment may hold Spark's secret: nobody needs it any more
+        application.record.registration = structs.replace(application.record.registration, environment={})
+        for executor in application.executors.values():
+            executor.record.spec = structs.replace(executor.record.spec, environment={})
+        with self.store.transaction():
+            self.save(application)
+            for executor in application.executors.values():
+                self.save_executor(application, executor)
+            self.store.drop_details(application.id)
+            for old in removed:
+                self.store.forget(old)
+        self.store.checkpoint()
+        for old in removed:
+            self.applications.pop(old, None)
+
+    # ------------------------------------------------------------------ restart
+
+    def _restore(self, application_id: str, data: bytes, now_s: float) -> None:
+        """An application of an earlier life of the master: replays what its driver had told."""
+        try:
+            record = msgspec.json.decode(data, type=ApplicationRecord)
+            same_boot = record.boot_id == boot_id()
+            started_s = record.started_monotonic_s if same_boot else now_s - (time.time() - record.started_epoch_s)
+            application = make_application(record, started_s, self.profiles, now_s)
+            if record.ended_s is not None:
+                application.ended_monotonic_s = now_s
+            for blob in self.store.executors(application_id):
+                executor = Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True)
+                application.executors[executor.record.executor_id] = executor
+            self.applications[application_id] = application
+            for seq, event in self.store.events(application_id):
+                application.acknowledged = seq
+                decoded = _event_decoder.decode(event)
+                application.apply(decoded)
+                if isinstance(decoded, StageCompleted):
+                    planning.rescale(application)
+                if isinstance(decoded, StageSubmitted):
+                    capacity = self.workers.capacity(application, now_s)
+                    planning.set_goal(application, decoded.info.stage, decoded.info.attempt, capacity, now_s, decoded.time_ms)
+        except (PaceError, msgspec.DecodeError, ValueError) as error:
+            log.error("application %s of an earlier life cannot be restored: %s", application_id, error)
+            return
+        log.info("restored %s at event %d", application_id, application.acknowledged)
