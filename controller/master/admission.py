@@ -7,9 +7,10 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 
-from controller.master import planning
 from controller.master.application import Application, ApplicationRecord
+from controller.master.capacity import Capacity
 from controller.master.executor_spec import executor_slots, executor_spec
+from controller.master.feasibility import feasibility, find_profile, make_estimate
 from controller.messages import ExecutorWish, Registration, WorkerInfo
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import PROC, boot_id
@@ -48,13 +49,13 @@ def check_owner(registration: Registration) -> None:
 def make_application(record: ApplicationRecord, started_s: float, profiles: ProfileStore, now_s: float) -> Application:
     """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile."""
     registration, options = record.registration, record.options
-    key, profile = planning.find_profile(options.profile, registration.name, registration.main, profiles)
+    key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
     application = Application(
         record=record,
         started_s=started_s,
         profile_key=key,
         profile_runs=len(profile.runs) if profile else 0,
-        estimate=planning.make_estimate(profile, arguments=options.arguments) if profile else None,
+        estimate=make_estimate(profile, arguments=options.arguments) if profile else None,
         profile=profile,
         wanted=dict(registration.wanted),
         heard_s=now_s,
@@ -74,15 +75,13 @@ def check_executors(application: Application, workers: Sequence[WorkerInfo]) -> 
             check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
 
 
-def check_feasible(
-    application: Application, most: planning.Capacity, now_s: float, promised: Promised = NOTHING_PROMISED
-) -> None:
+def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised = NOTHING_PROMISED) -> None:
     """Raises `Infeasible` with the least deadline that could be met beside what is promised, unless the user forces it."""
     options = application.options
     if options.deadline_s is None or application.estimate is None or not most.cores:
         return  # nothing to promise, or no worker yet by which to judge: it waits for one
     spent_s = application.elapsed_s(now_s)
-    reply = planning.feasibility(
+    reply = feasibility(
         application.estimate, options.deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised
     )
     if not reply.feasible and not options.force:

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 from controller.master import planning
 from controller.master.application import Application, Changed
+from controller.master.capacity import Capacity
+from controller.master.feasibility import rounded_up
 from controller.messages import Change
 from stage_model.errors import BadInput, Infeasible
 from stage_model.promises import Promised, fits, least_deadline_s
 from stage_model.units import format_duration, parse_priority
 
 
-def change(application: Application, asked: Change, most: planning.Capacity, promised: Promised, now_s: float) -> None:
+def change(application: Application, asked: Change, most: Capacity, promised: Promised, now_s: float) -> None:
     """Changes the application's options and its stages' deadlines. `promised` are the others.
 
     Raises `BadInput` for what cannot be, `Infeasible` for a deadline that cannot be met (unless forced); then nothing has
@@ -52,7 +54,7 @@ def change(application: Application, asked: Change, most: planning.Capacity, pro
     application.notify(f"at {format_duration(elapsed_s)}: deadline {said}, priority {after.priority}")
 
 
-def _infeasible(application: Application, most: planning.Capacity, promised: Promised, now_s: float) -> str:
+def _infeasible(application: Application, most: Capacity, promised: Promised, now_s: float) -> str:
     """Why what is left cannot be done in time; empty if it can, or nobody knows."""
     claim = planning.promise(application, most, now_s)
     if claim is None or not most.cores:
@@ -64,5 +66,5 @@ def _infeasible(application: Application, most: planning.Capacity, promised: Pro
     least_s = elapsed_s + least_deadline_s(claim, others)
     return (
         f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met beside {len(others.claims)} promised of the "
-        f"same or a higher priority; accepted: {planning.rounded_up(least_s)} or more, or --force"
+        f"same or a higher priority; accepted: {rounded_up(least_s)} or more, or --force"
     )

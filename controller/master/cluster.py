@@ -20,6 +20,7 @@ from controller.master import executors, finish, memory, planning
 from controller.master.admission import check_executors, check_feasible, check_owner, checked_id, make_application, new_id
 from controller.master.application import Application, ApplicationRecord
 from controller.master.change import change
+from controller.master.feasibility import plan_reply
 from controller.master.job_options import job_options
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
@@ -299,7 +300,7 @@ class ClusterState:
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is."""
-        return planning.plan_reply(request, self.profiles, self.workers.expected(now_s), self.registry.promised(now_s))
+        return plan_reply(request, self.profiles, self.workers.expected(now_s), self.registry.promised(now_s))
 
     # ------------------------------------------------------------------ time
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from controller.master.actions import Action
 from controller.master.application import Application
-from controller.master.planning import Capacity
+from controller.master.capacity import Capacity
 from controller.master.recorder import Recorder
 from controller.master.summary import error_pct, use_between
 from controller.profile_store import ProfileStore

@@ -1,4 +1,4 @@
-"""Deadlines, plans and feasibility: from what is known of an application to what its agents need.
+"""Deadlines and plans of a running application: from what is known of it to what its agents need.
 
 Formulas are mission.md section 1 (`stage_model.deadlines`) and control.md (`stage_model.virtual_time`); this module only
 puts estimate, run and clock together. Seconds count from submission unless said otherwise.
@@ -6,27 +6,26 @@ puts estimate, run and clock together. Seconds count from submission unless said
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
 from controller.master.application import Application, StageGoal, StageKey, Target
-from controller.messages import PlannedStage, PlanReply, PlanRequest, Sample, StageUse, WorkerInfo
-from controller.profile_store import ProfileStore
-from stage_model.deadlines import initial_cores, round_up, stage_deadline
-from stage_model.errors import BadInput
-from stage_model.estimate import ApplicationEstimate, StageEstimate, estimate, reference_run
-from stage_model.fixed import explained_s, modelled_s
+from controller.master.capacity import Capacity, initial
+from controller.master.feasibility import make_estimate
+from controller.messages import Sample, StageUse
+from stage_model.deadlines import stage_deadline
+from stage_model.estimate import ApplicationEstimate, StageEstimate, reference_run
+from stage_model.fixed import modelled_s
 from stage_model.match import Matched, match
 from stage_model.pace import pace
 from stage_model.plan import ApplicationPlan, StagePlan
-from stage_model.profile import Profile, parse_profile, profile_key
-from stage_model.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
-from stage_model.settings import CORE_QUANTUM, LawSettings, from_numbers
-from stage_model.units import NORMAL_PRIORITY, format_duration
-from stage_model.virtual_time import Busy, Forecast, add, stages_busy
+from stage_model.promises import Claim
+from stage_model.schedule import to_come
+from stage_model.settings import LawSettings, from_numbers
+from stage_model.units import format_duration
+from stage_model.virtual_time import Busy, Forecast
 
 SHORT_PERIODS = 3.0
 """Stages with a deadline under so many periods are controlled together with the ones after them (architecture.md)."""
@@ -35,52 +34,6 @@ SCALE_STEP = 0.05
 """Input sizes closer than this are the same."""
 LATE_REPORTS = 3
 """Forecasts past the deadline in a row before the user is warned: one may be noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """The most an application can get: cores and slots over its workers, cores one task can use, executors."""
-
-    cores: float
-    slots: int
-    speed_limit: float
-    executors: int
-
-
-def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], count: int | None) -> Capacity:
-    """Capacity of the `count` largest of these workers (None: all)."""
-    chosen = sorted(workers, key=lambda w: -w.cores)[: len(workers) if count is None else max(1, count)]
-    per_slot = [min(w.cores, slots(w)) for w in chosen]
-    return Capacity(
-        cores=sum(per_slot),
-        slots=sum(slots(w) for w in chosen) or 1,
-        speed_limit=min([1.0, *per_slot]) if per_slot else 1.0,
-        executors=max(1, len(chosen)),
-    )
-
-
-# ---------------------------------------------------------------- profiles
-
-
-def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
-    """The profile's key, and the profile if there is one. `asked` is a name or a file. Raises `BadInput`."""
-    if asked and "/" in asked:
-        try:
-            data = Path(asked).read_bytes()
-        except OSError as error:
-            raise BadInput(f"profile file {asked!r} cannot be read ({error.strerror}); accepted: a profile file") from error
-        profile = parse_profile(data)
-        return profile.key, profile
-    key = profile_key(asked, name, main)
-    return key, store.load(key)
-
-
-def make_estimate(
-    profile: Profile, input_scale: float = 1.0, arguments: tuple[str, ...] | None = None
-) -> ApplicationEstimate:
-    """What the profile teaches for an input of that size, with the time that cores do not explain. Runs with the same
-    arguments come first."""
-    return estimate(profile, input_scale, explained_s=explained_s, arguments=arguments)
 
 
 def rescale(application: Application) -> None:
@@ -98,73 +51,6 @@ def rescale(application: Application) -> None:
     if abs(scale / application.input_scale - 1) > SCALE_STEP:
         application.input_scale = scale
         application.estimate = make_estimate(application.profile, scale, arguments)
-
-
-# ---------------------------------------------------------------- feasibility
-
-
-def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
-    """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
-    busy, fixed_s = _to_come(what.stages, most.slots, 1.0)
-    return Forecast(busy, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s, most.speed_limit)
-
-
-def feasibility(
-    what: ApplicationEstimate,
-    deadline_s: float | None,
-    most: Capacity,
-    *,
-    spent_s: float = 0.0,
-    priority: int = NORMAL_PRIORITY,
-    promised: Promised = NOTHING_PROMISED,
-) -> PlanReply:
-    """Whether the deadline can be met beside what is `promised`, with the number that could, `spent_s` after submission."""
-    forecast = whole_forecast(what, most, spent_s)
-    alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
-    new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
-    others = replace(promised.to_rank(priority), cores=max(promised.cores, most.cores))
-    feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
-    least_s = alone_s if feasible or not others.claims else max(alone_s, spent_s + least_deadline_s(new, others))
-    cores = None
-    if feasible and deadline_s is not None:
-        cores = forecast.least_cores(deadline_s - spent_s)
-    reason = f"with all {most.cores:.2f} cores it takes {format_duration(alone_s)}"
-    if deadline_s is not None:
-        verdict = "can" if feasible else "cannot"
-        reason = f"deadline {format_duration(deadline_s)} {verdict} be met: {reason}"
-    if least_s > alone_s:
-        reason += f", beside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
-    if feasible is False:
-        reason += f"; accepted: {rounded_up(least_s)} or more, or --force"
-    return PlanReply(
-        known=True,
-        feasible=feasible,
-        least_deadline_s=round(least_s, 1),
-        cores=None if cores is None else round_up(min(cores, most.cores), CORE_QUANTUM),
-        cluster_cores=most.cores,
-        stages=_planned(what, deadline_s, most),
-        reason=reason,
-    )
-
-
-def plan_reply(
-    request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo], promised: Promised = NOTHING_PROMISED
-) -> PlanReply:
-    """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile or an empty cluster."""
-    if not workers:
-        raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
-    if request.profile_json is not None:
-        profile: Profile | None = parse_profile(request.profile_json.encode())
-    else:
-        profile = store.load(request.profile) if request.profile else None
-    most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
-    if profile is None:
-        named = f"no profile {request.profile!r}" if request.profile else "no profile"
-        return PlanReply(
-            known=False, cluster_cores=most.cores, reason=f"{named} yet: a first run takes what is free and teaches"
-        )
-    what = make_estimate(profile)
-    return feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
 
 
 def promise(application: Application, most: Capacity, now_s: float) -> Claim | None:
@@ -190,52 +76,9 @@ def promise(application: Application, most: Capacity, now_s: float) -> Claim | N
             )
         )
     ahead = _ahead(application, target, matched)
-    busy, fixed_s = _to_come([*under_way, *ahead], application.slots() or most.slots, matched.work_ratio)
+    busy, fixed_s = to_come([*under_way, *ahead], application.slots() or most.slots, matched.work_ratio)
     fixed_s += _margins(application, target, what, application.elapsed_s(now_s))
     return Claim(Forecast(busy, fixed_s, most.speed_limit), left_s, application.priority())
-
-
-def rounded_up(seconds: float) -> str:
-    """A deadline to offer: rounded up, so that it is feasible when it is taken."""
-    return format_duration(float(int(seconds * 1.01) + 1))
-
-
-def _slots(worker: WorkerInfo, most: int | None) -> int:
-    slots = max(1, -int(-worker.cores // 1))
-    return slots if most is None else max(1, min(slots, most))
-
-
-def _planned(what: ApplicationEstimate, deadline_s: float | None, most: Capacity) -> tuple[PlannedStage, ...]:
-    constants = LawSettings().paper
-    planned, spent_s = [], what.startup_s
-    for index, stage in enumerate(what.stages):
-        length_s = None
-        cores = None
-        if deadline_s is not None:
-            left = [s.duration_s for s in what.stages[index:]]
-            length_s = stage_deadline(
-                left, 0, deadline_s=deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta
-            )
-            spent_s += length_s
-            cores = _initial(stage.work_core_s, length_s, most)
-        planned.append(
-            PlannedStage(
-                name=stage.name,
-                tasks=stage.tasks,
-                work_core_s=round(stage.work_core_s, 3),
-                deadline_s=None if length_s is None else round(length_s, 2),
-                initial_cores=cores,
-            )
-        )
-    return tuple(planned)
-
-
-def _initial(work_core_s: float, length_s: float, most: Capacity) -> float:
-    """Initial cores per executor: records / (deadline * nominal rate) is work / deadline, shared by the executors."""
-    per_executor = most.slots / most.executors
-    if length_s <= 0:
-        return per_executor
-    return min(per_executor, initial_cores(work_core_s / length_s, most.executors))
 
 
 # ---------------------------------------------------------------- a running application
@@ -278,7 +121,7 @@ def set_goal(
             group.append(later)
         work, length_s = sum(e.work_core_s for e in group), length(group)
         share = mine.work_core_s / work if work > 0 else 1.0
-        goal = StageGoal(submitted_s, length_s, _initial(work, length_s, most), work, 0.0, share)
+        goal = StageGoal(submitted_s, length_s, initial(work, length_s, most), work, 0.0, share)
     application.goals[(stage, attempt)] = goal
 
 
@@ -300,7 +143,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     matched: Matched | None = None
     if what is not None:
         matched = match(what, application.run, application.stage_use())
-        busy, fixed_s = _to_come(_ahead(application, target, matched), slots, matched.work_ratio)
+        busy, fixed_s = to_come(_ahead(application, target, matched), slots, matched.work_ratio)
         fixed_s += _margins(application, target, what, elapsed_s)
     return ApplicationPlan(
         application_id=application.id,
@@ -405,29 +248,6 @@ def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[
             use = structs.replace(use, running=0, records=use.records - use.records_running, records_running=0.0, speed=0.0)
         uses.append(use)
     return uses
-
-
-def _to_come(stages: Sequence[StageEstimate], slots: int, ratio: float) -> tuple[Busy, float]:
-    """Busy tuple and fixed seconds of stages that follow: those that overlapped in the profile run together."""
-    busy: Busy = (0.0,) * slots
-    fixed_s = 0.0
-    for group in overlapping(stages):
-        busy = add(busy, stages_busy([(s.tasks, s.work_core_s * ratio, s.task_cv) for s in group], slots))
-        fixed_s += group[0].gap_s + max(s.fixed_s for s in group)
-    return busy, fixed_s
-
-
-def overlapping(stages: Sequence[StageEstimate]) -> list[list[StageEstimate]]:
-    """Consecutive stages grouped by whether they ran at the same time in the profile (parallel branches of a DAG)."""
-    groups: list[list[StageEstimate]] = []
-    end_s = float("-inf")
-    for stage in stages:
-        if groups and stage.start_s < end_s - 0.05:
-            groups[-1].append(stage)
-        else:
-            groups.append([stage])
-        end_s = max(end_s, stage.start_s + stage.duration_s)
-    return groups
 
 
 def watch_forecast(application: Application, sample: Sample) -> None:

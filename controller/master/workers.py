@@ -14,8 +14,8 @@ from msgspec import structs
 
 from controller.client import WorkerView
 from controller.master.application import Application
+from controller.master.capacity import Capacity, capacity
 from controller.master.executor_spec import executor_slots
-from controller.master.planning import Capacity, capacity
 from controller.master.store import Store
 from controller.messages import ExecutorWish, WorkerInfo
 

@@ -9,13 +9,15 @@ from msgspec import structs
 
 from controller.master import planning
 from controller.master.actions import Actions
+from controller.master.capacity import Capacity
+from controller.master.feasibility import make_estimate
 from stage_model.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
 from stage_model.profile import Profile, profile
 from stage_model.run import Run
 from stage_model.run_record import to_record
 from tests.fakes.cluster import FakeCluster
 
-MOST = planning.Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
+MOST = Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
 
 
 def started(job: int, time_ms: int = 0, deadline: str | None = "60s", sql: str | None = None, **more: str) -> JobStart:
@@ -98,7 +100,7 @@ def test_only_what_belongs_to_the_action_is_planned_for(tmp_path: Path) -> None:
     cluster.worker("w1")
     application_id = cluster.register(age_s=0.0)
     application = cluster.state.applications[application_id]
-    application.estimate = planning.make_estimate(taught())
+    application.estimate = make_estimate(taught())
     start_ms = round(1000 * application.record.started_epoch_s) + 7000
     application.apply(
         JobStart(

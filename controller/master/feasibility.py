@@ -1,0 +1,145 @@
+"""Before a run: its profile, and whether a deadline can be met, alone and beside what was promised to others.
+
+Formulas are mission.md section 1 (`stage_model.deadlines`) and control.md (`stage_model.virtual_time`,
+`stage_model.promises`). A running application is `planning`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from controller.master.capacity import Capacity, capacity, initial
+from controller.messages import PlannedStage, PlanReply, PlanRequest, WorkerInfo
+from controller.profile_store import ProfileStore
+from stage_model.deadlines import round_up, stage_deadline
+from stage_model.errors import BadInput
+from stage_model.estimate import ApplicationEstimate, estimate
+from stage_model.fixed import explained_s
+from stage_model.profile import Profile, parse_profile, profile_key
+from stage_model.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
+from stage_model.schedule import to_come
+from stage_model.settings import CORE_QUANTUM, LawSettings
+from stage_model.units import NORMAL_PRIORITY, format_duration
+from stage_model.virtual_time import Forecast
+
+
+def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
+    """The profile's key, and the profile if there is one. `asked` is a name or a file. Raises `BadInput`."""
+    if asked and "/" in asked:
+        try:
+            data = Path(asked).read_bytes()
+        except OSError as error:
+            raise BadInput(f"profile file {asked!r} cannot be read ({error.strerror}); accepted: a profile file") from error
+        profile = parse_profile(data)
+        return profile.key, profile
+    key = profile_key(asked, name, main)
+    return key, store.load(key)
+
+
+def make_estimate(
+    profile: Profile, input_scale: float = 1.0, arguments: tuple[str, ...] | None = None
+) -> ApplicationEstimate:
+    """What the profile teaches for an input of that size, with the time that cores do not explain. Runs with the same
+    arguments come first."""
+    return estimate(profile, input_scale, explained_s=explained_s, arguments=arguments)
+
+
+def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
+    """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
+    busy, fixed_s = to_come(what.stages, most.slots, 1.0)
+    return Forecast(busy, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s, most.speed_limit)
+
+
+def feasibility(
+    what: ApplicationEstimate,
+    deadline_s: float | None,
+    most: Capacity,
+    *,
+    spent_s: float = 0.0,
+    priority: int = NORMAL_PRIORITY,
+    promised: Promised = NOTHING_PROMISED,
+) -> PlanReply:
+    """Whether the deadline can be met beside what is `promised`, with the number that could, `spent_s` after submission."""
+    forecast = whole_forecast(what, most, spent_s)
+    alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
+    new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
+    others = replace(promised.to_rank(priority), cores=max(promised.cores, most.cores))
+    feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
+    least_s = alone_s if feasible or not others.claims else max(alone_s, spent_s + least_deadline_s(new, others))
+    cores = None
+    if feasible and deadline_s is not None:
+        cores = forecast.least_cores(deadline_s - spent_s)
+    reason = f"with all {most.cores:.2f} cores it takes {format_duration(alone_s)}"
+    if deadline_s is not None:
+        verdict = "can" if feasible else "cannot"
+        reason = f"deadline {format_duration(deadline_s)} {verdict} be met: {reason}"
+    if least_s > alone_s:
+        reason += f", beside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
+    if feasible is False:
+        reason += f"; accepted: {rounded_up(least_s)} or more, or --force"
+    return PlanReply(
+        known=True,
+        feasible=feasible,
+        least_deadline_s=round(least_s, 1),
+        cores=None if cores is None else round_up(min(cores, most.cores), CORE_QUANTUM),
+        cluster_cores=most.cores,
+        stages=_planned(what, deadline_s, most),
+        reason=reason,
+    )
+
+
+def plan_reply(
+    request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo], promised: Promised = NOTHING_PROMISED
+) -> PlanReply:
+    """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile or an empty cluster."""
+    if not workers:
+        raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
+    if request.profile_json is not None:
+        profile: Profile | None = parse_profile(request.profile_json.encode())
+    else:
+        profile = store.load(request.profile) if request.profile else None
+    most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
+    if profile is None:
+        named = f"no profile {request.profile!r}" if request.profile else "no profile"
+        return PlanReply(
+            known=False, cluster_cores=most.cores, reason=f"{named} yet: a first run takes what is free and teaches"
+        )
+    what = make_estimate(profile)
+    return feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
+
+
+def rounded_up(seconds: float) -> str:
+    """A deadline to offer: rounded up, so that it is feasible when it is taken."""
+    return format_duration(float(int(seconds * 1.01) + 1))
+
+
+def _slots(worker: WorkerInfo, most: int | None) -> int:
+    slots = max(1, -int(-worker.cores // 1))
+    return slots if most is None else max(1, min(slots, most))
+
+
+def _planned(what: ApplicationEstimate, deadline_s: float | None, most: Capacity) -> tuple[PlannedStage, ...]:
+    constants = LawSettings().paper
+    planned, spent_s = [], what.startup_s
+    for index, stage in enumerate(what.stages):
+        length_s = None
+        cores = None
+        if deadline_s is not None:
+            left = [s.duration_s for s in what.stages[index:]]
+            length_s = stage_deadline(
+                left, 0, deadline_s=deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta
+            )
+            spent_s += length_s
+            cores = initial(stage.work_core_s, length_s, most)
+        planned.append(
+            PlannedStage(
+                name=stage.name,
+                tasks=stage.tasks,
+                work_core_s=round(stage.work_core_s, 3),
+                deadline_s=None if length_s is None else round(length_s, 2),
+                initial_cores=cores,
+            )
+        )
+    return tuple(planned)
