@@ -240,9 +240,8 @@ def _holds(scene: Scene, name: str, budget_mb: int) -> Callable[[], bool]:
     return look
 
 
+@pytest.mark.parametrize("scene", ["submit"], indirect=True)
 def test_a_killed_job_and_a_restarted_master_leave_the_right_split(scene: Scene) -> None:
-    if scene.python is not None:
-        pytest.skip("the same for every Spark")
     one, two = scene.job("stays", FEW), scene.job("killed", FEW)
     for name in ("stays", "killed"):
         scene.await_cached(name)
