@@ -31,12 +31,19 @@ M = 4 * H + 400
 """Two applications share it, a third waits: (M - 3 h) / 3 < h."""
 ALONE, SHARED = M - H, (M - 2 * H) // 2
 SIZES = ("--conf", "spark.executor.memoryOverhead=384m", "--conf", "spark.executor.pyspark.memory=100m")
-ROWS = 6_000_000
-"""256 bytes each: about 1,500 MiB cached, more than SHARED (1,196 MiB) and less than ALONE (3,388 MiB)."""
-FEW = 400_000
+ROWS = 1_300_000
+"""A kilobyte each: about 1,300 MiB cached, more than SHARED (1,196 MiB) and less than ALONE (3,388 MiB)."""
+FEW = 100_000
 STORAGE_S, EXECUTION_S, PERIOD_S = 5.0, 30.0, 1.0
 """The bounds, with two periods for the order to be given and the answer to be seen."""
-SQL = ("--conf", "spark.sql.shuffle.partitions=4", "--conf", "spark.driver.maxResultSize=200m")
+SQL = (
+    "--conf",
+    "spark.sql.shuffle.partitions=4",
+    "--conf",
+    "spark.rdd.compress=false",
+    "--conf",
+    "spark.driver.maxResultSize=200m",
+)
 MB = 1 << 20
 
 
@@ -216,6 +223,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     finish(scene, one, first)
 
 
+@pytest.mark.parametrize("scene", ["submit"], indirect=True)
 def test_a_shrink_while_a_large_sort_holds_the_memory(scene: Scene) -> None:
     first, second = (f"{name}-{'3' if scene.python else '4'}" for name in ("sorting", "arriving"))
     scene.file(first, "go").touch()

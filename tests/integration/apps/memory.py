@@ -1,4 +1,4 @@
-"""Real use of off-heap memory: ROWS rows of 256 bytes cached off the heap, then large sorts until STOP appears; all checked.
+"""Real use of off-heap memory: ROWS rows of a kilobyte cached off the heap, then large sorts until STOP appears; all checked.
 
 Sorts begin when GO exists. A line "cached" or "sorted N" goes to LOG whenever that was done and right.
 """
@@ -28,10 +28,9 @@ def main() -> None:
             log.write(line + "\n")
 
     def table():
-        # 7919 is prime and divides no round number, so k is a permutation of the ids; digests do not compress
-        ids = spark.range(0, rows, 1, 40)
-        text = f.concat(f.sha2(f.col("id").cast("string"), 512), f.sha2((f.col("id") + rows).cast("string"), 512))
-        return ids.select((f.col("id") * 7919 % rows).alias("k"), text.alias("s"))
+        # 7919 is prime and divides no round number, so k is a permutation of the ids; blocks are not compressed
+        rows_of_digests = spark.range(0, rows, 1, 40).select("id", f.sha2(f.col("id").cast("string"), 512).alias("d"))
+        return rows_of_digests.select((f.col("id") * 7919 % rows).alias("k"), f.repeat("d", 8).alias("s"))
 
     def right(count: int, total: int) -> bool:
         return (count, total) == (rows, rows * (rows - 1) // 2)
@@ -41,7 +40,7 @@ def main() -> None:
 
     def check() -> bool:
         row = cached.select(*sums).first()
-        return right(row["c"], row["t"]) and row["l"] == 256 * rows
+        return right(row["c"], row["t"]) and row["l"] == 1024 * rows
 
     ok = check()
     say("cached")
