@@ -153,7 +153,7 @@ def small_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
 
 
-@pytest.fixture(params=["submit", "stock-3.5"])
+@pytest.fixture(params=["submit", pytest.param("stock-3.5", marks=pytest.mark.slow)])
 def scene(request: pytest.FixtureRequest, small_home: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterator[Scene]:
     python = Path(request.getfixturevalue("spark35_python")) if request.param == "stock-3.5" else None
     watch = Watch(Engine(docker_engine, small_home.cluster().cluster_id))
@@ -223,6 +223,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     finish(scene, one, first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["submit"], indirect=True)
 def test_a_shrink_while_a_large_sort_holds_the_memory(scene: Scene) -> None:
     first, second = (f"{name}-{'3' if scene.python else '4'}" for name in ("sorting", "arriving"))
