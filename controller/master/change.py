@@ -39,7 +39,8 @@ def change(application: Application, asked: Change, most: Capacity, promised: Pr
     if after == before:
         return
     application.record.options = after
-    if not asked.force:
+    # a new priority alone is never refused: it is what helps a job that would be late
+    if asked.deadline_s is not None and not asked.force:
         reason = _infeasible(application, most, promised, now_s)
         if reason:
             application.record.options = before

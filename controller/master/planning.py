@@ -54,13 +54,12 @@ def rescale(application: Application) -> None:
 
 
 def promise(application: Application, most: Capacity, now_s: float) -> Claim | None:
-    """What a running application still has to do for its deadline; None without deadline or profile, or once it is past."""
+    """What a running application still has to do for its deadline; None without deadline or profile. Past
+    its deadline it has nothing left and still takes what it can."""
     target, what = application.target(), application.estimate
     if target is None or what is None or application.ended:
         return None
     left_s = target.due_s - application.elapsed_s(now_s)
-    if left_s <= 0:
-        return None
     matched = match(what, application.run, application.stage_use())
     under_way = []
     for key, expected in matched.active.items():

@@ -381,6 +381,15 @@ class TestPromises:
         forced = {"spark.pace.deadline": "15s", "spark.pace.force": "true"}
         assert cluster.register(conf=forced, instance="fifth")
 
+    def test_a_late_one_of_a_higher_priority_takes_all_until_it_ends(self, cluster: FakeCluster) -> None:
+        finished_run(cluster)
+        late = {"spark.pace.deadline": "3s", "spark.pace.force": "true", "spark.pace.priority": "high"}
+        cluster.register(conf=late, instance="late")
+        cluster.now_s += 5
+        beside = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=12.0), cluster.now_s)
+        above = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=12.0, priority=100), cluster.now_s)
+        assert (beside.feasible, above.feasible) == (False, True)
+
     def test_a_plan_says_so_too(self, cluster: FakeCluster) -> None:
         finished_run(cluster)
         alone = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s)
@@ -436,6 +445,13 @@ class TestSet:
             cluster.state.change(application_id, asked, cluster.now_s)
         assert cluster.state.applications[application_id].options == before
         assert cluster.state.applications[application_id].record.changes == []
+
+    def test_the_priority_of_a_job_that_will_be_late_can_be_raised(self, cluster: FakeCluster) -> None:
+        finished_run(cluster)
+        forced = {"spark.pace.deadline": "3s", "spark.pace.force": "true"}
+        application_id = cluster.register(conf=forced, instance="second")
+        cluster.state.change(application_id, Change(priority="high"), cluster.now_s)
+        assert cluster.state.applications[application_id].options.priority == 100
 
     def test_force_takes_a_deadline_that_cannot_be_met_and_an_ended_application_none(self, cluster: FakeCluster) -> None:
         ended = finished_run(cluster)
