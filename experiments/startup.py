@@ -1,8 +1,8 @@
 """Submit to first task: Sparkpace beside Spark standalone with Master and Workers already up, run in turn.
 
-Both have two workers; standalone's get one core each. The application reports the wall time at which its first task ran.
+Both have as many workers; standalone's share the machine's cores, ours what `up` gives them. The application reports the wall time at which its first task ran.
 
-    python -m experiments.startup --out out/startup [--pairs 9]
+    python -m experiments.startup --out out/startup [--pairs 9] [--workers 2]
 """
 
 from __future__ import annotations
@@ -46,18 +46,19 @@ def free_port() -> int:
 
 
 @contextmanager
-def standalone(out: Path, environment: dict[str, str]) -> Iterator[str]:
-    """A standalone Master and two Workers of one core; ends them by their ids."""
+def standalone(out: Path, environment: dict[str, str], workers: int) -> Iterator[str]:
+    """A standalone Master and Workers that share the machine's cores; ends them by their ids."""
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
     words = [["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "4g"]
-    words += [[*worker, "--webui-port", "0", "--work-dir", str(out / f"work{n}"), url] for n in (1, 2)]
+    cores = max(1, (os.cpu_count() or 1) // workers)
+    worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", str(cores), "--memory", "4g"]
+    words += [[*worker, "--webui-port", "0", "--work-dir", str(out / f"work{n}"), url] for n in range(workers)]
     log = (out / "standalone.log").open("wb")
     daemons = [subprocess.Popen([spark_class, *w], env=environment, stdout=log, stderr=log) for w in words]
     try:
-        while (out / "standalone.log").read_text(errors="replace").count("Successfully registered with master") < 2:
+        while (out / "standalone.log").read_text(errors="replace").count("Successfully registered with master") < workers:
             time.sleep(0.5)
         yield url
     finally:
@@ -71,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Submit to first task, beside Spark standalone.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runtime", choices=("docker", "process"), default="docker")
     given = parser.parse_args()
     out = given.out.resolve()
@@ -84,11 +86,11 @@ def main() -> None:
         "PYSPARK_PYTHON": sys.executable,
     }
     ours = [sys.executable, "-m", "controller.cli.main"]
-    up = [*ours, "up", "--workers", "2", "--runtime", given.runtime, "--port", "0"]
+    up = [*ours, "up", "--workers", str(given.workers), "--runtime", given.runtime, "--port", "0"]
     subprocess.run(up, env=environment, cwd=out, check=True)
     pairs = []
     try:
-        with standalone(out, environment) as url:
+        with standalone(out, environment, given.workers) as url:
             theirs = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", url, "first_task.py"]
             commands = {"standalone": theirs, "sparkpace": [*ours, "submit", "first_task.py"]}
             for command in commands.values():

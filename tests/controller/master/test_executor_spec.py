@@ -167,6 +167,15 @@ class TestSpec:
         assert (got.python.executable, got.python.version, got.python.prefix) == ("/opt/py/bin/python3", "3.11", "/usr")
         assert got.environment["PATH"].startswith("/opt/py/bin:")
 
+    def test_spark_home_is_told_unless_the_python_has_this_pyspark(self) -> None:
+        """With it, Python workers import pyspark from a zip of sources, which costs 0.6 s of CPU at every start."""
+        assert made().environment["SPARK_HOME"] == "/spark"
+        packaged = msgspec.structs.replace(REGISTRATION, jars_dir="/venv/lib/python3.11/site-packages/pyspark/jars")
+        got = executor_spec("app-1", "3", packaged, JobOptions(), WISH, "0", 2)
+        assert "SPARK_HOME" not in got.environment
+        image_python = executor_spec("app-1", "3", packaged, JobOptions(python="/usr/bin/python3"), WISH, "0", 2)
+        assert image_python.environment["SPARK_HOME"] == "/venv/lib/python3.11/site-packages/pyspark"
+
 
 def test_an_executor_of_elastic_size_reads_orders_and_gives_memory_back() -> None:
     spec = made({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"})
