@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from controller.agent.budgets import OrderFile
@@ -114,6 +116,16 @@ class Scene:
         )
         return msgspec.json.decode(file.read_bytes(), type=OrderFile) if file.exists() else None
 
+    def resident_mb(self, name: str) -> int:
+        """Of all processes in its container."""
+        view = self.view(name)
+        assert view is not None
+        [container] = self.engine.containers(view.application_id, ended=False)
+        facts = self.engine.inspect(container)
+        assert facts is not None
+        first = psutil.Process(facts["State"]["Pid"])
+        return sum(process.memory_info().rss for process in (first, *first.children(recursive=True))) // MB
+
     def await_cached(self, name: str) -> None:
         eventually(lambda: "cached" in self.said(name), f"the cache of {name}", 240.0)
 
@@ -137,38 +149,51 @@ class Scene:
             return told is not None and told.order == number and told.budget == budget_mb * MB
 
         eventually(look, f"the answer of {name}", 120.0)
-        return time.monotonic() - ordered
+        took_s = time.monotonic() - ordered
+        print(f"{name}: {budget_mb} MiB acknowledged {took_s:.1f} s after the order, {self.resident_mb(name)} MiB resident")
+        return took_s
 
 
-@pytest.fixture(scope="module")
-def small_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    place = tmp_path_factory.mktemp("memory")
+@contextmanager
+def small_cluster(place: Path, *options: str) -> Iterator[LocalCluster]:
     (place / "shown").mkdir()
     cluster = LocalCluster(Home(place / "home"), "docker")
     try:
-        cluster.up("--workers", "1", "--memory", f"{M}m")
+        cluster.up("--workers", "1", "--memory", f"{M}m", *options)
         yield cluster
     finally:
         cluster.down()
     eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
 
 
-@pytest.fixture(params=["submit", pytest.param("stock-3.5", marks=pytest.mark.slow)])
-def scene(request: pytest.FixtureRequest, small_home: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterator[Scene]:
-    python = Path(request.getfixturevalue("spark35_python")) if request.param == "stock-3.5" else None
-    watch = Watch(Engine(docker_engine, small_home.cluster().cluster_id))
+@contextmanager
+def watched(cluster: LocalCluster, docker_engine: Any, python: Path | None, place: Path) -> Iterator[Scene]:
+    watch = Watch(Engine(docker_engine, cluster.cluster().cluster_id))
     thread = threading.Thread(target=watch.run)
     thread.start()
     try:
-        yield Scene(small_home, watch.engine, python, tmp_path, watch)
+        yield Scene(cluster, watch.engine, python, place, watch)
     finally:
         watch.stop.set()
         thread.join()
-        for job in small_home.jobs:
+        for job in cluster.jobs:
             job.kill()
     watch.engine.await_none(None, 60.0)
     assert watch.killed == set(), "killed for memory"
     assert 0 < watch.most_mb <= M
+
+
+@pytest.fixture(scope="module")
+def small_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with small_cluster(tmp_path_factory.mktemp("memory")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["submit", pytest.param("stock-3.5", marks=pytest.mark.slow)])
+def scene(request: pytest.FixtureRequest, small_home: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterator[Scene]:
+    python = Path(request.getfixturevalue("spark35_python")) if request.param == "stock-3.5" else None
+    with watched(small_home, docker_engine, python, tmp_path) as found:
+        yield found
 
 
 def finish(scene: Scene, job: Job, name: str) -> dict[str, Any]:
@@ -189,6 +214,8 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     held = scene.memory(first)
     assert held is not None
     assert held.storage > SHARED * MB, "it uses more than a share"
+    resident_mb = scene.resident_mb(first)
+    print(f"{first}: {held.storage // MB} MiB cached, {resident_mb} MiB resident")
 
     # Storage holds it: evicted within 5 s, and only then there is room for the second.
     two = scene.job(second, FEW)
@@ -199,6 +226,8 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     told = scene.memory(first)
     assert told is not None
     assert told.storage <= told.budget == SHARED * MB
+    # what left the cache left the process, too
+    assert scene.resident_mb(first) <= resident_mb - 0.8 * (held.storage - told.storage) / MB
 
     # A third fits nowhere: it says so, and starts when the second is over.
     three = scene.job(third, FEW)
@@ -247,6 +276,27 @@ def _holds(scene: Scene, name: str, budget_mb: int) -> Callable[[], bool]:
         return told is not None and told.execution > 0 and told.execution + told.storage > budget_mb * MB
 
     return look
+
+
+@pytest.mark.slow
+def test_by_need_leaves_the_cache_to_whom_uses_it(docker_engine: Any, tmp_path: Path) -> None:
+    with (
+        small_cluster(tmp_path, "--memory-policy", "by-need") as cluster,
+        watched(cluster, docker_engine, None, tmp_path) as scene,
+    ):
+        one = scene.job("large", ROWS)
+        scene.await_cached("large")
+        two = scene.job("small", FEW)
+        scene.await_cached("small")
+
+        def split_by_need() -> bool:
+            large, small = scene.view("large"), scene.view("small")
+            return large is not None and small is not None and large.off_heap_mb > SHARED > small.off_heap_mb > 0
+
+        eventually(split_by_need, "more than an equal share for whom needs more", 60.0)
+        finish(scene, two, "small")
+        scene.await_acknowledged("large", ALONE, 60.0)
+        finish(scene, one, "large")
 
 
 @pytest.mark.parametrize("scene", ["submit"], indirect=True)
