@@ -289,7 +289,8 @@ class WorkerReply(Message, frozen=True, kw_only=True):
 class PlanRequest(Message, frozen=True, kw_only=True):
     """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file.
 
-    The answer knows the promises made to running applications of the same or a higher `priority`."""
+    The answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the settings
+    that an executor's memory follows from (None: not known, not checked)."""
 
     profile: str | None = None
     profile_json: str | None = None
@@ -299,6 +300,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     settings: dict[str, float] = {}
     law: str | None = None
     priority: int = NORMAL_PRIORITY
+    conf: dict[str, str] | None = None
+    python: bool = False
 
 
 class Change(Message, frozen=True, kw_only=True):

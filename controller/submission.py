@@ -28,6 +28,7 @@ from stage_model.units import parse_deadline, parse_priority
 CLASS_PATH = "spark.driver.extraClassPath"
 INSTANCES = "spark.executor.instances"
 OFF_HEAP, PAGES = "spark.memory.offHeap.", "spark.buffer.pageSize"
+EXECUTOR_OPTIONS = {"--executor-memory": "spark.executor.memory", "--executor-cores": "spark.executor.cores"}
 MOST_ARGUMENTS = 8192
 """Characters; longer arguments are not recorded with the run (one word of a command line is bounded by the kernel)."""
 
@@ -95,12 +96,9 @@ def command(
 ) -> list[str]:
     """spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application."""
     options = job.arguments.spark_options
-    users = {**_file_settings(options.get("--properties-file"), spark, environment), **job.arguments.conf}
+    users = _users_settings(job, spark, environment)
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
-    ours = {key: value for key, value in driver_settings().items() if key not in users}
-    if any(key.startswith(OFF_HEAP) for key in users):
-        # whoever has a say about off-heap memory keeps the size he says, and Spark's pages with it
-        ours = {key: value for key, value in ours.items() if not key.startswith((OFF_HEAP, PAGES))}
+    ours = _our_settings(users)
     if cluster.host in ("localhost", "127.0.0.1", "::1"):
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in users and "SPARK_LOCAL_IP" not in environment:
@@ -119,6 +117,29 @@ def command(
         job.application,
         *job.arguments.application_args,
     ]
+
+
+def memory_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that an executor's memory follows from, as the driver will start with them."""
+    users = _users_settings(job, spark, environment)
+    given = job.arguments.spark_options
+    options = {setting: given[option] for option, setting in EXECUTOR_OPTIONS.items() if option in given}
+    found = {**_our_settings(users), **users, **options}
+    return {key: value for key, value in found.items() if key.startswith(("spark.executor.", OFF_HEAP, PAGES))}
+
+
+def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    named = job.arguments.spark_options.get("--properties-file")
+    return {**_file_settings(named, spark, environment), **job.arguments.conf}
+
+
+def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
+    """What a driver needs from its start and the user did not say."""
+    ours = {key: value for key, value in driver_settings().items() if key not in users}
+    if any(key.startswith(OFF_HEAP) for key in users):
+        # whoever has a say about off-heap memory keeps the size he says, and Spark's pages with it
+        ours = {key: value for key, value in ours.items() if not key.startswith((OFF_HEAP, PAGES))}
+    return ours
 
 
 def _pace_settings(job: Submission, home: Home) -> dict[str, str]:

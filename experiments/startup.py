@@ -1,6 +1,7 @@
 """Submit to first task: Sparkpace beside Spark standalone with Master and Workers already up, run in turn.
 
-Both have as many workers; standalone's share the machine's cores, ours what `up` gives them. The application reports the wall time at which its first task ran.
+Both have as many workers; standalone's share the machine's cores, ours have what `up` gives them. The application reports the
+wall time at which its first task ran.
 
     python -m experiments.startup --out out/startup [--pairs 9] [--workers 2]
 """

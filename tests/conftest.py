@@ -12,7 +12,9 @@ from pathlib import Path
 import docker
 import hypothesis
 import pytest
-from docker.errors import DockerException
+
+from controller.engines import docker_version
+from stage_model.errors import Unavailable
 
 REQUIRE_DOCKER = os.environ.get("SPARKPACE_REQUIRE_DOCKER", "") not in {"", "0"}
 
@@ -25,17 +27,13 @@ hypothesis.settings.load_profile("gate" if REQUIRE_DOCKER or os.environ.get("CI"
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[docker.DockerClient]:
     """A client of the engine that answers here (DOCKER_HOST or the default socket)."""
-    client: docker.DockerClient | None = None
     try:
-        client = docker.from_env(timeout=30)
-        client.ping()
-    except DockerException as problem:
-        if client is not None:
-            client.close()
-        sentence = f"no Docker engine answers ({problem}); start one with `make engine`"
+        docker_version()
+    except Unavailable as problem:
         if REQUIRE_DOCKER:
-            pytest.fail(sentence)
-        pytest.skip(sentence)
+            pytest.fail(str(problem))
+        pytest.skip(str(problem))
+    client = docker.from_env(timeout=30)
     yield client
     client.close()
 

@@ -10,7 +10,6 @@ import msgspec
 from rich.table import Table
 
 from controller.cli.common import home_option, submit_client, table_console
-from controller.client import MasterClient
 from controller.home import Home
 from controller.messages import PlanReply, PlanRequest
 from controller.profile_choice import read_profile
@@ -53,20 +52,12 @@ def plan(
         law=law,
         priority=parse_priority(priority),
     )
-    reply = ask(submit_client(home), request)
+    reply = submit_client(home).plan(request)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(reply)).decode())
     else:
         print_plan(reply, profile)
     context.exit(Infeasible.exit_code if reply.feasible is False else 0)
-
-
-def ask(client: MasterClient, request: PlanRequest) -> PlanReply:
-    """The master's plan. Without any profile nothing can be said; then only master and token are tried."""
-    if request.profile is None and request.profile_json is None:
-        client.applications()
-        return PlanReply(known=False)
-    return client.plan(request)
 
 
 def print_plan(reply: PlanReply, profile: str | None) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from controller.cli.plan import ask, print_plan
+from controller.cli.plan import print_plan
 from controller.client import MasterClient
 from controller.driver_run import DriverRun, find
 from controller.engines import find_java
@@ -24,7 +24,7 @@ from controller.profile_choice import stored_profile
 from controller.profile_store import ProfileStore
 from controller.progress_line import ProgressLine, ending
 from controller.spark_install import find_spark
-from controller.submission import Submission, check, command
+from controller.submission import Submission, check, command, memory_settings
 from controller.submit_args import split_arguments
 from stage_model.errors import BadInput, Infeasible
 from stage_model.units import NORMAL_PRIORITY
@@ -73,15 +73,16 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         submitted_ms=_submitted_ms(given.own.get("submitted-ms")),
         working_dir=Path.cwd(),
     )
+    spark = find_spark(os.environ)
+    if "dry-run" not in given.flags:
+        find_java(os.environ)
     cluster = home.need_cluster()
     client = MasterClient(cluster.url, home.submit_token())
-    reply, profile = _plan(job, home, client)
+    reply, profile = _plan(job, home, client, memory_settings(job, spark=spark, environment=os.environ))
     if "dry-run" in given.flags:
         print_plan(reply, profile)
         context.exit(Infeasible.exit_code if reply.feasible is False else 0)
     refuse_infeasible(reply, job, force="force" in given.flags)
-    spark = find_spark(os.environ)
-    find_java(os.environ)
     words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ)
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
@@ -104,7 +105,7 @@ def refuse_infeasible(reply: PlanReply, job: Submission, *, force: bool) -> None
     raise Infeasible(reply.reason)
 
 
-def _plan(job: Submission, home: Home, client: MasterClient) -> tuple[PlanReply, str | None]:
+def _plan(job: Submission, home: Home, client: MasterClient, conf: dict[str, str]) -> tuple[PlanReply, str | None]:
     """The plan and the profile's name. Also the first contact: no master, no driver."""
     chosen = job.profile
     if not chosen.given:
@@ -118,8 +119,10 @@ def _plan(job: Submission, home: Home, client: MasterClient) -> tuple[PlanReply,
         settings=job.law_settings,
         law=job.law,
         priority=NORMAL_PRIORITY if job.priority is None else job.priority,
+        conf=conf,
+        python=job.application.endswith(".py"),
     )
-    return ask(client, request), chosen.label
+    return client.plan(request), chosen.label
 
 
 def _detach(job: Submission, arguments: Sequence[str], home: Home, client: MasterClient) -> int:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from controller.master.application import Application, ApplicationRecord
 from controller.master.capacity import Capacity
-from controller.master.executor_spec import executor_slots, executor_spec
+from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.feasibility import feasibility, find_profile, make_estimate
 from controller.messages import ExecutorWish, Registration, WorkerInfo
 from controller.profile_store import ProfileStore
@@ -69,10 +69,17 @@ def check_executors(application: Application, workers: Sequence[WorkerInfo]) -> 
     """Raises `BadInput` for executor settings that cannot be read or fit no worker."""
     registration = application.record.registration
     for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
-        for slots in {executor_slots(registration.conf, wish, profile_id, worker) for worker in workers} or {1}:
-            spec = executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots)
-            least_mb = spec.memory_mb + (spec.off_heap_floor_mb or 0)
-            check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
+        executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)
+        check_memory(registration.conf, wish, profile_id, workers, python=registration.python is not None)
+
+
+def check_memory(
+    conf: dict[str, str], wish: ExecutorWish, profile_id: str, workers: Sequence[WorkerInfo], *, python: bool
+) -> None:
+    """Raises `BadInput` for an executor whose memory cannot be read or fits no worker."""
+    for slots in {executor_slots(conf, wish, profile_id, worker) for worker in workers} or {1}:
+        least_mb = executor_memory(conf, wish, slots, python=python).least_mb
+        check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
 
 
 def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised = NOTHING_PROMISED) -> None:

@@ -17,7 +17,15 @@ from pathlib import Path
 import msgspec
 
 from controller.master import executors, finish, memory, planning
-from controller.master.admission import check_executors, check_feasible, check_owner, checked_id, make_application, new_id
+from controller.master.admission import (
+    check_executors,
+    check_feasible,
+    check_memory,
+    check_owner,
+    checked_id,
+    make_application,
+    new_id,
+)
 from controller.master.application import Application, ApplicationRecord
 from controller.master.change import change
 from controller.master.feasibility import plan_reply
@@ -35,6 +43,7 @@ from controller.messages import (
     DriverReply,
     DriverSync,
     ExecutorReport,
+    ExecutorWish,
     PlanReply,
     PlanRequest,
     Registered,
@@ -299,8 +308,11 @@ class ClusterState:
         self.bump()
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
-        """Feasibility, cores and the least possible deadline of a profile on this cluster as it is."""
-        return plan_reply(request, self.profiles, self.workers.expected(now_s), self.registry.promised(now_s))
+        """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
+        workers = self.workers.expected(now_s)
+        if request.conf is not None:
+            check_memory(request.conf, ExecutorWish(), "0", workers, python=request.python)
+        return plan_reply(request, self.profiles, workers, self.registry.promised(now_s))
 
     # ------------------------------------------------------------------ time
 

@@ -52,6 +52,11 @@ class Memory:
     def total_mb(self) -> int:
         return self.heap_mb + self.overhead_mb + self.off_heap_mb + self.python_mb
 
+    @property
+    def least_mb(self) -> int:
+        """Of the container in which it can start."""
+        return self.total_mb + (self.off_heap_floor_mb or 0)
+
 
 def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, python: bool) -> Memory:
     """Container limit = heap + overhead + off-heap + Python (architecture.md). Raises `BadInput` for unreadable sizes.

@@ -94,8 +94,6 @@ def plan_reply(
     request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo], promised: Promised = NOTHING_PROMISED
 ) -> PlanReply:
     """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile or an empty cluster."""
-    if not workers:
-        raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
     if request.profile_json is not None:
         profile: Profile | None = parse_profile(request.profile_json.encode())
     else:
@@ -106,6 +104,8 @@ def plan_reply(
         return PlanReply(
             known=False, cluster_cores=most.cores, reason=f"{named} yet: a first run takes what is free and teaches"
         )
+    if not workers:
+        raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
     what = make_estimate(profile)
     return feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
 

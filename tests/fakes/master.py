@@ -51,6 +51,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            self._answer(401, b'{"error": "wrong token", "exit_code": 77}')
+            return
         if self.path == "/v1/plan":
             self.server.asked = msgspec.json.decode(body, type=PlanRequest)
             self._answer(200, msgspec.json.encode(self.server.plan))

@@ -86,6 +86,25 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         yield Place(work, home, master)
 
 
+def test_the_plan_is_asked_for_with_what_an_executors_memory_follows_from(place: Place) -> None:
+    (place.work / "my.conf").write_text("spark.executor.memory 9g\nspark.executor.pyspark.memory 1g\nspark.ui.port 4050\n")
+    conf = ("--properties-file", "my.conf", "--conf", "spark.executor.memoryOverhead=1g")
+    assert place.submit("--executor-memory", "2g", *conf, "app.py").exit_code == 0
+    asked = place.master.asked
+    assert asked is not None
+    assert asked.python
+    assert asked.conf is not None
+    assert "spark.ui.port" not in asked.conf
+    assert {key: value for key, value in asked.conf.items() if "heartbeat" not in key} == {
+        "spark.executor.memory": "2g",  # an option beats a file
+        "spark.executor.memoryOverhead": "1g",
+        "spark.executor.pyspark.memory": "1g",
+        "spark.memory.offHeap.enabled": "true",
+        "spark.memory.offHeap.size": "64m",
+        "spark.buffer.pageSize": "2m",
+    }
+
+
 def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     before_ms = time.time() * 1000
     result = place.submit(

@@ -14,6 +14,7 @@ from controller.master.capacity import Capacity, capacity
 from controller.master.feasibility import feasibility, make_estimate
 from controller.messages import PlanRequest, WorkerInfo
 from stage_model.deadlines import stage_deadline
+from stage_model.errors import BadInput
 from stage_model.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.profile import Profile, profile
 from stage_model.run import Run
@@ -181,6 +182,14 @@ def test_a_plan_without_a_profile_says_so(tmp_path: Path) -> None:
     reply = cluster.state.plan(PlanRequest(profile="nobody", deadline_s=10.0), cluster.now_s)
     assert (reply.known, reply.feasible) == (False, None)
     assert "takes what is free and teaches" in reply.reason
+
+
+def test_a_plan_for_executors_that_fit_no_worker_is_refused(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    with pytest.raises(BadInput, match="more than any worker has; accepted: at most"):
+        cluster.state.plan(PlanRequest(conf={"spark.executor.memory": "900g"}), cluster.now_s)
+    cluster.state.plan(PlanRequest(conf={"spark.executor.memory": "512m"}), cluster.now_s)
 
 
 def test_capacity_counts_the_largest_workers() -> None:
