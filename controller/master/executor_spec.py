@@ -29,6 +29,8 @@ OFF_HEAP_START = "64m"
 """The off-heap size that says "not chosen by the user" (driver-settings.properties): what it has until its first order."""
 PAGE = "2m"
 """spark.buffer.pageSize there."""
+LEAST_PAGE = "1m"
+"""The smallest that Spark chooses by itself (MemoryManager.pageSizeBytes)."""
 PAGES_PER_SLOT = 2
 """Without two pages a task of Spark fails."""
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072"}
@@ -73,10 +75,15 @@ def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, pyt
     if conf.get("spark.memory.offHeap.enabled", "false") == "true":
         start_mb = parse_memory_mb(OFF_HEAP_START)
         if conf.get("spark.memory.offHeap.size") == OFF_HEAP_START and wish.off_heap_mb in (None, start_mb):
-            page_mb = _size({PAGE_KEY: PAGE, **conf}, PAGE_KEY, None, unit_mb=False) or 0
-            floor = max(start_mb, PAGES_PER_SLOT * slots * page_mb)
+            floor = max(start_mb, _pages_mb(conf, slots, PAGE))
         else:
             off_heap = _size(conf, "spark.memory.offHeap.size", wish.off_heap_mb, unit_mb=False) or 0
+            least = _pages_mb(conf, slots, LEAST_PAGE)
+            if off_heap < least:
+                raise BadInput(
+                    f"spark.memory.offHeap.size is {off_heap} MiB, less than {PAGES_PER_SLOT} pages for each of {slots} "
+                    f"slots; accepted: {least} MiB or more"
+                )
     python_mb = _size(conf, "spark.executor.pyspark.memory", wish.python_mb)
     if python_mb is None:
         python_mb = PYTHON_MB_PER_SLOT * slots if python else 0
@@ -184,6 +191,11 @@ def _imports_pyspark(python: PythonEnvironment | None, spark_home: str) -> bool:
     (PythonUtils.sparkPythonPath): 0.6 s of CPU before the first task. Executors on YARN have no SPARK_HOME either.
     """
     return python is not None and PurePosixPath(spark_home).is_relative_to(PurePosixPath(python.prefix) / "lib")
+
+
+def _pages_mb(conf: dict[str, str], slots: int, page: str) -> int:
+    """The least off-heap memory with which tasks run; `page` where the user chose none."""
+    return PAGES_PER_SLOT * slots * (_size({PAGE_KEY: page, **conf}, PAGE_KEY, None, unit_mb=False) or 0)
 
 
 def _number(conf: dict[str, str], key: str, default: str, kind: Callable[[str], Number]) -> Number:

@@ -56,6 +56,14 @@ class TestMemory:
         # 10% of 8192 is 819.2
         assert memory({"spark.executor.memory": "8g"}) == Memory(8192, 820, 0, 0)
 
+    def test_a_size_below_two_pages_for_each_slot_is_refused(self) -> None:
+        small = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "3m"}
+        with pytest.raises(BadInput, match="3 MiB, less than 2 pages for each of 2 slots; accepted: 4 MiB or more"):
+            memory(small)
+        assert memory(small, slots=1).off_heap_mb == 3
+        with pytest.raises(BadInput, match="accepted: 16 MiB or more"):
+            memory({**small, "spark.buffer.pageSize": "4m"})
+
     def test_python_workers_have_room_for_each_slot(self) -> None:
         assert memory({}, slots=3, python=True).python_mb == 3 * 512
         assert memory({"spark.executor.pyspark.memory": "100m"}, slots=3, python=True).python_mb == 100
