@@ -21,13 +21,15 @@ SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "
 @dataclass(frozen=True, slots=True)
 class Site:
     """This worker's places and rules. `local_root` is shared by the workers of one host: executors of one host read each
-    other's shuffle files from disk (spark.shuffle.readHostLocalDisk). Below `orders_root` only the agent writes."""
+    other's shuffle files from disk (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the
+    agent writes."""
 
     host: str
     local_root: Path
     run_root: Path
     allowed_mounts: tuple[Path, ...]
     orders_root: Path
+    archive_root: Path
 
     def local_dir(self, key: ExecutorKey) -> Path:
         return self.local_root / key.application_id

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import msgspec
 from msgspec import structs
 
+from controller.agent.class_archive import ClassArchives
 from controller.agent.launch import Site, make_directories, make_launch, python_roots
-from controller.messages import ExecutorSpec
-from controller.runtime.base import Bind, ExecutorKey, Runtime
+from controller.messages import ExecutorSpec, PythonEnvironment
+from controller.runtime.base import Bind, ExecutorKey, Program, Runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
 
 FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
 STOP_GRACE_S = 2.0
+VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Launcher:
 
     def __init__(self, runtime: Runtime, site: Site, record_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.runtime, self.site, self.record_dir, self.clock = runtime, site, record_dir, clock
+        self._archives = ClassArchives(runtime, site.archive_root)
         self._lock = threading.Lock()
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._under_way: set[ExecutorKey] = set()
@@ -116,11 +120,12 @@ class Launcher:
         key, spec = start.key, start.spec
         try:
             self._check_python(spec)
+            memory_mb = spec.memory_mb if start.memory_mb is None else start.memory_mb
+            java = self.runtime.java(spec.java_home, spec.image)
+            launch = self._archives.add_to(make_launch(spec, self.site, java.program, self._cores[key], memory_mb), java)
             make_directories(spec, self.site)
             self._remember(key, spec)
-            memory_mb = spec.memory_mb if start.memory_mb is None else start.memory_mb
-            java = self.runtime.java(spec.java_home)
-            self.runtime.start(make_launch(spec, self.site, java, self._cores[key], memory_mb))
+            self.runtime.start(replace(launch, cores=self._cores[key]))
             log.info("started executor %s of %s with %.2f cores, %d MiB", *key[::-1], self._cores[key], memory_mb)
         except RuntimeRefused as error:
             log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
@@ -156,12 +161,25 @@ class Launcher:
             return
         known = (spec.image, spec.python.executable, spec.uid)
         if known not in self._versions:
-            binds = [Bind(path) for path in python_roots(spec.python)]
-            self._versions[known] = self.runtime.python_version(
-                spec.python.executable, binds, spec.image, uid=spec.uid, gid=spec.gid
-            )
+            self._versions[known] = self._python_version(spec, spec.python)
         if self._versions[known] != spec.python.version:
             raise RuntimeRefused(
                 f"{spec.python.executable} is Python {self._versions[known]} on the executors but {spec.python.version} "
                 f"on the driver; accepted: the same minor version (--image or --python names another)"
             )
+
+    def _python_version(self, spec: ExecutorSpec, python: PythonEnvironment) -> str:
+        """Minor version ("3.11") of the Python that executors would run, asked of itself. Raises `RuntimeRefused`."""
+        binds = [Bind(path) for path in python_roots(python)]
+        argv = [python.executable, "-I", "-c", VERSION_PROGRAM]
+        try:
+            answer = self.runtime.run_program(Program(argv, spec.uid, spec.gid, binds, spec.image)).strip()
+        except RuntimeRefused as error:
+            raise RuntimeRefused(
+                f"Python {error}; mount its environment with --mount, or name another with spark.pace.python"
+            ) from error
+        if not re.fullmatch(r"\d+\.\d+", answer):
+            raise RuntimeRefused(
+                f"{python.executable} answered {answer[:200]!r} when asked for its version; a Python is needed"
+            )
+        return answer

@@ -19,6 +19,7 @@ def make_site(options: AgentOptions) -> Site:
         run_root=options.home / "runs",
         allowed_mounts=options.allow_mounts,
         orders_root=options.home / "agents" / options.worker_id / "orders",
+        archive_root=options.home / "class-archives",
     )
 
 

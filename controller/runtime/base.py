@@ -47,6 +47,28 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A program that is run to its end as the submitter, whose it is; binds, cores and memory as far as the runtime has them
+    for plain programs. None for `cores` or `memory_bytes`: no limit."""
+
+    argv: Sequence[str]
+    uid: int
+    gid: int
+    binds: Sequence[Bind] = ()
+    image: str | None = None
+    cores: float | None = None
+    memory_bytes: int | None = None
+    timeout_s: float = 60.0
+
+
+class Java(NamedTuple):
+    """`program` is an executor's `argv[0]`; `identity` differs if it might be another Java."""
+
+    program: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What is true of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
     since its start. `memory_limit_bytes` None: nothing holds its memory back, which no runtime can mend afterwards."""
@@ -88,20 +110,13 @@ class Runtime(Protocol):
     def remove(self, key: ExecutorKey) -> None:
         """Forgets an ended executor and frees what it held."""
 
-    def java(self, java_home: str) -> str:
-        """The java program to use as `argv[0]`; `java_home` is the driver's."""
+    def java(self, java_home: str, image: str | None) -> Java:
+        """The Java of executors in `image`; `java_home` is the driver's. Raises as `start` does."""
 
-    def python_version(
-        self,
-        executable: str,
-        binds: Sequence[Bind],
-        image: str | None,
-        *,
-        uid: int | None = None,
-        gid: int | None = None,
-    ) -> str:
-        """Minor version ("3.11") of the Python that executors would run. `uid` and `gid` are the submitter's (None: the
-        agent's own): the program is theirs and runs as them. Raises `RuntimeRefused` if it cannot run there."""
+    def run_program(self, program: Program) -> str:
+        """Runs it to its end and returns what it wrote to standard output; one at a time.
+
+        Raises `RuntimeRefused` when it does not run there, fails or takes too long; `RuntimeFailed` when none can tell."""
 
     def close(self) -> None:
         """Lets go of connections; executors go on."""

@@ -5,17 +5,20 @@ The environment holds Spark's secret: it goes into the create request and nowher
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import docker
-from docker.errors import APIError
+from docker.errors import APIError, NotFound
 from docker.types import LogConfig, Mount
+from requests.exceptions import ConnectionError as NoAnswer
+from requests.exceptions import ReadTimeout
 
 from controller.runtime import launching
-from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch, Observed
+from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch, Observed, Program
 from controller.runtime.cgroup import quota_us
 from stage_model.errors import PaceError, RuntimeFailed, RuntimeRefused
 
@@ -23,10 +26,13 @@ CLUSTER = "sparkpace.cluster"
 WORKER = "sparkpace.worker"
 APPLICATION = "sparkpace.application"
 EXECUTOR = "sparkpace.executor"
+PROGRAM = "sparkpace.program"
+"""On containers that run a program to its end."""
 
 PIDS_LIMIT = 4096
 """Threads count: a JVM with many slots and Python workers needs some hundreds; a fork bomb is stopped."""
-OUTPUT_LIMIT = 4096
+LAST_LINES = 100
+"""Of a program's output: an engine sends it whole otherwise."""
 
 PERMANENT = ("no such file", "not a directory", "permission denied", "executable file not found", "mount")
 """What the engine's 500 on start says when trying again cannot help."""
@@ -120,41 +126,49 @@ def with_stats(found: Observed, stats: Mapping[str, Any]) -> Observed:
     )
 
 
-def python_version(client: docker.APIClient, image: str, executable: str, binds: Sequence[Bind], user: str) -> str:
-    """Asks a Python for its version in a throw-away container without network and with read-only mounts.
+def run_program(client: docker.APIClient, image: str, program: Program, tags: Mapping[str, str]) -> str:
+    """Runs a program in a throw-away container without network. Raises `RuntimeRefused` when it does not run to a good end.
 
-    Raises `RuntimeRefused` when it does not run there.
+    `tags` are its labels: containers that have them are what an earlier agent left behind, and go first.
     """
+    where = f"in image {image}"
+    clear(client, tags)
+    limits: dict[str, Any] = {}
+    if program.cores is not None:
+        limits |= {"cpu_period": CPU_PERIOD_US, "cpu_quota": quota_us(program.cores)}
+    if program.memory_bytes is not None:
+        limits |= {"mem_limit": program.memory_bytes, "memswap_limit": program.memory_bytes}
+    created = None
     try:
         created = client.create_container(
             image,
-            entrypoint=[executable, "-I", "-c", launching.VERSION_PROGRAM],
+            entrypoint=list(program.argv),
             command=[],
-            user=user,
+            user=f"{program.uid}:{program.gid}",
+            labels=dict(tags),
             host_config=client.create_host_config(
-                network_mode="none",
-                mounts=mounts([Bind(bind.path) for bind in binds]),
-                pids_limit=PIDS_LIMIT,
-                **hardening(),
+                network_mode="none", mounts=mounts(program.binds), pids_limit=PIDS_LIMIT, **limits, **hardening()
             ),
         )["Id"]
-    except APIError as error:
-        raise _no_python(executable, image, str(error.explanation or error)) from error
-    try:
         client.start(created)
-        code = client.wait(created, timeout=launching.VERSION_TIMEOUT_S)["StatusCode"]
-        output = client.logs(created, stdout=True, stderr=True)[-OUTPUT_LIMIT:].decode(errors="replace")
+        code = client.wait(created, timeout=math.ceil(program.timeout_s))["StatusCode"]
+        output = client.logs(created, stderr=False, tail=LAST_LINES).decode(errors="replace")
+        errors = client.logs(created, stdout=False, tail=LAST_LINES).decode(errors="replace")
     except APIError as error:
-        raise _no_python(executable, image, str(error.explanation or error)) from error
+        raise launching.does_not_run(program, where, str(error.explanation or error)) from error
+    except (ReadTimeout, NoAnswer) as error:  # where it is the engine that went away, so does the removal
+        raise launching.does_not_run(program, where, f"no end within {program.timeout_s:g} s") from error
     finally:
-        client.remove_container(created, force=True, v=True)
+        if created is not None:
+            with contextlib.suppress(NotFound):
+                client.remove_container(created, force=True, v=True)
     if code != 0:
-        raise _no_python(executable, image, f"exit code {code}: {output.strip()[-300:]}")
-    return launching.checked_version(executable, output)
+        raise launching.does_not_run(program, where, f"exit code {code}: {output}{errors}")
+    return output[-launching.OUTPUT_LIMIT :]
 
 
-def _no_python(executable: str, image: str, reason: str) -> RuntimeRefused:
-    return RuntimeRefused(
-        f"Python {executable} does not run in image {image} ({reason}); mount its environment with --mount, or "
-        "name one that is in the image with spark.pace.python"
-    )
+def clear(client: docker.APIClient, tags: Mapping[str, str]) -> None:
+    """Ends and removes the containers that have these labels."""
+    for found in client.containers(all=True, filters={"label": [f"{name}={value}" for name, value in tags.items()]}):
+        with contextlib.suppress(NotFound):
+            client.remove_container(found["Id"], force=True, v=True)

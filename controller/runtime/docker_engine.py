@@ -14,8 +14,8 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from docker.errors import APIError, DockerException, NotFound
 from controller.runtime import docker_container as container
 from controller.runtime import image as images
 from controller.runtime import launching, process_identity
-from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch, Observed
+from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, Java, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 
@@ -79,7 +79,7 @@ class DockerRuntime:
         self._known: dict[ExecutorKey, _Known] = {}
         self._starting: set[ExecutorKey] = set()
         self._list_at = -math.inf
-        self._versions: dict[tuple[str, str], str] = {}
+        self._program_labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id, container.PROGRAM: "1"}
 
     # ---------------------------------------------------------------- images
 
@@ -91,26 +91,16 @@ class DockerRuntime:
                 return images.ensure_named_image(self._client, image)
             return images.ensure_executor_image(self._client, self._base_image, self._lock_file)
 
-    def java(self, java_home: str) -> str:  # noqa: ARG002 - the driver's Java is not in the image
+    def java(self, java_home: str, image: str | None) -> Java:  # noqa: ARG002 - the driver's Java is not in the image
         """The image's own `java`, by PATH: the default image and the usual public ones have it there."""
-        return "java"
-
-    def python_version(
-        self,
-        executable: str,
-        binds: Sequence[Bind],
-        image: str | None,
-        *,
-        uid: int | None = None,
-        gid: int | None = None,
-    ) -> str:
         name = self.prepare_image(image)
-        user = f"{os.getuid() if uid is None else uid}:{os.getgid() if gid is None else gid}"
-        with _engine(f"the Python {executable}"):
-            cached = (images.image_id(self._client, name) or name, executable)
-            if cached not in self._versions:
-                self._versions[cached] = container.python_version(self._client, name, executable, binds, user)
-            return self._versions[cached]
+        with _engine(f"image {name}"):
+            return Java("java", images.image_id(self._client, name) or name)
+
+    def run_program(self, program: Program) -> str:
+        name = self.prepare_image(program.image)
+        with _engine(f"program {program.argv[0]}"):
+            return container.run_program(self._client, name, program, self._program_labels)
 
     # ---------------------------------------------------------------- starting and ending
 
@@ -197,6 +187,9 @@ class DockerRuntime:
         self._known.pop(key, None)
 
     def close(self) -> None:
+        """As the protocol says; a program that is under way ends."""
+        with suppress(DockerException, OSError):
+            container.clear(self._client, self._program_labels)
         self._client.close()
 
     # ---------------------------------------------------------------- pacing

@@ -1,18 +1,18 @@
 """The fake runtime: executors in memory, for tests and the simulator.
 
 CPU advances with an injected clock at min(quota, demand) cores; a test sets demands and injects exits through
-`FakeHost`, which stands for the machine: it outlives a `FakeRuntime`, so adoption can be tested. No programs run, no
-logs are written.
+`FakeHost`, which stands for the machine: it outlives a `FakeRuntime`, so adoption can be tested. No programs run (a test
+says what they would do), no logs are written.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from controller.runtime import launching
-from controller.runtime.base import Bind, ExecutorKey, Launch, Observed
+from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
 from stage_model.errors import RuntimeRefused
 
 _Place = tuple[str, str, ExecutorKey]
@@ -34,7 +34,8 @@ class FakeHost:
 
     clock: Callable[[], float]
     default_demand_cores: float = math.inf
-    python: str = "3.11"
+    run: Callable[[Program], str] = lambda _: "3.11\n"
+    """What a program does and prints; by itself the answer of a Python asked for its version."""
     refused_images: set[str] = field(default_factory=set)
     executors: dict[_Place, _Executor] = field(default_factory=dict)
 
@@ -169,19 +170,11 @@ class FakeRuntime:
             raise launching.still_runs(key)
         del self._host.executors[place]
 
-    def java(self, java_home: str) -> str:
-        return f"{java_home}/bin/java"
+    def java(self, java_home: str, image: str | None) -> Java:
+        return Java(f"{java_home}/bin/java", f"{java_home} {image}")
 
-    def python_version(
-        self,
-        executable: str,  # noqa: ARG002
-        binds: Sequence[Bind],  # noqa: ARG002
-        image: str | None,  # noqa: ARG002
-        *,
-        uid: int | None = None,  # noqa: ARG002
-        gid: int | None = None,  # noqa: ARG002
-    ) -> str:
-        return self._host.python
+    def run_program(self, program: Program) -> str:
+        return self._host.run(program)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -6,19 +6,16 @@ is never taken by mistake. Not here: containers (`docker_engine`).
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
-import os
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
 import docker
 from docker.errors import APIError, BuildError, ImageNotFound
 
+from controller.file_lock import locked
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 REPOSITORY = "sparkpace-executor"
@@ -66,7 +63,7 @@ def ensure_executor_image(client: docker.APIClient, base_image: str | None, lock
     base = choose_base(client, base_image)
     tag = tag_of(base)
     if not exists(client, tag):
-        with _locked(lock_file):
+        with locked(lock_file):
             if not exists(client, tag):  # another agent may have built it while this one waited
                 _build(client, tag, base)
     return tag
@@ -114,17 +111,3 @@ def _build(client: docker.APIClient, tag: str, base: str | None) -> None:
             f"executor image {tag} cannot be built on base {base or 'of the Dockerfile'} ({failure.strip()}); "
             f"choose a base image that is here or can be pulled, with apt-get inside. Last lines:\n" + "\n".join(last)
         )
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise RuntimeFailed(f"lock file {path} cannot be opened ({error.strerror}); choose another") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

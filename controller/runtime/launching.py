@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from controller.runtime.base import ExecutorKey, Launch
+from controller.runtime.base import ExecutorKey, Launch, Program
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 
 LOG_SCRIPT = 'exec "$@" >>"$0/stdout" 2>>"$0/stderr"'
@@ -17,8 +17,8 @@ MIN_CORES = 0.01
 MIN_MEMORY_BYTES = 16 << 20
 """No JVM runs in less; engines refuse limits below some MiB."""
 
-VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
-VERSION_TIMEOUT_S = 60
+OUTPUT_LIMIT = 4096
+"""Characters of a program's output that are kept."""
 
 
 def ensure_log_dir(launch: Launch) -> None:
@@ -68,12 +68,9 @@ def still_runs(key: ExecutorKey) -> RuntimeFailed:
     return RuntimeFailed(f"executor {'/'.join(key)} still runs and cannot be removed; stop it first")
 
 
-def checked_version(executable: str, output: str) -> str:
-    """The minor version a run of `VERSION_PROGRAM` printed. Raises `RuntimeRefused` when it printed something else."""
-    version = output.strip()
-    if not re.fullmatch(r"\d+\.\d+", version):
-        raise RuntimeRefused(f"{executable} answered {version[:200]!r} when asked for its version; a Python is needed")
-    return version
+def does_not_run(program: Program, where: str, reason: str) -> RuntimeRefused:
+    """The error of a program that cannot run to a good end."""
+    return RuntimeRefused(f"{program.argv[0]} does not run {where} ({reason.strip()[-300:]})")
 
 
 def missing_program(launch: Launch) -> str | None:

@@ -15,7 +15,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from controller.runtime import launching, process_identity, process_record, process_tree
-from controller.runtime.base import Bind, ExecutorKey, Launch, Observed
+from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -66,7 +66,6 @@ class ProcessRuntime:
         self._clock = clock
         self._pacer = Pacer()
         self._known: dict[ExecutorKey, _Known] = {}
-        self._versions: dict[tuple[str, int | None], str] = {}
         for path, record in process_record.read_all(state_dir, cluster_id, worker_id):
             self._adopt(path, record)
 
@@ -264,37 +263,31 @@ class ProcessRuntime:
 
     # ---------------------------------------------------------------- programs
 
-    def java(self, java_home: str) -> str:
-        return str(Path(java_home) / "bin" / "java")
+    def java(self, java_home: str, image: str | None) -> Java:  # noqa: ARG002 - plain processes have no image
+        """The driver's; its files tell when it is replaced."""
+        files = [Path(java_home) / name for name in ("release", "lib/modules", "bin/java")]
+        stats = [file.stat() if file.exists() else None for file in files]
+        return Java(str(files[-1]), f"{java_home} {[(s.st_size, s.st_mtime_ns) if s else None for s in stats]}")
 
-    def python_version(
-        self,
-        executable: str,
-        binds: Sequence[Bind],  # noqa: ARG002 - plain processes see everything
-        image: str | None,  # noqa: ARG002
-        *,
-        uid: int | None = None,
-        gid: int | None = None,
-    ) -> str:
-        """Runs it here, as it is."""
-        if (executable, uid) not in self._versions:
-            try:
-                done = subprocess.run(
-                    [executable, "-I", "-c", launching.VERSION_PROGRAM],
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                    timeout=launching.VERSION_TIMEOUT_S,
-                    cwd="/",
-                    env={"PATH": PATH},
-                    **_identity(os.getuid() if uid is None else uid, os.getgid() if gid is None else gid),
-                )
-            except (OSError, subprocess.SubprocessError) as error:
-                raise RuntimeRefused(
-                    f"Python {executable} does not run on this worker ({error}); name another with spark.pace.python"
-                ) from error
-            self._versions[executable, uid] = launching.checked_version(executable, done.stdout)
-        return self._versions[executable, uid]
+    def run_program(self, program: Program) -> str:
+        """As the protocol says: here, as it is, without limits."""
+        try:
+            done = subprocess.run(
+                program.argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=program.timeout_s,
+                cwd="/",
+                env={"PATH": PATH},
+                **_identity(program.uid, program.gid),
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise launching.does_not_run(program, "on this worker", str(error)) from error
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).decode(errors="replace")
+            raise launching.does_not_run(program, "on this worker", f"exit code {done.returncode}: {said}")
+        return str(done.stdout.decode(errors="replace"))[-launching.OUTPUT_LIMIT :]
 
 
 def _spawn(launch: Launch) -> subprocess.Popen[bytes]:

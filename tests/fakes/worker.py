@@ -57,7 +57,12 @@ class FakeWorker:
         self.lives += 1
         self.runtime = FakeRuntime(self.host, CLUSTER, "w1")
         self.site = Site(
-            "127.0.0.1", self.folder / "local", self.folder / "runs", (self.folder / "allowed",), self.folder / "orders"
+            host="127.0.0.1",
+            local_root=self.folder / "local",
+            run_root=self.folder / "runs",
+            allowed_mounts=(self.folder / "allowed",),
+            orders_root=self.folder / "orders",
+            archive_root=self.folder / "class-archives",
         )
         self.launcher = Launcher(self.runtime, self.site, self.folder / "records", clock=lambda: self.now_s)
         worker = WorkerInfo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,14 @@ KEY = ExecutorKey("app", "1")
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     (tmp_path / "allowed").mkdir()
-    return Site("10.0.0.7", tmp_path / "local", tmp_path / "runs", (tmp_path / "allowed",), tmp_path / "orders")
+    return Site(
+        host="10.0.0.7",
+        local_root=tmp_path / "local",
+        run_root=tmp_path / "runs",
+        allowed_mounts=(tmp_path / "allowed",),
+        orders_root=tmp_path / "orders",
+        archive_root=tmp_path / "class-archives",
+    )
 
 
 def launch(site: Site, *mounts: Mount) -> Launch:
@@ -81,7 +89,7 @@ class TestMounts:
         assert "outside the roots" in refusal(site, Mount(path=str(tmp_path / "allowed-not"), asked=True))
 
     def test_without_allowed_roots_nothing_may_be_asked_for(self, site: Site) -> None:
-        closed = Site(site.host, site.local_root, site.run_root, (), site.orders_root)
+        closed = replace(site, allowed_mounts=())
         assert "(none; --allow-mount)" in refusal(closed, Mount(path=str(site.allowed_mounts[0]), asked=True))
 
     def test_a_link_does_not_lead_out(self, site: Site, tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ import dataclasses
 import math
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from controller.runtime.base import Bind, ExecutorKey
+from controller.runtime.base import Bind, ExecutorKey, Program
 from controller.runtime.cgroup import CgroupTree
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 from tests.controller.runtime import rigs
@@ -312,12 +312,51 @@ def test_a_bind_that_does_not_exist_is_refused(rig: Rig) -> None:
     assert runtime.observe() == {}
 
 
-def test_the_python_version_is_asked_of_the_program_itself(rig: Rig) -> None:
-    executable = "/usr/bin/python3" if isinstance(rig, rigs.DockerRig) else sys.executable
+def program(*argv: str, **more: Any) -> Program:
+    return Program(argv, os.getuid(), os.getgid(), **more)
+
+
+def test_a_program_runs_to_its_end_and_its_output_is_the_answer(rig: Rig) -> None:
     runtime = rig.runtime()
-    assert runtime.python_version(executable, [], None).startswith("3.")
     if not rig.runs_programs:
+        assert runtime.run_program(program("python3")) == "3.11\n"
         return
-    for wrong in ("/no/such/python", "/bin/false", "/bin/echo"):
-        with pytest.raises(RuntimeRefused, match=wrong):
-            runtime.python_version(wrong, [], None)
+    answer = runtime.run_program(program("/bin/sh", "-c", 'echo "out $1"; echo err >&2', "sh", "a b; $HOME"))
+    assert answer == "out a b; $HOME\n"
+    assert runtime.observe() == {}
+
+
+def test_a_program_sees_its_binds_and_writes_where_it_may(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    shown, own = rig.directory / "shown", rig.directory / "own"
+    for directory in (shown, own):
+        directory.mkdir()
+    (shown / "word").write_text("hello")
+    copying = program("/bin/cp", str(shown / "word"), str(own / "copy"), binds=[Bind(shown), Bind(own, writable=True)])
+    runtime = rig.runtime()
+    runtime.run_program(dataclasses.replace(copying, cores=0.5, memory_bytes=rigs.MEMORY_BYTES))
+    assert (own / "copy").read_text() == "hello"
+    assert (own / "copy").stat().st_uid == os.getuid()
+
+
+def test_a_program_that_does_not_end_well_is_refused_with_its_words(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    runtime = rig.runtime()
+    for wrong in ("/no/such/program", "/bin/false"):
+        with pytest.raises(RuntimeRefused, match=f"{wrong} does not run"):
+            runtime.run_program(program(wrong))
+    with pytest.raises(RuntimeRefused, match="exit code 3: sorry"):
+        runtime.run_program(program("/bin/sh", "-c", "echo sorry >&2; exit 3"))
+    with pytest.raises(RuntimeRefused, match="/bin/sleep does not run"):
+        runtime.run_program(program("/bin/sleep", "60", timeout_s=0.5))
+
+
+def test_java_of_another_home_or_image_is_another_java(rig: Rig) -> None:
+    runtime = rig.runtime()
+    mine = runtime.java("/opt/java", None)
+    assert mine == runtime.java("/opt/java", None)
+    assert Path(mine.program).name == "java"
+    if not isinstance(rig, rigs.DockerRig):
+        assert runtime.java("/opt/other", None).identity != mine.identity

@@ -202,4 +202,4 @@ def test_the_image_has_java_and_python(rig: DockerRig) -> None:
     rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text())
     assert (launch.log_dir / "stdout").read_text() == "/tmp\n"
     assert 'version "17' in (launch.log_dir / "stderr").read_text()
-    assert runtime.java("/some/where") == "java"
+    assert runtime.java("/some/where", None).program == "java"

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from controller.runtime import process_identity, process_tree
+from controller.runtime.base import Program
 from controller.runtime.process import ProcessRuntime
 from stage_model.errors import RuntimeRefused
 from tests.controller.runtime import rigs
@@ -123,11 +124,13 @@ def test_executors_run_as_their_submitter() -> None:
 
 
 @needs_root
-def test_a_python_that_its_submitter_may_not_run_is_refused(rig: ProcessRig) -> None:
+def test_a_program_runs_as_its_submitter(rig: ProcessRig) -> None:
     hidden = rig.directory / "python3"
     hidden.symlink_to("/usr/bin/python3")
     rig.directory.chmod(0o700)
     runtime = rig.runtime()
-    assert runtime.python_version(str(hidden), [], None).startswith("3.")
+    who = (str(hidden), "-c", "import os; print(os.getuid(), os.getgroups())")
+    assert runtime.run_program(Program(who, 0, 0)).startswith("0 ")
     with pytest.raises(RuntimeRefused, match="python3"):
-        runtime.python_version(str(hidden), [], None, uid=NOBODY, gid=NOBODY)
+        runtime.run_program(Program(who, NOBODY, NOBODY))
+    assert runtime.run_program(Program(("/usr/bin/python3", *who[1:]), NOBODY, NOBODY)) == f"{NOBODY} []\n"

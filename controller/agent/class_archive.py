@@ -1,0 +1,200 @@
+"""Class archives: an executor's JVM maps the classes it needs, parsed and verified, instead of taking them from 200 jars.
+
+The JDK's class data sharing (`java -Xshare:dump`) makes the file, once per Spark, Java and submitter, before the first
+executor that could use it starts. An archive is code: it is made by its submitter and used by executors of theirs alone. It
+is a gain, never a need: whatever goes wrong, executors start without. Why so: docs/decisions/0013-class-archive.md. Not
+here: which classes (`experiments.class_list` makes the list anew).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from controller.file_lock import locked
+from controller.runtime.base import Bind, Java, Launch, Program, Runtime
+from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+log = logging.getLogger("sparkpace.agent")
+
+CLASS_LIST = Path(__file__).with_name("executor_classes.txt.gz")
+TIMEOUT_S = 120.0
+LEAST_CORES, LEAST_BYTES = 0.5, 1 << 30
+"""Making one takes the place of the executor that waits for it, so it must have this much: below, it would take minutes, or
+might not fit."""
+MOST_BYTES = 1 << 30
+"""A larger file is no archive of ours."""
+COMPRESSED_HEAP_MB = 32 << 10
+"""From this heap on a JVM has pointers of another size, with which no archive of a smaller heap can be used."""
+KEPT = 4
+"""Archives of one submitter; the oldest go."""
+DUMP = ("-Xshare:dump", "-XX:+UseG1GC", "-Xmx512m", "-XX:ActiveProcessorCount=1", "-XX:TieredStopAtLevel=1", "-Xlog:cds*=off")
+"""G1 alone writes the heap objects of an archive, which the other collectors can load; the rest saves the machine's CPU."""
+
+
+def use(archive: Path) -> tuple[str, ...]:
+    """Options of a JVM that takes `archive` if it fits and says nothing if it does not; any later option wins."""
+    return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds*=off")
+
+
+def class_path_of(argv: Sequence[str]) -> str | None:
+    """The class path of an executor if it is the bridge and Spark's jars alone, and its heap one that archives suit."""
+    match argv:
+        case [_, "-cp", path, heap, *_] if re.fullmatch(r"/[^:*]+\.jar:/[^:*]+/\*", path):
+            size = re.fullmatch(r"-Xmx(\d+)m", heap)
+            return path if size is not None and int(size[1]) < COMPRESSED_HEAP_MB else None
+    return None
+
+
+def jar_stamps(class_path: str) -> list[tuple[str, int, int]]:
+    """Path, size and time of change (ns) of every jar, in the JVM's order: as the directory lists them. Raises `OSError`."""
+    bridge, jars = class_path.removesuffix("/*").split(":")
+    paths = [Path(bridge), *(path for path in Path(jars).iterdir() if path.suffix in (".jar", ".JAR"))]
+    return [(str(path), found.st_size, found.st_mtime_ns) for path, found in ((path, path.stat()) for path in paths)]
+
+
+def archive_key(stamps: Sequence[tuple[str, int, int]], java: str, class_list: bytes, uid: int) -> str:
+    """Differs for whatever an archive would not fit, or not belong to. Pure."""
+    parts = (repr(list(stamps)).encode(), java.encode(), class_list, str(uid).encode())
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+
+
+class ClassArchives:
+    """The archives below `root`, in a folder per submitter: `KEY.CONTENT.jsa`, where CONTENT is of the file's SHA-256.
+
+    `root` is shared by the agents of one home. Used by the launcher's thread only."""
+
+    def __init__(self, runtime: Runtime, root: Path) -> None:
+        self._runtime, self._root = runtime, root
+        self._failed: set[str] = set()
+        self._sound: dict[Path, tuple[int, ...]] = {}
+
+    def add_to(self, launch: Launch, java: Java) -> Launch:
+        """`launch` with its archive, which is made now if there is none; as it was where none can be had."""
+        class_path = class_path_of(launch.argv)
+        if class_path is None:
+            return launch
+        folder, key = self._root / str(launch.uid), ""
+        try:
+            class_list = CLASS_LIST.read_bytes()
+            key = archive_key(jar_stamps(class_path), java.identity, class_list, launch.uid)
+            if key in self._failed:
+                return launch
+            archive = self._find(folder, key, launch.uid)
+            if archive is None:
+                if launch.cores < LEAST_CORES or launch.memory_bytes < LEAST_BYTES:
+                    return launch
+                with locked(self._root / "lock"):
+                    # another agent may have made it while this one waited
+                    archive = self._find(folder, key, launch.uid) or self._make(folder, key, launch, class_path)
+        except (RuntimeFailed, RuntimeRefused, OSError) as error:
+            self._failed.add(key)
+            log.warning(
+                "executors of uid %d start without a class archive, more slowly than they could: %s", launch.uid, error
+            )
+            return launch
+        # the folder and not the file, which a newer one may replace before a container has it
+        return replace(launch, argv=[launch.argv[0], *use(archive), *launch.argv[1:]], binds=[*launch.binds, Bind(folder)])
+
+    def _find(self, folder: Path, key: str, uid: int) -> Path | None:
+        """A JVM believes what an archive holds, so one that is not as it was made is removed."""
+        for path in folder.glob(f"{key}.*.jsa"):
+            with suppress(FileNotFoundError):
+                now = _stamp(path.lstat())
+                if self._sound.get(path) == now:
+                    return path
+                if path.name == f"{key}.{_content(path, uid)}.jsa":
+                    self._sound[path] = now
+                    return path
+                log.warning("class archive %s was damaged and is removed", path)
+                path.unlink()
+        return None
+
+    def _make(self, folder: Path, key: str, launch: Launch, class_path: str) -> Path:
+        """Raises `RuntimeRefused`, `RuntimeFailed`, `OSError`."""
+        began_s = time.monotonic()
+        for directory in (self._root, folder):
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o755)
+        for rest in folder.glob(".new-*"):
+            _remove(rest)
+        with _scratch(folder, launch) as scratch:
+            made = scratch / "archive.jsa"
+            program = Program(
+                argv=[
+                    *(launch.argv[0], *DUMP, f"-XX:SharedClassListFile={scratch}/classes"),
+                    *(f"-XX:SharedArchiveFile={made}", "-cp", class_path),
+                ],
+                uid=launch.uid,
+                gid=launch.gid,
+                binds=[*_binds(launch, class_path), Bind(scratch, writable=True)],
+                image=launch.image,
+                cores=launch.cores,
+                memory_bytes=launch.memory_bytes,
+                timeout_s=TIMEOUT_S,
+            )
+            self._runtime.run_program(program)
+            # a Java whose archives do not work so is found out here, not by executors
+            trial = [launch.argv[0], *use(made), "-Xshare:on", "-cp", class_path, "-version"]
+            self._runtime.run_program(replace(program, argv=trial))
+            ours = folder / f"{scratch.name}.jsa"
+            made.rename(ours)  # out of its maker's directory, then looked at
+        archive = folder / f"{key}.{_content(ours, launch.uid)}.jsa"
+        ours.rename(archive)
+        for old in sorted(folder.glob("*.jsa"), key=lambda path: path.lstat().st_mtime_ns, reverse=True)[KEPT:]:
+            _remove(old)
+        size_mb = archive.lstat().st_size >> 20
+        log.info("made class archive %s (%d MiB) in %.0f s", archive, size_mb, time.monotonic() - began_s)
+        return archive
+
+
+@contextmanager
+def _scratch(folder: Path, launch: Launch) -> Iterator[Path]:
+    """A directory of the submitter's with the list of classes in it."""
+    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+    try:
+        classes = scratch / "classes"
+        classes.write_bytes(gzip.decompress(CLASS_LIST.read_bytes()))
+        classes.chmod(0o644)
+        if os.geteuid() == 0:
+            os.chown(scratch, launch.uid, launch.gid)
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _binds(launch: Launch, class_path: str) -> list[Bind]:
+    """What of an executor's mounts the class path needs."""
+    places = [Path(entry) for entry in class_path.removesuffix("/*").split(":")]
+    return [Bind(bind.path) for bind in launch.binds if any(place.is_relative_to(bind.path) for place in places)]
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _content(path: Path, uid: int) -> str:
+    """Of the file's SHA-256. Raises `RuntimeRefused` for what is no archive of that submitter: it was theirs to put there."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != uid or found.st_size > MOST_BYTES:
+            raise RuntimeRefused(f"{path} is no class archive of uid {uid}")
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
