@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import urllib.parse
+from pathlib import Path
 
 from controller.agent.launch import Site
 from controller.messages import WorkerInfo
@@ -19,8 +20,14 @@ def make_site(options: AgentOptions) -> Site:
         run_root=options.home / "runs",
         allowed_mounts=options.allow_mounts,
         orders_root=options.home / "agents" / options.worker_id / "orders",
-        archive_root=options.home / "class-archives",
+        archive_root=archive_root(),
     )
+
+
+def archive_root() -> Path:
+    """Of class archives: a cache that all clusters of this user share, since what an archive fits is in its name."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "sparkpace" / "class-archives"
 
 
 def make_worker(options: AgentOptions) -> WorkerInfo:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from controller.cli.checks import check_host, check_port, mount_roots, parse_period
 from controller.cli.common import POLICY_HELP, home_option
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, choose_runtime, find_java, machine_cores, machine_memory_mb
 from controller.home import Home
 from controller.local_cluster import Plan, start, stop
+from controller.prepare import prepare
+from controller.spark_install import find_spark
 from master_memory.split import POLICIES
-from stage_model.errors import BadInput
+from stage_model.errors import BadInput, Unavailable
 from stage_model.settings import CORE_QUANTUM, LAWS
 from stage_model.units import parse_memory_mb
 
@@ -78,8 +82,11 @@ def up(
         keep_runs=keep_runs,
     )
     _refuse_second(home)
-    find_java(os.environ)
+    java = find_java(os.environ)
     plan = plan.ready(runtime=choose_runtime(runtime), port=check_port(host, port))
+    # without a Spark here, agents prepare executors when they see the first
+    with suppress(Unavailable), Console(stderr=True).status("preparing executors: image and class archive, made once"):
+        prepare(home, plan, spark_home=find_spark(os.environ).home, java_home=java.home)
     cluster = start(home, plan)
     click.echo(
         f"Sparkpace runs at {cluster.url} with {workers} worker(s) of {plan.cores_each:g} cores and "

@@ -114,19 +114,16 @@ def executor_spec(
     spark_home = str(PurePosixPath(registration.jars_dir).parent)
     python = _python(registration, options)
     memory = executor_memory(conf, wish, slots, python=python is not None)
-    class_path = ":".join(
-        filter(
-            None,
-            (conf.get("spark.executor.extraClassPath"), registration.bridge_jar, f"{registration.jars_dir.rstrip('/')}/*"),
-        )
-    )
+    entries = class_path(registration.bridge_jar, registration.jars_dir)
+    if users := conf.get("spark.executor.extraClassPath"):
+        entries = f"{users}:{entries}"
     user_options = [
         word.replace("{{APP_ID}}", application_id).replace("{{EXECUTOR_ID}}", executor_id)
         for key in ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
         for word in _words(conf, key)
     ]
     java_args = [
-        *("-cp", class_path, f"-Xmx{memory.heap_mb}m"),
+        *("-cp", entries, f"-Xmx{memory.heap_mb}m"),
         # a JVM started under a small quota would size its pools for it and stay small
         f"-XX:ActiveProcessorCount={slots}",
         *user_options,
@@ -173,6 +170,11 @@ def executor_spec(
         driver_pid_start=registration.pid_start,
         driver_boot_id=registration.boot_id,
     )
+
+
+def class_path(bridge_jar: str, jars_dir: str) -> str:
+    """Of an executor whose user adds nothing to it."""
+    return f"{bridge_jar}:{jars_dir.rstrip('/')}/*"
 
 
 def _python(registration: Registration, options: JobOptions) -> PythonEnvironment | None:

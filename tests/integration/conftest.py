@@ -35,6 +35,14 @@ class Learned:
         return f"{1.5 * self.end_s + 10:.0f}s"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Class archives are made once for all clusters of a test run, and those of the user are left alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def docker_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     cluster = _cluster(tmp_path_factory, "docker")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.site import make_site, make_worker
+from controller.agent.site import archive_root, make_site, make_worker
 from controller.options import AgentOptions
 from controller.runtime.base import ExecutorKey
 
@@ -42,3 +42,11 @@ def test_what_the_master_is_told(tmp_path: Path) -> None:
     worker = make_worker(options(tmp_path))
     assert (worker.cores, worker.memory_mb, worker.pid) == (1.5, 2048, os.getpid())
     assert worker.allowed_mounts == (str(tmp_path / "data"),)
+
+
+def test_class_archives_are_a_cache_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert archive_root() == Path("/home/me/.cache/sparkpace/class-archives")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert archive_root() == Path("/cache/sparkpace/class-archives")
