@@ -58,6 +58,11 @@ class DriverRun:
             self._await(lambda view: view.finished)
             return 128 - code if code < 0 else code
 
+    @property
+    def interrupted(self) -> bool:
+        """A signal ended it."""
+        return self._signalled is not None
+
     def look(self) -> ApplicationView | None:
         """Asks the master once. A master that is away changes nothing: the application goes on without it."""
         with contextlib.suppress(PaceError):

@@ -71,27 +71,29 @@ def waiting_note(view: ApplicationView) -> str | None:
 
 
 def describe(view: ApplicationView) -> str:
-    """One line of text: time, stage, progress, cores, forecast end against deadline."""
+    """One line of text: time, progress, cores, forecast end against deadline, and the stage, which may be cut off."""
     total = f"/{view.stages_total}" if view.stages_total else ""
     stage = view.stage or ("waiting" if view.state == "waiting" else "driver")
     parts = [
         format_duration(view.elapsed_s),
-        f"{stage} ({view.stages_done}{total} stages done)",
         *([] if view.progress is None else [f"{view.progress:.0%}"]),
         f"{view.granted_cores:.2f} cores ({view.used_cores:.2f} used)",
     ]
     if view.deadline_s is not None:
         forecast = "" if view.forecast_end_s is None else f"forecast {format_duration(view.forecast_end_s)}, "
         parts.append(f"{forecast}deadline {format_duration(view.deadline_s)}")
+    parts.append(f"{view.stages_done}{total} stages done, {stage}")
     return " · ".join(parts)
 
 
-def ending(view: ApplicationView) -> str:
-    """The line at the end of a run."""
+def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
+    """The line at the end of a run; one that did not end by itself was neither early nor late."""
     record = f"; run folder {view.run_dir}" if view.run_dir else ""
     if view.state != "ended":
         return f"application {view.application_id}: the driver has ended, but the master has not said so{record}"
     ended = f"application {view.application_id} ended at {format_duration(view.elapsed_s)}"
+    if interrupted or view.reason:
+        return f"{ended}: {'it was interrupted' if interrupted else view.reason}{record}"
     if view.deadline_s is None:
         return f"{ended}, no deadline{record}"
     error_s = view.elapsed_s - view.deadline_s

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from controller.bridge_jar import bridge_jar, driver_settings
 from controller.home import Cluster, Home
+from controller.master.job_options import job_options
 from controller.messages import Mount
 from controller.mounts import format_mounts, parse_mount
 from controller.profile_choice import ProfileChoice, read_profile
@@ -64,6 +65,8 @@ def check(arguments: SubmitArguments, *, submission: str, submitted_ms: int, wor
     if "spark.master" in arguments.conf:
         raise BadInput("--conf spark.master cannot be given here: sparkpace submit chooses the master")
     now = datetime.fromtimestamp(submitted_ms / 1000).astimezone()
+    # what the master would refuse later, with a driver started for nothing
+    job_options(arguments.conf, age_s=0.0, now=now, working_dir=working_dir, default_law="forecast")
     deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
     priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
     law = parse_law(own["law"]) if "law" in own else None

@@ -52,7 +52,8 @@ def admin_client(home: Home) -> MasterClient:
 
 
 def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
-    """The application that `wanted` names: `last`, an id, a unique start of one, or a name (the newest of that name).
+    """The application that `wanted` names: `last`, an id, a unique start of one, or a name: of the one running that has it,
+    else of the newest.
 
     `views` are in order of submission. Raises `BadInput`.
     """
@@ -61,8 +62,12 @@ def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
     exact = [view for view in views if wanted in (view.application_id, view.submission)]
     named = [view for view in views if view.name == wanted]
     begins = [view for view in views if wanted and view.application_id.startswith(wanted)]
+    running = [view for view in named if view.state != "ended"]
+    if len(running) > 1 and not exact:
+        ids = ", ".join(view.application_id for view in running[:5])
+        raise BadInput(f"{len(running)} running applications have the name {wanted!r}: {ids}; give an id")
     if exact or named:
-        return (exact or named)[-1]
+        return (exact or running or named)[-1]
     if len(begins) == 1:
         return begins[0]
     if begins:

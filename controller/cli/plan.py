@@ -13,7 +13,7 @@ from controller.cli.common import home_option, submit_client, table_console
 from controller.home import Home
 from controller.messages import PlanReply, PlanRequest
 from controller.profile_choice import read_profile
-from stage_model.errors import Infeasible
+from stage_model.errors import BadInput, Infeasible
 from stage_model.settings import LAWS
 from stage_model.units import format_duration, parse_deadline, parse_priority
 
@@ -53,6 +53,8 @@ def plan(
         priority=parse_priority(priority),
     )
     reply = submit_client(home).plan(request)
+    if not reply.known:
+        raise BadInput(f"no profile {profile!r} is known; `sparkpace profile list` shows those there are")
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(reply)).decode())
     else:

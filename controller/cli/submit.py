@@ -94,7 +94,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     finally:
         line.clear()
     if run.view is not None:
-        console.print(f"sparkpace: {ending(run.view)}", soft_wrap=True, markup=False)
+        console.print(f"sparkpace: {ending(run.view, interrupted=run.interrupted)}", soft_wrap=True, markup=False)
     context.exit(code)
 
 

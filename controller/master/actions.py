@@ -7,6 +7,7 @@ job events, so a restart of the master replays it. Not covered: what follows for
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -37,8 +38,9 @@ class Action:
 
 @dataclass(slots=True)
 class Actions:
-    """All actions of one application, by SQL execution or job."""
+    """All actions of one application, by SQL execution or job. `conf` is what the application was started with."""
 
+    conf: Mapping[str, str] = field(default_factory=dict)
     by_key: dict[str, Action] = field(default_factory=dict)
 
     def apply(self, event: AnyEvent) -> str:
@@ -60,12 +62,12 @@ class Actions:
                 known.jobs.add(event.job)
                 known.under_way.add(event.job)
             return ""
-        text = event.properties.get(DEADLINE)
+        text = self._own(event, DEADLINE)
         if text is None:
             return ""
         try:
             deadline_s = parse_deadline(text, datetime.fromtimestamp(event.time_ms / 1000, UTC), option=DEADLINE)
-            given = event.properties.get(PRIORITY)
+            given = self._own(event, PRIORITY)
             priority = None if given is None else parse_priority(given, option=PRIORITY)
         except BadInput as error:
             return f"{key} goes on without a deadline of its own: {error}"
@@ -78,6 +80,12 @@ class Actions:
             under_way={event.job},
         )
         return ""
+
+    def _own(self, event: JobStart, key: str) -> str | None:
+        """The property if the job has it of its own: to a query's jobs Spark gives all settings of its session
+        (SQLExecution.withSQLConfPropagated), also those that the application was started with."""
+        text = event.properties.get(key)
+        return None if event.sql_execution is not None and text == self.conf.get(key) else text
 
     def current(self) -> Action | None:
         """The one under way that is due first."""

@@ -165,7 +165,7 @@ class Application:
     profile: Profile | None = None
     input_scale: float = 1.0
     run: Run = field(default_factory=Run)
-    actions: Actions = field(default_factory=Actions)
+    actions: Actions = field(init=False)
     acknowledged: int = 0
     wanted: dict[str, ExecutorWish] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
@@ -184,6 +184,9 @@ class Application:
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     finished: bool = False
+
+    def __post_init__(self) -> None:
+        self.actions = Actions(self.record.registration.conf)
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from controller.messages import ApplicationView
-from controller.progress_line import ProgressLine, ending
+from controller.progress_line import ProgressLine, describe, ending
 
 
 def view(**fields: Any) -> ApplicationView:
@@ -21,6 +21,17 @@ def test_the_end_is_told_against_the_deadline() -> None:
     assert "ended at 1m28s of deadline 1m40s (12s early, 12.0%)" in ending(view(elapsed_s=88.0, deadline_s=100.0))
     assert "(25s late, 25.0%)" in ending(view(elapsed_s=125.0, deadline_s=100.0))
     assert ending(view(elapsed_s=5.0, run_dir="/runs/pace-1")).endswith("no deadline; run folder /runs/pace-1")
+
+
+def test_an_end_by_force_is_neither_early_nor_late() -> None:
+    killed = view(elapsed_s=28.0, deadline_s=80.0, reason="it was killed")
+    assert ending(killed) == "application pace-1 ended at 28s: it was killed"
+    assert ending(view(elapsed_s=28.0, deadline_s=80.0), interrupted=True).endswith("ended at 28s: it was interrupted")
+
+
+def test_a_narrow_terminal_cuts_the_stage_and_not_the_forecast() -> None:
+    line = describe(view(state="running", elapsed_s=48.0, deadline_s=90.0, forecast_end_s=80.0, stage="reduceByKey at app.py:10"))
+    assert line.index("forecast 1m20s, deadline 1m30s") < line.index("reduceByKey")
 
 
 def test_no_end_is_claimed_from_what_a_master_said_before_it_went_away() -> None:

@@ -119,6 +119,7 @@ def test_dataframes_and_sql_with_adaptive_execution(cluster: LocalCluster, learn
     done = cluster.run("--name", "sql", "--deadline", taught.deadline, *AIM, "sql.py").ok()
     assert done.answer["ok"]
     assert_kept(cluster, "sql", taught.deadline)
+    assert cluster.summary("sql")["actions"] == [], "the deadline is the application's, not one of its query"
 
 
 def test_a_jvm_application(cluster: LocalCluster, learned: Callable[..., Learned], tmp_path: Path) -> None:

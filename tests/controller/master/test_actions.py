@@ -46,6 +46,19 @@ class TestActions:
         assert action is not None
         assert (action.start_ms, action.jobs, action.under_way) == (1000, {0, 1}, {1})
 
+    def test_what_a_query_has_from_the_applications_own_settings_is_not_its_own(self) -> None:
+        """Spark copies a session's settings to the local properties of its queries' jobs."""
+        actions = Actions({"spark.pace.deadline": "90.000s", "spark.pace.priority": "100"})
+        actions.apply(started(0, deadline="90.000s", sql="0", priority="100"))
+        assert actions.by_key == {}
+        actions.apply(started(1, deadline="60s", sql="1", priority="100"))
+        action = actions.current()
+        assert action is not None
+        assert (action.deadline_s, action.priority) == (60.0, None)
+        # an RDD job has none but those that were set for it
+        actions.apply(started(2, deadline="90.000s"))
+        assert "job 2" in actions.by_key
+
     def test_of_several_the_first_due_governs(self) -> None:
         actions = Actions()
         actions.apply(started(0, 0, "60s"))

@@ -1,0 +1,35 @@
+"""Which application a word names."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.cli.common import choose
+from controller.messages import ApplicationView
+from stage_model.errors import BadInput
+
+
+def view(application_id: str, name: str, state: str = "running") -> ApplicationView:
+    return ApplicationView(application_id=application_id, name=name, state=state, law="forecast", priority=50)
+
+
+def test_a_name_is_that_of_the_running_one_before_a_newer_ended_one() -> None:
+    views = [view("pace-1", "a", "ended"), view("pace-2", "a"), view("pace-3", "a", "ended"), view("pace-4", "b", "ended")]
+    assert choose(views, "a").application_id == "pace-2"
+    assert choose(views, "b").application_id == "pace-4"
+    assert choose(views, "last").application_id == "pace-4"
+
+
+def test_a_name_of_several_running_ones_is_refused_with_their_ids() -> None:
+    views = [view("pace-1", "a"), view("pace-2", "a")]
+    with pytest.raises(BadInput, match="2 running applications have the name 'a': pace-1, pace-2; give an id"):
+        choose(views, "a")
+    assert choose(views, "pace-1").application_id == "pace-1"
+
+
+def test_the_start_of_an_id_must_be_of_one_only() -> None:
+    views = [view("pace-11", "a"), view("pace-12", "b")]
+    with pytest.raises(BadInput, match="could be any of pace-11, pace-12; give more of the id"):
+        choose(views, "pace-1")
+    with pytest.raises(BadInput, match="no application 'c' is known here"):
+        choose(views, "c")
