@@ -21,12 +21,18 @@ from stage_model.units import format_duration, is_time, parse_deadline, parse_pr
 @home_option
 @click.option("--json", "as_json", is_flag=True)
 def ps(home: Home, as_json: bool) -> None:
-    """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back."""
+    """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
+
+    Below them, why those wait that wait for memory."""
     views = submit_client(home).applications()
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(views)).decode())
         return
-    table_console().print(applications_table(views))
+    console = table_console()
+    console.print(applications_table(views))
+    for view in views:
+        if view.place is not None and view.state != "ended":
+            console.print(f"{view.application_id} waits, place {view.place}: {view.reason}", soft_wrap=True, markup=False)
 
 
 @click.command()

@@ -30,7 +30,8 @@ def test_an_end_by_force_is_neither_early_nor_late() -> None:
 
 
 def test_a_narrow_terminal_cuts_the_stage_and_not_the_forecast() -> None:
-    line = describe(view(state="running", elapsed_s=48.0, deadline_s=90.0, forecast_end_s=80.0, stage="reduceByKey at app.py:10"))
+    running = view(state="running", elapsed_s=48.0, deadline_s=90.0, forecast_end_s=80.0, stage="reduceByKey at app.py:10")
+    line = describe(running)
     assert line.index("forecast 1m20s, deadline 1m30s") < line.index("reduceByKey")
 
 

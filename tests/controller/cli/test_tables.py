@@ -95,6 +95,12 @@ def test_ids_are_cut_only_where_the_rest_still_names_one() -> None:
     assert short_ids(["app-7", "app"]) == ["app-7", "app"]
 
 
+def test_ps_says_why_an_application_waits(home: tuple[Home, Server]) -> None:
+    home[1].view = view(state="waiting", place=2, reason="1 ahead of it waits for memory, too")
+    shown = CliRunner().invoke(main, ["ps"]).stdout
+    assert "pace-20261121-103319-c7e35d waits, place 2: 1 ahead of it waits for memory, too" in shown
+
+
 def test_ps_shows_the_table_and_all_of_it_as_json(home: tuple[Home, Server]) -> None:
     assert "10.85 of 11.70" in CliRunner().invoke(main, ["ps"]).stdout
     [shown] = json.loads(CliRunner().invoke(main, ["ps", "--json"]).stdout)
