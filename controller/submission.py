@@ -65,8 +65,6 @@ def check(arguments: SubmitArguments, *, submission: str, submitted_ms: int, wor
     if "spark.master" in arguments.conf:
         raise BadInput("--conf spark.master cannot be given here: sparkpace submit chooses the master")
     now = datetime.fromtimestamp(submitted_ms / 1000).astimezone()
-    # what the master would refuse later, with a driver started for nothing
-    job_options(arguments.conf, age_s=0.0, now=now, working_dir=working_dir, default_law="forecast")
     deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
     priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
     law = parse_law(own["law"]) if "law" in own else None
@@ -74,6 +72,8 @@ def check(arguments: SubmitArguments, *, submission: str, submitted_ms: int, wor
     application = _application(arguments, working_dir)
     main = options.get("--class") or Path(application).name
     profile = read_profile(own.get("profile"), working_dir, None if "force" in arguments.flags else main)
+    # what the master would refuse later, with a driver started for nothing
+    job_options(arguments.conf, age_s=0.0, now=now, working_dir=working_dir, default_law="forecast")
     return Submission(
         arguments=arguments,
         submission=_identifier(submission),
