@@ -61,6 +61,7 @@ class TestMemory:
         with pytest.raises(BadInput, match="3 MiB, less than 2 pages for each of 2 slots; accepted: 4 MiB or more"):
             memory(small)
         assert memory(small, slots=1).off_heap_mb == 3
+        assert memory({**small, "spark.memory.offHeap.size": "64m"}, ExecutorWish(off_heap_mb=0)).off_heap_mb == 0
         with pytest.raises(BadInput, match="accepted: 16 MiB or more"):
             memory({**small, "spark.buffer.pageSize": "4m"})
 
