@@ -50,7 +50,7 @@ def expected(facts: int, groups: int, factor: int, offset: int) -> list[Row]:
     return [(number, *(periods * part for part in row)) for number, row in enumerate(rows)]  # type: ignore[misc]
 
 
-def main() -> int:
+def main() -> int | str:
     parser = argparse.ArgumentParser(description="SQL join and aggregation that checks its answer.")
     parser.add_argument("--millions", type=float, default=40.0, help="millions of facts: the size of the job")
     parser.add_argument("--groups", type=int, default=1_000_000, help="distinct keys, a multiple of 1000")
@@ -81,7 +81,7 @@ def main() -> int:
 
     ok = answer == expected(facts, groups, factor, offset)
     print(json.dumps({"answer": {"facts": facts, "weighted": sum(row[3] for row in answer)}, "ok": ok}))
-    return 0 if ok else 1
+    return 0 if ok else "sql-aggregate: the answer is wrong"
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from experiments.workloads.aggregate_by_key import (
     NONE_YET,
     Aggregate,
     add,
+    as_text,
     check_part,
     expected,
     factor_and_offset,
@@ -54,6 +55,15 @@ def test_a_key_that_is_missing_or_there_twice_is_noticed() -> None:
     items = list(aggregated(1).items())
     for found in (items[1:], [*items, items[0]]):
         assert not is_whole(check_part(found, PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+
+
+def test_a_key_is_checked_alike_as_text_and_as_a_number() -> None:
+    factor, offset = factor_and_offset(KEYS, 1)
+    found = aggregated(1)
+    assert as_text(3) == "0000000003"
+    assert is_whole(check_part([(as_text(k), a) for k, a in found.items()], PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+    swapped = [(as_text(KEYS - 1 - k), a) for k, a in found.items()]
+    assert not is_whole(check_part(swapped, PAIRS, KEYS, factor, offset), PAIRS, KEYS)
 
 
 def test_values_under_each_others_keys_are_noticed_although_every_sum_is_right() -> None:
