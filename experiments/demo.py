@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
+from experiments.inputs import GRAPH, make
 from experiments.local_cluster import Sparkpace
-from experiments.workloads.pagerank import DATA
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"
@@ -52,8 +51,8 @@ class Demo:
             self._sparkpace("down")
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
-        graph = self.out / "graph.txt"
-        graph.write_bytes(lzma.decompress(DATA.read_bytes()))
+        graph = self.out / GRAPH
+        make(graph)
         return graph
 
     def _job(self, graph: Path, name: str, *options: str) -> dict[str, Any]:

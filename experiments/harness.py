@@ -99,8 +99,10 @@ def run(folder: ResultFolder, scenario: Scenario, up: Sequence[str], console: Co
 def _perform(
     step: str, scenario: Scenario, data: Data, cluster: LocalCluster, session: Session, show: Callable[[str], None]
 ) -> StepRecord:
+    orders = scenario.orders(step, data)
+    cluster.prepare(orders)
     before, begun_s = machine.cpu_times(), time.monotonic()
-    jobs = cluster.perform(step, scenario.orders(step, data), limit_s=SLICE_S, show=show)
+    jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
     spent, took_s = machine.cpu_times().since(before), time.monotonic() - begun_s
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
     return StepRecord(

@@ -6,14 +6,13 @@ of it and where it is kept are `experiments.machine` and `experiments.result_fol
 
 from __future__ import annotations
 
-import lzma
 import os
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,8 @@ from controller.client import MasterClient
 from controller.driver_run import RECORD_S, find
 from controller.home import VARIABLE, Home
 from controller.run_folder import SUMMARY, read_summary
+from experiments.inputs import prepare
 from experiments.recorded import JobRun, Order
-from experiments.workloads.pagerank import DATA
 
 WORKLOADS = Path(__file__).resolve().parent / "workloads"
 LOOK_S = 0.25
@@ -90,7 +89,7 @@ class _Job:
 
 
 class LocalCluster:
-    """A cluster in `folder`: its home, the graph that PageRank reads, the jobs' logs. Use `running`."""
+    """A cluster in `folder`: its home, the inputs that jobs read, the jobs' logs. Use `running`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, Home(folder / "home")
@@ -101,9 +100,6 @@ class LocalCluster:
     def running(self, up: Sequence[str]) -> Iterator[LocalCluster]:
         """Up with these options; down at the end. One that a crash left behind in this folder goes first."""
         self.logs.mkdir(parents=True, exist_ok=True)
-        graph = self.folder / "graph.txt"
-        if not graph.exists():
-            graph.write_bytes(lzma.decompress(DATA.read_bytes()))
         if self.home.cluster_file.exists():
             self.sparkpace.need("down")
         self.sparkpace.need("up", "--port", "0", *up)
@@ -115,6 +111,11 @@ class LocalCluster:
     def capacity(self) -> dict[str, float]:
         """Cores of each worker."""
         return {worker.worker_id: worker.cores for worker in self._client().workers()}
+
+    def prepare(self, orders: Iterable[Order]) -> None:
+        """Makes the inputs that the jobs' words name, so that no job's time has it in."""
+        for order in orders:
+            prepare(self.folder, order.words)
 
     def perform(
         self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None] = lambda _: None

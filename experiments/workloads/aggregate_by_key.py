@@ -70,7 +70,7 @@ def is_whole(parts: Iterable[Part], pairs: int, keys: int) -> bool:
 
 def main() -> int | str:
     parser = argparse.ArgumentParser(description="Aggregate by key that checks its answer.")
-    parser.add_argument("--millions", type=float, default=20.0, help="millions of pairs: the size of the job")
+    parser.add_argument("--millions", type=float, default=30.0, help="millions of pairs: the size of the job")
     parser.add_argument("--keys", type=int, default=100_000, help="distinct keys")
     parser.add_argument("--int", action="store_true", help="keys are numbers: another application, aggregate-by-key-int")
     parser.add_argument("--partitions", type=int, default=24)

@@ -51,7 +51,7 @@ def is_whole(parts: Iterable[Part], pairs: int, keys: int) -> bool:
 
 def main() -> int | str:
     parser = argparse.ArgumentParser(description="Group by key that checks its answer.")
-    parser.add_argument("--millions", type=float, default=20.0, help="millions of pairs: the size of the job")
+    parser.add_argument("--millions", type=float, default=40.0, help="millions of pairs: the size of the job")
     parser.add_argument("--keys", type=int, default=100_000, help="distinct keys")
     parser.add_argument("--partitions", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)

@@ -84,7 +84,7 @@ def serial(points: Sequence[Point], iterations: int) -> tuple[list[float], int]:
 
 def main() -> int | str:
     parser = argparse.ArgumentParser(description="A support vector machine that checks its answer.")
-    parser.add_argument("--millions", type=float, default=1.0, help="millions of points: the size of the job")
+    parser.add_argument("--millions", type=float, default=1.5, help="millions of points: the size of the job")
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--partitions", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,0 +1,108 @@
+"""Every workload on a real Spark (local, tiny): the right answer ends with 0, a faulty job with 1 and one sentence.
+
+A fault is a change of the script's own text, so what is noticed is a job that computes something else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.inputs import make
+from experiments.local_cluster import WORKLOADS
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+RUNNER = Path(__file__).with_name("run_scripts.py")
+SUBMIT_ARGS = (
+    "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR"
+    " --driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The words of a tiny job, and the fault: one text of the script and what replaces it."""
+
+    words: tuple[str, ...]
+    fault: tuple[str, str]
+
+
+BY_KEY = ("--millions", "0.001", "--keys", "100", "--partitions", "2")
+ITERATIVE = ("--millions", "0.002", "--iterations", "2", "--partitions", "2")
+CASES = {
+    "aggregate-by-key": Case(("aggregate_by_key.py", *BY_KEY), ("one[1] + other[1]", "one[1]")),
+    "aggregate-by-key-int": Case(("aggregate_by_key.py", "--int", *BY_KEY), ("sc.range(pairs,", "sc.range(1, pairs,")),
+    "group-by": Case(("group_by.py", *BY_KEY), ("sc.range(pairs,", "sc.range(1, pairs,")),
+    "sort-by-key": Case(("sort_by_key.py", "--millions", "0", "--partitions", "2"), ("sortByKey(", "sortByKey(False, ")),
+    "sort-by-key-int": Case(
+        ("sort_by_key.py", "--int", "--millions", "0", "--partitions", "2"), ("sc.range(n,", "sc.range(1, n,")
+    ),
+    "kmeans": Case(("kmeans.py", *ITERATIVE), ("sc.range(count,", "sc.range(count - 1,")),
+    "svm": Case(("svm.py", *ITERATIVE), ("sc.range(count,", "sc.range(count - 1,")),
+    "pagerank": Case(
+        ("pagerank.py", "{out}/graph.txt", "--copies", "2", "--iterations", "2", "--partitions", "2"),
+        ("yield target, rank / len(targets)", "yield target, rank"),
+    ),
+    "sql-aggregate": Case(
+        ("sql_aggregate.py", "--millions", "0.01", "--groups", "1000", "--partitions", "2"),
+        ("count(*) facts", "count(*) + 1 facts"),
+    ),
+    "tpch": Case(
+        ("tpch.py", "{out}/tpch-0.01", "--queries", "3", "6", "--partitions", "2"),
+        ("spark.sql(QUERIES[number])", 'spark.sql(QUERIES[number].replace("0.05 and", "0.06 and"))'),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """How each ended as it is and with its fault."""
+    folder = tmp_path_factory.mktemp("workloads")
+    draw = random.Random(1)
+    (folder / "graph.txt").write_text("".join(f"{draw.randrange(30)} {draw.randrange(30)}\n" for _ in range(200)))
+    make(folder / "tpch-0.01")
+    calls = []
+    for name, case in CASES.items():
+        script, *words = (word.format(out=folder) for word in case.words)
+        text = (WORKLOADS / script).read_text()
+        assert case.fault[0] in text
+        faulty = folder / f"{name}-faulty.py"
+        faulty.write_text(text.replace(*case.fault))
+        calls += [[str(WORKLOADS / script), *words], [str(faulty), *words]]
+    spark = {"PYSPARK_SUBMIT_ARGS": SUBMIT_ARGS, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, str(RUNNER)],
+        input=json.dumps(calls),
+        env={**os.environ, **spark},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    return dict(zip(CASES, zip(found[::2], found[1::2], strict=True), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_answer_is_right(name: str, ended: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    right, _ = ended[name]
+    assert (right["code"], right["sentence"]) == (0, None)
+    assert json.loads(right["output"].splitlines()[-1])["ok"] is True
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_faulty_job_ends_with_one_sentence(name: str, ended: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    _, wrong = ended[name]
+    assert wrong["code"] == 1
+    assert wrong["sentence"] == f"{name}: the answer is wrong" + (" of Q6" if name == "tpch" else "")
+    assert json.loads(wrong["output"].splitlines()[-1])["ok"] is False
