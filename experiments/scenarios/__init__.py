@@ -15,6 +15,7 @@ import msgspec
 from experiments.recorded import Condition, Data, Order
 from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.mixed import Mixed
+from experiments.scenarios.table4 import Table4
 from stage_model.errors import BadInput
 
 
@@ -36,7 +37,7 @@ class Scenario(Protocol):
         ...
 
 
-SCENARIOS: dict[str, Callable[..., Scenario]] = {"fig4": Fig4, "mixed": Mixed}
+SCENARIOS: dict[str, Callable[..., Scenario]] = {"fig4": Fig4, "mixed": Mixed, "table4": Table4}
 
 
 def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> Scenario:

@@ -1,0 +1,234 @@
+"""The paper's Table 4: how close to their deadlines do applications end, under each law, beside an oracle's constant quota?
+
+Base: each application on all cores, without a deadline (which also teaches its profile). Then, repetition by repetition, each
+gets its base time, stretched, as its deadline: once under every law, and once under the constant quota that an oracle chooses
+from earlier runs. Those runs know the answer beforehand and follow nothing: what they differ by is the machine's noise.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from experiments.recorded import Condition, Data, Order, StepRecord, answers_right, complete, within_capacity
+
+BASE, ORACLE = "base", "oracle"
+COLUMNS = (
+    *("application", "test", "under", "n", "deadline s", "least error %", "most", "mean", "std", "mean abs", "violated"),
+    *("allocated core-s", "used core-s", "allocated / used"),
+)
+Summary = Mapping[str, Any]
+
+
+class Deadline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base times `stretch`, in one of every so many repetitions."""
+
+    stretch: float
+    every: int = 1
+
+
+class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`applications`: words of each; `laws`: options of `sparkpace submit`. The law `judged` must keep to `conditions`.
+    Nothing here is drawn at random: `seed` is kept because every experiment has one."""
+
+    applications: dict[str, tuple[str, ...]]
+    tests: dict[str, Deadline]
+    laws: dict[str, tuple[str, ...]]
+    judged: str = "forecast"
+    most_error_pct: float = 1.0
+    most_allocated: float = 1.15
+    repetitions: int = 3
+    bases: int = 1
+    options: tuple[str, ...] = ()
+    seed: int = 1
+
+    def steps(self) -> list[str]:
+        return [*self._alone(), *self._paced()]
+
+    def _alone(self) -> dict[str, str]:
+        """Application of every base step."""
+        return {f"{base(app)}{number}": app for app in self.applications for number in range(self.bases)}
+
+    def _paced(self) -> dict[str, tuple[str, str, str]]:
+        """Application, test and law of every step with a deadline; what is compared stands side by side."""
+        return {
+            f"{group(app, test, law)}{number}": (app, test, law)
+            for number in range(self.repetitions)
+            for app in self.applications
+            for test, what in self.tests.items()
+            if number % what.every == 0
+            for law in (*self.laws, ORACLE)
+        }
+
+    def orders(self, step: str, data: Data) -> list[Order]:
+        alone = self._alone()
+        if step in alone:
+            return [Order(alone[step], self.applications[alone[step]], options=self.options)]
+        app, test, law = self._paced()[step]
+        deadline_s = self.tests[test].stretch * base_s(data, app)
+        options = self.laws[law] if law != ORACLE else constant(self.oracle_cores(app, test, deadline_s, data))
+        return [Order(app, self.applications[app], deadline_s, options=(*self.options, *options))]
+
+    def oracle_cores(self, app: str, test: str, deadline_s: float, data: Data) -> float:
+        """The constant cores that end at the deadline, as far as the runs before show: work / (deadline - fixed time)."""
+        capacity = max(sum(step.capacity.values()) for step in data.steps.values())
+        before = found(data, app, test, ORACLE)
+        if before:
+            guesses = [constant_work(s) / max(1.0, span_s(s) + deadline_s - s["end_s"]) for s in before]
+        else:
+            guesses = [s["allocated_core_s"] / span_s(s) for law in self.laws for s in found(data, app, test, law)]
+        return float(min(capacity, statistics.median(guesses)))
+
+    # ------------------------------------------------------------------ what was found
+
+    def conditions(self, data: Data) -> list[Condition]:
+        steps = list(data.steps.values())
+        return [
+            complete(data, self.steps()),
+            *(c for app, test in self._cells() for c in self._judge(app, test, data)),
+            *within_capacity(steps, data),
+            *answers_right(steps),
+        ]
+
+    def _cells(self) -> list[tuple[str, str]]:
+        return [(app, test) for app in self.applications for test in self.tests]
+
+    def _judge(self, app: str, test: str, data: Data) -> list[Condition]:
+        """A deadline that leaves no spare time is looked at, not judged: start-up alone may differ by more than that."""
+        runs = found(data, app, test, self.judged)
+        if not runs or self.tests[test].stretch <= 1:
+            return []
+        of, noise = f"{app} {test}", noise_pct(found(data, app, test, ORACLE))
+        errors = [s["error_pct"] for s in runs]
+        apart = statistics.fmean(map(abs, errors))
+        ratio = allocated_per_used(runs)
+        others = {law: found(data, app, test, law) for law in self.laws if law != self.judged}
+        least = min((allocated_per_used(other) for other in others.values() if other), default=None)
+        return [
+            Condition(
+                f"{self.judged}: no violation beyond the noise",
+                of,
+                max(errors) <= noise,
+                f"worst {max(errors):+.2f}%, noise {noise:.2f}%, n={len(errors)}",
+            ),
+            Condition(
+                f"{self.judged}: mean distance from the deadline within {self.most_error_pct:g}% or the noise",
+                of,
+                apart <= max(self.most_error_pct, noise),
+                f"{apart:.2f}%, noise {noise:.2f}%, n={len(errors)}",
+            ),
+            Condition(
+                f"{self.judged}: allocated / used within {self.most_allocated:g} and below the other laws",
+                of,
+                ratio <= self.most_allocated and (least is None or ratio < least),
+                f"{ratio:.3f}, others {'-' if least is None else f'{least:.3f}'}",
+            ),
+        ]
+
+    def tables(self, data: Data) -> str:
+        rows = [_row(COLUMNS), "| --- " * len(COLUMNS) + "|"]
+        for app, test in self._cells():
+            for law in (*self.laws, ORACLE):
+                runs = found(data, app, test, law)
+                if runs:
+                    rows.append(_row([app, test, law, *_numbers(runs)]))
+        rows += ["", "All applications together:", "", _row(COLUMNS[1:4] + COLUMNS[5:11] + COLUMNS[13:]), "| --- " * 10 + "|"]
+        for test in self.tests:
+            for law in (*self.laws, ORACLE):
+                runs = [s for app in self.applications for s in found(data, app, test, law)]
+                if runs:
+                    count, _, *errors, _, _, ratio = _numbers(runs)
+                    rows.append(_row([test, law, count, *errors, ratio]))
+        noise_of = " | ".join(f"noise % of {test}" for test in self.tests)
+        rows += ["", f"| alone on all cores | n | seconds, median | least | most | {noise_of} |"]
+        rows.append("| --- " * (5 + len(self.tests)) + "|")
+        for app in self.applications:
+            ends = _bases(data, app)
+            if ends:
+                noises = [f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in self.tests]
+                times = [f"{statistics.median(ends):.1f}", f"{min(ends):.1f}", f"{max(ends):.1f}"]
+                rows.append(_row([app, str(len(ends)), *times, *noises]))
+        return "\n".join(rows)
+
+    def pictures(self, data: Data) -> dict[str, list[str]]:
+        """The first run of each application under the judged law, in detail."""
+        first = {(app, test): data.starting(group(app, test, self.judged)) for app, test in self._cells()}
+        return {f"{app}-{test}": [steps[0].jobs[0].app_id] for (app, test), steps in first.items() if steps}
+
+
+def base(app: str) -> str:
+    """What names of the application's base runs start with."""
+    return f"{BASE}-{app}-"
+
+
+def group(app: str, test: str, law: str) -> str:
+    """What names of runs that differ by their repetition only start with."""
+    return f"{app}-{test}-{law}-"
+
+
+def constant(cores: float) -> tuple[str, ...]:
+    return ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={cores:.3f}")
+
+
+def found(data: Data, app: str, test: str, law: str) -> list[Summary]:
+    return _summaries(data.starting(group(app, test, law)))
+
+
+def _summaries(steps: Iterable[StepRecord]) -> list[Summary]:
+    return [step.jobs[0].summary for step in steps]
+
+
+def base_s(data: Data, app: str) -> float:
+    """Seconds alone on all cores, the median of the base runs."""
+    return float(statistics.median(_bases(data, app)))
+
+
+def _bases(data: Data, app: str) -> list[float]:
+    return [s["end_s"] for s in _summaries(data.starting(base(app)))]
+
+
+def span_s(summary: Summary) -> float:
+    """From the first task to the last: when cores matter."""
+    return float(summary["last_task_s"] - summary["first_task_s"])
+
+
+def constant_work(summary: Summary) -> float:
+    """Core-seconds that a run at constant cores was given."""
+    return float(summary["settings"]["constant.cores"] * span_s(summary))
+
+
+def noise_pct(oracle: Sequence[Summary]) -> float:
+    """Standard deviation of the core-seconds that the same work took at constant cores, in percent; 0 below two runs.
+
+    Not of the oracle's errors: those also tell how well it guessed, and its first guess has only other laws' runs to go by.
+    """
+    work = [constant_work(summary) for summary in oracle]
+    return 100 * statistics.stdev(work) / statistics.fmean(work) if len(work) > 1 else 0.0
+
+
+def allocated_per_used(runs: Sequence[Summary]) -> float:
+    return float(statistics.median(s["allocated_core_s"] / s["used_core_s"] for s in runs))
+
+
+def _numbers(runs: Sequence[Summary]) -> list[str]:
+    """The columns from n on."""
+    errors = [s["error_pct"] for s in runs]
+    mean = statistics.fmean
+    deviation = f"{statistics.stdev(errors):.2f}" if len(errors) > 1 else "-"
+    return [
+        str(len(runs)),
+        f"{mean(s['deadline_s'] for s in runs):.1f}",
+        *(f"{error:+.2f}" for error in (min(errors), max(errors), mean(errors))),
+        deviation,
+        f"{mean(map(abs, errors)):.2f}",
+        str(sum(s["violated"] for s in runs)),
+        *(f"{mean(s[key] for s in runs):.1f}" for key in ("allocated_core_s", "used_core_s")),
+        f"{allocated_per_used(runs):.3f}",
+    ]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,161 @@
+"""Table 4 on made-up runs: steps side by side, the oracle's cores, the noise, conditions that hold and that fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments.recorded import Data, StepRecord
+from experiments.scenarios.table4 import ORACLE, Deadline, Table4, noise_pct
+from tests.fakes.recorded import job_run, samples_of, step_record
+
+SCENARIO = Table4(
+    applications={"sort": ("sort.py",), "sort-int": ("sort.py", "--int")},
+    tests={"test0": Deadline(stretch=1.0, every=2), "test20": Deadline(stretch=1.2)},
+    laws={"paper": ("--law", "paper"), "forecast": ("--law", "forecast")},
+    repetitions=2,
+)
+
+
+def paced(
+    step: str, end_s: float, deadline_s: float, allocated: float = 84, used: float = 80, cores: float | None = None
+) -> StepRecord:
+    job = job_run(step.partition("-test")[0], step, end_s=end_s, deadline_s=deadline_s)
+    settings = {} if cores is None else {"constant.cores": cores}
+    job.summary.update(allocated_core_s=allocated, used_core_s=used, settings=settings)
+    return step_record(step, job)
+
+
+def story(**replaced: StepRecord) -> Data:
+    """Alone both take 60 s, so test0's deadline is 60 s and test20's 72 s. From the first task (10 s) to the last a run at
+    constant cores has end - 11 s."""
+    steps = []
+    for app in SCENARIO.applications:
+        steps.append(step_record(f"base-{app}-0", job_run(app, f"base-{app}", end_s=60)))
+        for test, deadline_s, numbers in (("test0", 60.0, (0,)), ("test20", 72.0, (0, 1))):
+            for number in numbers:
+                steps.append(paced(f"{app}-{test}-paper-{number}", deadline_s - 4, deadline_s, allocated=96))
+                steps.append(paced(f"{app}-{test}-forecast-{number}", deadline_s - 0.36, deadline_s))
+                steps.append(paced(f"{app}-{test}-oracle-{number}", deadline_s + 1, deadline_s, cores=1.3))
+    named = {step.step: step for step in steps}
+    named.update({step.step: step for step in replaced.values()})
+    samples = {job.app_id: samples_of([(10, 40, 0.4)]) for step in named.values() for job in step.jobs}
+    return Data(named, samples)
+
+
+def failing(data: Data) -> list[tuple[str, str]]:
+    return [(condition.name, condition.of) for condition in SCENARIO.conditions(data) if not condition.holds]
+
+
+def test_what_is_compared_stands_side_by_side_and_a_deadline_may_come_less_often() -> None:
+    assert SCENARIO.steps() == [
+        *("base-sort-0", "base-sort-int-0"),
+        *(f"sort-{test}-{law}-0" for test in ("test0", "test20") for law in ("paper", "forecast", "oracle")),
+        *(f"sort-int-{test}-{law}-0" for test in ("test0", "test20") for law in ("paper", "forecast", "oracle")),
+        *(f"{app}-test20-{law}-1" for app in ("sort", "sort-int") for law in ("paper", "forecast", "oracle")),
+    ]
+
+
+def test_orders_have_the_base_time_stretched_as_their_deadline() -> None:
+    # of two names that begin alike each has its own words
+    [alone] = SCENARIO.orders("base-sort-int-0", Data())
+    assert (alone.words, alone.deadline_s, alone.options) == (("sort.py", "--int"), None, ())
+    [paper] = SCENARIO.orders("sort-test20-paper-1", story())
+    assert paper.deadline_s == pytest.approx(72)
+    assert (paper.words, paper.options) == (("sort.py",), ("--law", "paper"))
+    [late] = SCENARIO.orders("sort-int-test0-forecast-0", story())
+    assert late.deadline_s == pytest.approx(60)
+
+
+def oracle(data: Data, test: str = "test20") -> float:
+    [order] = SCENARIO.orders(f"sort-{test}-{ORACLE}-1" if test == "test20" else f"sort-{test}-{ORACLE}-0", data)
+    assert order.options[:3] == ("--law", "constant", "--conf")
+    return float(order.options[3].removeprefix("spark.pace.law.constant.cores="))
+
+
+def test_the_oracle_learns_from_its_runs() -> None:
+    # both ran 62 s from first to last task at 1.3 cores and ended 1 s late: the same work in 61 s
+    assert oracle(story()) == pytest.approx(1.3 * 62 / 61, abs=1e-3)
+
+
+def test_the_oracle_begins_with_what_the_laws_were_given() -> None:
+    steps = {name: step for name, step in story().steps.items() if ORACLE not in name}
+    # 96 core-s in 57 s twice (paper), 84 core-s in 60.64 s twice (forecast): the median of four is the middle of both
+    assert oracle(Data(steps)) == pytest.approx((96 / 57 + 84 / 60.64) / 2, abs=1e-3)
+
+
+def test_the_oracle_has_no_more_than_there_is() -> None:
+    # 5 s late at all of 1.7 cores: more would be needed
+    late = paced("sort-test0-oracle-0", 65, 60, cores=1.7)
+    assert oracle(story(late=late), "test0") == 1.7
+
+
+def test_noise_is_what_the_same_work_took_at_constant_cores() -> None:
+    runs: list[dict[str, Any]] = [
+        {"first_task_s": 10, "last_task_s": last_s, "settings": {"constant.cores": cores}, "error_pct": error}
+        for last_s, cores, error in ((60, 2.0, 0.0), (110, 1.0, 66.0))
+    ]
+    # twice 100 core-seconds: a wrong guess of the cores is no noise
+    assert noise_pct(runs) == 0
+    runs[1]["last_task_s"] = 120
+    # 100 and 110: standard deviation sqrt(2 * 5^2) of a mean of 105
+    assert noise_pct(runs) == pytest.approx(100 * 50**0.5 / 105)
+    assert noise_pct(runs[:1]) == noise_pct([]) == 0
+
+
+def test_conditions_hold() -> None:
+    assert failing(story()) == []
+
+
+def test_a_violation_fails_beyond_the_noise_only_and_only_where_there_is_spare_time() -> None:
+    late = paced("sort-test20-forecast-1", 72.5, 72)
+    assert failing(story(late=late)) == [("forecast: no violation beyond the noise", "sort test20")]
+    # another law's, and one of a deadline without spare time, is only told
+    others = {"a": paced("sort-test20-paper-1", 75, 72, 96), "b": paced("sort-test0-forecast-0", 65, 60)}
+    assert failing(story(**others)) == []
+    # oracle runs at 62 and 64 s of 1.3 cores: noise of 2.2%; 72.5 s are 0.7% late
+    noisy = paced("sort-test20-oracle-1", 75, 72, cores=1.3)
+    assert failing(story(late=late, noisy=noisy)) == []
+
+
+def test_runs_far_from_their_deadline_and_cores_held_idle_fail() -> None:
+    early = {name: paced(f"sort-test20-forecast-{name}", 70, 72) for name in "01"}
+    assert failing(story(**early)) == [
+        ("forecast: mean distance from the deadline within 1% or the noise", "sort test20"),
+    ]
+    idle = {name: paced(f"sort-test20-forecast-{name}", 71.9, 72, allocated=93) for name in "01"}
+    assert failing(story(**idle)) == [
+        ("forecast: allocated / used within 1.15 and below the other laws", "sort test20"),
+    ]
+    thrifty = {name: paced(f"sort-test20-paper-{name}", 68, 72, allocated=83) for name in "01"}
+    assert failing(story(**thrifty)) == [
+        ("forecast: allocated / used within 1.15 and below the other laws", "sort test20"),
+    ]
+
+
+def test_missing_steps_and_wrong_answers_fail() -> None:
+    data = story()
+    steps = dict(data.steps)
+    del steps["sort-test20-paper-1"]
+    assert failing(Data(steps, data.samples)) == [("every step was run", "all")]
+    wrong = step_record("base-sort-0", job_run("sort", "base-sort", end_s=60, exit_code=1))
+    assert failing(story(wrong=wrong)) == [("every answer is right", "base-sort-0")]
+
+
+def test_tables_say_their_n_and_stand_without_any_run() -> None:
+    tables = SCENARIO.tables(story())
+    # -0.36 s of 72 s are -0.5%, of 60 s -0.6%
+    row = "| sort-int | test20 | forecast | 2 | 72.0 | -0.50 | -0.50 | -0.50 | 0.00 | 0.50 | 0 | 84.0 | 80.0 | 1.050 |"
+    assert row in tables
+    assert "| sort | test0 | forecast | 1 | 60.0 | -0.60 | -0.60 | -0.60 | - | 0.60 | 0 | 84.0 | 80.0 | 1.050 |" in tables
+    assert "| test20 | oracle | 4 | +1.39 | +1.39 | +1.39 | 0.00 | 1.39 | 4 | 1.050 |" in tables
+    assert "| sort | 1 | 60.0 | 60.0 | 60.0 | 0.00 | 0.00 |" in tables
+    assert "| sort |" not in SCENARIO.tables(Data())
+
+
+def test_pictures_are_of_the_first_runs_under_the_judged_law() -> None:
+    assert SCENARIO.pictures(Data()) == {}
+    assert SCENARIO.pictures(story()) == {
+        f"{app}-{test}": [f"{app}-{test}-forecast-0"] for app in SCENARIO.applications for test in SCENARIO.tests
+    }
