@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from stage_model.estimate import StageEstimate
 from stage_model.virtual_time import Busy, add, stages_busy
@@ -13,9 +14,16 @@ def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float) -> tuple[
     busy: Busy = (0.0,) * slots
     fixed_s = 0.0
     for group in overlapping(stages):
-        busy = add(busy, stages_busy([(s.tasks, s.work_core_s * ratio, s.task_cv) for s in group], slots))
+        busy = add(busy, _busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots))
         fixed_s += group[0].gap_s + max(s.fixed_s for s in group)
-    return busy, fixed_s
+    # all works times the ratio: the same schedule, stretched
+    return tuple(ratio * seconds for seconds in busy), fixed_s
+
+
+@lru_cache(maxsize=4096)
+def _busy(stages: tuple[tuple[int, float, float], ...], slots: int) -> Busy:
+    """`stages_busy`, which is asked the same every period while nothing of these stages has begun."""
+    return stages_busy(stages, slots)
 
 
 def overlapping(stages: Sequence[StageEstimate]) -> list[list[StageEstimate]]:

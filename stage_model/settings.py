@@ -99,6 +99,10 @@ class PaperSettings(Topic):
         2.0, "overscale", unit="times initial cores", least=1,
         reason="a stage may catch up with at most twice the cores that its profile asks for",
     )  # fmt: skip
+    quota_cap: float = setting(
+        1.0, "quotaCap", unit="", least=0, most=1,
+        reason="1: never more cores than tasks that the executor could run now, as others are wasted; 0: no such cap",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import heapq
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 Busy = tuple[float, ...]
@@ -31,6 +32,12 @@ def _interleaved(count: int) -> list[int]:
     return [i for i in order if i < count]
 
 
+@lru_cache(maxsize=256)
+def _quantiles(count: int) -> tuple[float, ...]:
+    """Of the standard normal distribution, `count` of them evenly spread, in an order that is a fair sample anywhere."""
+    return tuple(_NORMAL.inv_cdf((i + 0.5) / count) for i in _interleaved(count))
+
+
 def task_works(count: int, mean: float, cv: float) -> list[float]:
     """Works (core-seconds) of `count` tasks: quantiles of a log-normal distribution with that mean and coefficient of
     variation, scaled so that their sum is exactly count * mean."""
@@ -39,7 +46,7 @@ def task_works(count: int, mean: float, cv: float) -> list[float]:
     if cv <= 0.01 or count == 1:
         return [mean] * count
     sigma = math.sqrt(math.log1p(cv * cv))
-    raw = [math.exp(sigma * _NORMAL.inv_cdf((i + 0.5) / count)) for i in _interleaved(count)]
+    raw = [math.exp(sigma * quantile) for quantile in _quantiles(count)]
     scale = mean * count / sum(raw)
     return [x * scale for x in raw]
 

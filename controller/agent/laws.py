@@ -123,7 +123,7 @@ def paper(view: View) -> Decision:
         limits = PaperLimits(
             core_min=view.quota.floor,
             core_max=min(settings.overscale * initial, float(view.slots)),
-            tasks_left=float(runnable),
+            tasks_left=float(runnable if settings.quota_cap > 0 else view.slots),
         )
         progress = group_progress(stage)
         out = step(state, planned, progress, limits, view.dt_s, settings, view.quota.core_quantum)

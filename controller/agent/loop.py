@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from controller.agent.accounting import Account
 from controller.agent.apply import SAME_CORES, Change, changes
-from controller.agent.arbitrate import Request, arbitrate
+from controller.agent.arbitrate import arbitrate
+from controller.agent.asking import request, squeezed
 from controller.agent.budgets import Budgets
 from controller.agent.decide import Decision, Memory, aged, decide
 from controller.agent.launch import Site
@@ -28,7 +29,6 @@ from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import MemoryProgress
 from stage_model.settings import QuotaSettings
-from stage_model.units import NORMAL_PRIORITY
 
 log = logging.getLogger("sparkpace.agent")
 
@@ -183,19 +183,8 @@ class Agent:
             if held.decision is None:
                 continue
             plan, at_s = self.plans.get(key.application_id, (None, 0.0))
-            left_s = plan.left_s - (now_s - at_s) if plan and plan.left_s is not None else None
-            requests.append(
-                Request(
-                    key=key,
-                    application_id=key.application_id,
-                    demand=held.decision.demand,
-                    floor=max(self.quota.floor, self.budgets.least_cores(key)),
-                    priority=plan.priority if plan else NORMAL_PRIORITY,
-                    left_s=left_s,
-                    beyond_saving=held.decision.beyond_saving,
-                    debt_core_s=plan.debt_core_s if plan else 0.0,
-                )
-            )
+            floor = max(self.quota.floor, self.budgets.least_cores(key))
+            requests.append(request(key, key.application_id, held.decision, plan, now_s - at_s, floor))
         grants = arbitrate(requests, self.worker.cores, self.quota.core_quantum, period_s=self.period_s)
         for key, grant in grants.items():
             self.held[key].grant = grant
@@ -307,7 +296,7 @@ class Agent:
                     progress=decision.progress,
                     demand=round(decision.demand, 4),
                     grant=grant,
-                    squeezed=decision.planned and grant < min(decision.demand, self.worker.cores) - self.quota.core_quantum,
+                    squeezed=squeezed(decision, grant, self.worker.cores, self.quota.core_quantum),
                     quota=(seen.quota_cores or 0.0) if seen.running else 0.0,
                     usage=_rate(before, now_s, seen.cpu_s),
                     cpu_core_s=round(seen.cpu_s, 4),

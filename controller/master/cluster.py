@@ -356,13 +356,7 @@ class ClusterState:
 
     def _apply(self, application: Application, event: AnyEvent, now_s: float) -> bool:
         """Folds one event in; says whether agents should look at once."""
-        application.apply(event)
-        if isinstance(event, StageCompleted):
-            planning.rescale(application)
-        if isinstance(event, StageSubmitted):
-            planning.set_goal(
-                application, event.info.stage, event.info.attempt, self.workers.capacity(application, now_s), now_s
-            )
+        planning.take_event(application, event, lambda: self.workers.capacity(application, now_s), now_s)
         if isinstance(event, ExecutorRemoved):
             executor = application.executors.get(event.executor)
             if executor and executor.live and not application.ended:

@@ -6,7 +6,7 @@ puts estimate, run and clock together. Seconds count from submission unless said
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -17,6 +17,7 @@ from controller.master.feasibility import make_estimate
 from controller.messages import Sample, StageUse
 from stage_model.deadlines import stage_deadline
 from stage_model.estimate import ApplicationEstimate, StageEstimate, reference_run
+from stage_model.events import AnyEvent, StageCompleted, StageSubmitted
 from stage_model.fixed import modelled_s
 from stage_model.match import Matched, match
 from stage_model.pace import pace
@@ -24,6 +25,7 @@ from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.promises import Claim
 from stage_model.schedule import to_come
 from stage_model.settings import LawSettings, from_numbers
+from stage_model.stage_run import StageRun
 from stage_model.units import format_duration
 from stage_model.virtual_time import Busy, Forecast
 
@@ -34,6 +36,15 @@ SCALE_STEP = 0.05
 """Input sizes closer than this are the same."""
 LATE_REPORTS = 3
 """Forecasts past the deadline in a row before the user is warned: one may be noise."""
+
+
+def take_event(application: Application, event: AnyEvent, most: Callable[[], Capacity], now_s: float) -> None:
+    """Folds one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts."""
+    application.apply(event)
+    if isinstance(event, StageCompleted):
+        rescale(application)
+    if isinstance(event, StageSubmitted):
+        set_goal(application, event.info.stage, event.info.attempt, most(), now_s)
 
 
 def rescale(application: Application) -> None:
@@ -134,6 +145,13 @@ def _group_going_on(application: Application, submitted_s: float) -> StageGoal |
 
 def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
     """What the agent of one worker needs to control its executor of this application."""
+    return application_plans(application, [worker_id], most, now_s)[0]
+
+
+def application_plans(
+    application: Application, worker_ids: Sequence[str], most: Capacity, now_s: float
+) -> list[ApplicationPlan]:
+    """The plans of several workers: they differ in what is elsewhere, all else is worked out once."""
     options, what, target = application.options, application.estimate, application.target()
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots() or most.slots
@@ -144,7 +162,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         matched = match(what, application.run, application.stage_use())
         busy, fixed_s = to_come(_ahead(application, target, matched), slots, matched.work_ratio)
         fixed_s += _margins(application, target, what, elapsed_s)
-    return ApplicationPlan(
+    plan = ApplicationPlan(
         application_id=application.id,
         name=application.name,
         law=options.law,
@@ -154,7 +172,6 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         deadline_s=None if target is None else target.deadline_s,
         left_s=None if target is None else target.due_s - elapsed_s,
         elapsed_s=elapsed_s,
-        stages=tuple(_stage_plans(application, worker_id, matched, elapsed_s)),
         future_busy=busy,
         future_fixed_s=fixed_s,
         slots=slots,
@@ -164,6 +181,11 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         pace=_pace(application, matched, most) if matched else 1.0,
         debt_core_s=round(application.debt_core_s(), 3),
     )
+    stages = [(stage, matched, elapsed_s) for stage in application.run.active_stages()]
+    return [
+        structs.replace(plan, stages=tuple(_stage_plan(application, worker_id, *stage) for stage in stages))
+        for worker_id in worker_ids
+    ]
 
 
 def _ahead(application: Application, target: Target | None, matched: Matched) -> tuple[StageEstimate, ...]:
@@ -201,38 +223,35 @@ def _pace(application: Application, matched: Matched, most: Capacity) -> float:
     return pace(compared)
 
 
-def _stage_plans(application: Application, worker_id: str, matched: Matched | None, elapsed_s: float) -> list[StagePlan]:
-    plans = []
-    for stage in application.run.active_stages():
-        key = (stage.info.stage, stage.info.attempt)
-        what = matched.active.get(key) if matched else None
-        ratio = matched.work_ratio if matched else 1.0
-        goal = application.goals.get(key)
-        elsewhere = _elsewhere(application, worker_id, key)
-        plans.append(
-            StagePlan(
-                stage=key[0],
-                attempt=key[1],
-                tasks=stage.info.tasks,
-                name=stage.info.name,
-                work_core_s=what.work_core_s * ratio if what else 0.0,
-                records=what.records if what else None,
-                task_cv=what.task_cv if what else 0.0,
-                fixed_s=what.fixed_s if what else 0.0,
-                left_s=None if goal is None else goal.submitted_s + goal.length_s - elapsed_s,
-                length_s=goal.length_s if goal else None,
-                initial_cores=goal.initial_cores if goal else None,
-                group_base=goal.group_base if goal else 0.0,
-                group_share=goal.group_share if goal else 1.0,
-                elsewhere_running=sum(u.running for u in elsewhere),
-                elsewhere_done=sum(u.done for u in elsewhere),
-                elsewhere_records=sum(u.records for u in elsewhere),
-                elsewhere_records_running=sum(u.records_running for u in elsewhere),
-                elsewhere_cpu_core_s=sum(u.cpu_core_s for u in elsewhere),
-                elsewhere_speed=sum(u.speed for u in elsewhere),
-            )
-        )
-    return plans
+def _stage_plan(
+    application: Application, worker_id: str, stage: StageRun, matched: Matched | None, elapsed_s: float
+) -> StagePlan:
+    key = stage.key
+    what = matched.active.get(key) if matched else None
+    ratio = matched.work_ratio if matched else 1.0
+    goal = application.goals.get(key)
+    elsewhere = _elsewhere(application, worker_id, key)
+    return StagePlan(
+        stage=key[0],
+        attempt=key[1],
+        tasks=stage.info.tasks,
+        name=stage.info.name,
+        work_core_s=what.work_core_s * ratio if what else 0.0,
+        records=what.records if what else None,
+        task_cv=what.task_cv if what else 0.0,
+        fixed_s=what.fixed_s if what else 0.0,
+        left_s=None if goal is None else goal.submitted_s + goal.length_s - elapsed_s,
+        length_s=goal.length_s if goal else None,
+        initial_cores=goal.initial_cores if goal else None,
+        group_base=goal.group_base if goal else 0.0,
+        group_share=goal.group_share if goal else 1.0,
+        elsewhere_running=sum(u.running for u in elsewhere),
+        elsewhere_done=sum(u.done for u in elsewhere),
+        elsewhere_records=sum(u.records for u in elsewhere),
+        elsewhere_records_running=sum(u.records_running for u in elsewhere),
+        elsewhere_cpu_core_s=sum(u.cpu_core_s for u in elsewhere),
+        elsewhere_speed=sum(u.speed for u in elsewhere),
+    )
 
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:
