@@ -7,8 +7,9 @@ from statistics import fmean
 
 import pytest
 
+from experiments.simulator.jobs import SimJob, log_normal_job
+from experiments.simulator.trials import Outcome, SimCluster, all_cores, run
 from stage_model.settings import ForecastSettings
-from tests.simulation.fluid import Outcome, SimCluster, SimJob, all_cores, log_normal_job, run
 
 TWO_SMALL = SimCluster(executors=2, slots=1, cores=1.0)
 ONE_LARGE = SimCluster(executors=1, slots=4, cores=4.0)

@@ -1,0 +1,436 @@
+"""The virtual cluster itself: executors that run tasks as a fluid, drivers that submit stages, a clock that jumps.
+
+Every executor has slots and a quota; its computing tasks advance alike at min(speed limit, quota / computing tasks). Time
+goes from event to event, so ends are exact. What should run where with how much is a *control*'s to say; the engine tells
+it what happens. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from experiments.simulator.jobs import SimJob
+from stage_model.units import NORMAL_PRIORITY
+
+LONGEST_S = 10_000_000.0
+DONE = 1e-9
+"""Core-seconds left of a task (of a long one: as a share of it) that are taken as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What real Spark and Linux add (control.md). All zero: the ideal.
+
+    `warm_up`: the first wave of tasks on a fresh executor costs so much more (JIT), the second half of it.
+    `stranded_cores`: quota that a throttled executor cannot use, as up to 1 ms of an unused slice stays with a CPU that has
+    nothing to run in each CFS period of 100 ms.
+    `launch_s`: from the order to start an executor until it takes tasks. `records_noise`: the relative error of the
+    records that running tasks are seen to have read, as a standard deviation. `latency_s`: from a stage's event until agents
+    act on it, and from a decision until the kernel has the quota.
+    """
+
+    warm_up: float = 0.0
+    stranded_cores: float = 0.0
+    launch_s: float = 0.0
+    records_noise: float = 0.0
+    latency_s: float = 0.0
+
+
+IDEAL = Effects()
+REAL = Effects(warm_up=0.5, launch_s=2.0, records_noise=0.1, latency_s=0.05)
+"""The latency is one Docker update or change notice (15 to 55 ms). Recorded runs at constant quotas end as they did when they
+are replayed without stranded quota, and 1.4% later with 0.01 cores of it (`experiments.calibrate`): their tasks compute all
+the time, so no slice is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job and what its user asks for. `kind` is the queue of schedulers that have queues; `cores`: the static size for
+    schedulers that give one (None: all there are); `executors`: most workers to use (None: all)."""
+
+    job: SimJob
+    at_s: float = 0.0
+    deadline_s: float | None = None
+    priority: int = NORMAL_PRIORITY
+    kind: str = "job"
+    cores: float | None = None
+    executors: int | None = None
+    law: str = "forecast"
+    settings: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    name: str
+    cores: float
+    slots: int
+
+    @property
+    def speed_limit(self) -> float:
+        """Cores that one task can use at most."""
+        return min(1.0, self.cores)
+
+
+def workers(count: int, cores: float, slots: int | None = None) -> list[Worker]:
+    """Workers that are all alike; by default as many slots as cores, rounded up."""
+    return [Worker(f"w{number}", cores, slots or max(1, math.ceil(cores))) for number in range(count)]
+
+
+@dataclass(slots=True)
+class Task:
+    """A running task. `end_v`: the executor's virtual time at which it ends; None while it waits for data."""
+
+    stage: int
+    index: int
+    work: float
+    launched_s: float
+    fetched_s: float | None = None
+    end_v: float | None = None
+
+
+@dataclass(slots=True)
+class Counters:
+    """What an executor has done of a stage, as its plugin would tell."""
+
+    running: int = 0
+    done: int = 0
+    records_done: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Executor:
+    """`v` is its virtual time: the work that each task computing since its start has done, core-seconds."""
+
+    name: str
+    app: App
+    worker: Worker
+    slots: int
+    quota: float
+    tasks: list[Task] = field(default_factory=list)
+    computing: int = 0
+    v: float = 0.0
+    at_s: float = 0.0
+    cpu_core_s: float = 0.0
+    allocated_core_s: float = 0.0
+    started_tasks: int = 0
+    ready: bool = False
+    over: bool = False
+    version: int = 0
+    counters: dict[int, Counters] = field(default_factory=dict)
+    ordered: float = 0.0
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.tasks) if self.ready else 0
+
+
+@dataclass(slots=True, eq=False)
+class App:
+    """One application as it runs. Times are seconds of the engine's clock."""
+
+    number: int
+    asked: Submission
+    waiting: deque[tuple[int, int]] = field(default_factory=deque)
+    left: dict[int, int] = field(default_factory=dict)
+    completed: set[int] = field(default_factory=set)
+    submitted: set[int] = field(default_factory=set)
+    executors: list[Executor] = field(default_factory=list)
+    names: int = 0
+    first_task_s: float | None = None
+    last_task_s: float = 0.0
+    end_s: float | None = None
+    stage_ends_s: dict[int, float] = field(default_factory=dict)
+    stage_starts_s: dict[int, float] = field(default_factory=dict)
+    before: float = 0.0
+    """Allocated until the first task."""
+    allocated_core_s: float = 0.0
+    used_core_s: float = 0.0
+    gone_allocated: float = 0.0
+    """Of executors that are over."""
+    lost_core_s: float = 0.0
+
+    @property
+    def job(self) -> SimJob:
+        return self.asked.job
+
+    @property
+    def stages_active(self) -> list[int]:
+        return [stage for stage in self.left if stage not in self.completed]
+
+    @property
+    def live(self) -> list[Executor]:
+        return [e for e in self.executors if not e.over]
+
+
+class Control(Protocol):
+    """Says which executors there are and what quota each has, through the engine; it is told what happens."""
+
+    def begin(self, engine: Engine) -> None: ...
+
+    def arrived(self, app: App) -> None: ...
+
+    def stage_submitted(self, app: App, stage: int) -> None: ...
+
+    def task_ended(self, app: App, executor: Executor, task: Task) -> None: ...
+
+    def stage_completed(self, app: App, stage: int) -> None: ...
+
+    def ended(self, app: App) -> None: ...
+
+
+class Engine:
+    """One run. `seed` is for what effects draw."""
+
+    def __init__(
+        self,
+        cluster: Sequence[Worker],
+        submissions: Iterable[Submission],
+        control: Control,
+        *,
+        effects: Effects = IDEAL,
+        seed: int = 0,
+    ) -> None:
+        self.workers, self.control, self.effects = list(cluster), control, effects
+        self.apps = [App(number, asked) for number, asked in enumerate(submissions)]
+        self.rng = random.Random(seed)
+        self.now_s = 0.0
+        self.left = len(self.apps)
+        self.events = 0
+        self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
+
+    def at(self, time_s: float, what: Callable[[Any], None], argument: Any = None) -> None:
+        """Calls `what(argument)` then; calls for one moment come in the order asked for."""
+        self.events += 1
+        heapq.heappush(self._heap, (max(time_s, self.now_s), self.events, what, argument))
+
+    def run(self) -> list[App]:
+        """Until all applications have ended."""
+        for app in self.apps:
+            self.at(app.asked.at_s, self._arrive, app)
+        self.control.begin(self)
+        while self.left:
+            self.now_s, _, what, argument = heapq.heappop(self._heap)
+            assert self.now_s < LONGEST_S, "a job never ends: it has no cores"
+            what(argument)
+        return self.apps
+
+    # ------------------------------------------------------------------ drivers
+
+    def _arrive(self, app: App) -> None:
+        self.at(self.now_s + app.job.startup_s, self._begin, app)
+        self.control.arrived(app)
+
+    def _begin(self, app: App) -> None:
+        for place, stage in enumerate(app.job.stages):
+            if not app.job.parents(place):
+                app.submitted.add(place)
+                self.at(self.now_s + (stage.gap_s if place else 0.0), self._submit, (app, place))
+
+    def _submit(self, which: tuple[App, int]) -> None:
+        app, place = which
+        app.submitted.add(place)
+        works = app.job.stages[place].works
+        app.left[place] = len(works)
+        app.stage_starts_s[place] = self.now_s
+        app.waiting.extend((place, index) for index in range(len(works)))
+        self.hand_out(app)
+        self.control.stage_submitted(app, place)
+
+    def _complete(self, app: App, place: int) -> None:
+        app.completed.add(place)
+        app.stage_ends_s[place] = app.last_task_s = self.now_s
+        for executor in app.live:
+            self.advance(executor)
+        app.allocated_core_s = app.gone_allocated + math.fsum(e.allocated_core_s for e in app.live) - app.before
+        for child in range(place + 1, len(app.job.stages)):
+            parents = app.job.parents(child)
+            if place in parents and child not in app.submitted and app.completed.issuperset(parents):
+                app.submitted.add(child)
+                self.at(self.now_s + app.job.stages[child].gap_s, self._submit, (app, child))
+        self.control.stage_completed(app, place)
+        if len(app.completed) == len(app.job.stages):
+            self.at(self.now_s + app.job.tail_s, self._end, app)
+
+    def _end(self, app: App) -> None:
+        app.end_s = self.now_s
+        self.left -= 1
+        for executor in app.live:
+            self.stop(executor)
+        self.control.ended(app)
+
+    # ------------------------------------------------------------------ executors
+
+    def start(self, app: App, worker: Worker, quota: float, slots: int | None = None) -> Executor:
+        """Orders an executor; it takes tasks after `launch_s`."""
+        app.names += 1
+        executor = Executor(str(app.names), app, worker, slots or worker.slots, quota, at_s=self.now_s)
+        executor.ordered = quota
+        app.executors.append(executor)
+        if self.effects.launch_s:
+            self.at(self.now_s + self.effects.launch_s, self._launched, executor)
+        else:
+            self._launched(executor)
+        return executor
+
+    def _launched(self, executor: Executor) -> None:
+        if not executor.over:
+            executor.ready = True
+            self.hand_out(executor.app)
+
+    def stop(self, executor: Executor) -> None:
+        """Kills it: what its running tasks have done is lost, they wait again."""
+        self.advance(executor)
+        app = executor.app
+        for task in executor.tasks:
+            if task.end_v is not None:
+                app.lost_core_s += task.work - (task.end_v - executor.v)
+            app.waiting.appendleft((task.stage, task.index))
+        executor.tasks, executor.computing = [], 0
+        executor.over, executor.ready = True, False
+        executor.version += 1
+        app.gone_allocated += executor.allocated_core_s
+        if app.end_s is None:
+            self.hand_out(app)
+
+    def set_quota(self, executor: Executor, cores: float) -> None:
+        """Takes effect after the latency."""
+        executor.ordered = cores
+        if self.effects.latency_s:
+            self.at(self.now_s + self.effects.latency_s, self._quota_written, (executor, cores))
+        else:
+            self._quota_written((executor, cores))
+
+    def _quota_written(self, which: tuple[Executor, float]) -> None:
+        executor, cores = which
+        if executor.over:
+            return
+        self.advance(executor)
+        executor.quota = cores
+        self._look_ahead(executor)
+
+    def advance(self, executor: Executor) -> None:
+        """Brings its counters to now."""
+        seconds = self.now_s - executor.at_s
+        if seconds <= 0 or executor.over:
+            return
+        executor.at_s = self.now_s
+        executor.allocated_core_s += executor.quota * seconds
+        if executor.computing:
+            done = self._speed(executor) * seconds
+            executor.v += done
+            executor.cpu_core_s += done * executor.computing
+            executor.app.used_core_s += done * executor.computing
+
+    def _speed(self, executor: Executor) -> float:
+        """Cores that each computing task has."""
+        count, quota, limit = executor.computing, executor.quota, executor.worker.speed_limit
+        if quota >= count * limit:
+            return limit
+        # throttled: some of the quota lies where no task can take it up before the period is over
+        return max(quota / 2, quota - self.effects.stranded_cores) / count
+
+    def hand_out(self, app: App) -> None:
+        """The first waiting task goes to the executor with the most free slots, until one of both is used up."""
+        if not app.waiting:
+            return
+        touched = set()
+        free = [e for e in app.executors if e.free > 0]
+        while app.waiting and free:
+            freest = max(free, key=lambda e: e.free)
+            if freest not in touched:
+                self.advance(freest)
+                touched.add(freest)
+            self._launch(freest)
+            if freest.free <= 0:
+                free.remove(freest)
+        for executor in touched:
+            self._look_ahead(executor)
+
+    def _launch(self, executor: Executor) -> None:
+        """Starts the first waiting task; counters are at now."""
+        app = executor.app
+        place, index = app.waiting.popleft()
+        stage = app.job.stages[place]
+        if app.first_task_s is None:
+            app.first_task_s = self.now_s
+            for other in app.live:
+                self.advance(other)
+            app.before = app.gone_allocated + math.fsum(e.allocated_core_s for e in app.live)
+        wave = executor.started_tasks // executor.slots
+        executor.started_tasks += 1
+        work = stage.works[index] * (1 + (self.effects.warm_up / (1 + wave) if wave < 2 else 0.0))
+        task = Task(place, index, work, self.now_s)
+        if stage.wait_s > 0:
+            task.fetched_s = self.now_s + stage.wait_s
+        else:
+            task.end_v = executor.v + work
+            executor.computing += 1
+        executor.tasks.append(task)
+        executor.counters.setdefault(place, Counters()).running += 1
+
+    def _look_ahead(self, executor: Executor) -> None:
+        """Asks for the next moment at which something happens in it."""
+        executor.version += 1
+        soonest = math.inf
+        if executor.computing:
+            speed = self._speed(executor)
+            if speed > 0:
+                soonest = (min(t.end_v for t in executor.tasks if t.end_v is not None) - executor.v) / speed
+        if len(executor.tasks) > executor.computing:
+            soonest = min(soonest, min(t.fetched_s for t in executor.tasks if t.fetched_s is not None) - self.now_s)
+        if soonest < math.inf:
+            self.at(self.now_s + soonest, self._due, (executor, executor.version))
+
+    def _due(self, which: tuple[Executor, int]) -> None:
+        executor, version = which
+        if executor.version != version:
+            return
+        self.advance(executor)
+        app, ended = executor.app, []
+        for task in executor.tasks:
+            if task.fetched_s is not None:
+                if task.fetched_s <= self.now_s + DONE:
+                    task.fetched_s, task.end_v = None, executor.v + task.work
+                    executor.computing += 1
+            elif task.end_v is not None and task.end_v - executor.v <= DONE * max(1.0, task.work):
+                ended.append(task)
+        for task in ended:
+            executor.tasks.remove(task)
+            executor.computing -= 1
+            counters = executor.counters[task.stage]
+            counters.running -= 1
+            counters.done += 1
+            stage = app.job.stages[task.stage]
+            if stage.records is not None:
+                counters.records_done += stage.records / len(stage.works)
+            app.left[task.stage] -= 1
+            if app.waiting:
+                self._launch(executor)
+        self._look_ahead(executor)
+        for task in ended:
+            self.control.task_ended(app, executor, task)
+        for place in {task.stage for task in ended}:
+            if app.left[place] == 0:
+                self._complete(app, place)
+
+    # ------------------------------------------------------------------ what can be seen
+
+    def records_running(self, executor: Executor, place: int) -> float:
+        """Records that running tasks of a stage are seen to have read by now; counters are at now."""
+        stage = executor.app.job.stages[place]
+        if stage.records is None:
+            return 0.0
+        seen = 0.0
+        for task in executor.tasks:
+            if task.stage == place and task.end_v is not None:
+                part = 1 - (task.end_v - executor.v) / task.work
+                if self.effects.records_noise:
+                    part *= 1 + self.rng.gauss(0, self.effects.records_noise)
+                seen += min(1.0, max(0.0, part))
+        return seen * stage.records / len(stage.works)

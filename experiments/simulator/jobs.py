@@ -1,0 +1,133 @@
+"""What a virtual cluster runs: stages of tasks with true works, and generators that draw them from a seed.
+
+Works are core-seconds, waits are seconds in which a task holds its slot and uses no CPU. Not covered: running them
+(`engine`), what a profile says of them (`learn`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class SimStage:
+    """`works`: true core-seconds of each task. `wait_s`: each task's seconds without CPU (shuffle fetch, I/O), which no core
+    shortens. `records`: of the whole stage, spread evenly over its tasks, None where it reads none. `gap_s`: the driver's own
+    time before it. `parents`: places of the stages it waits for; None: the one before it. `profile_factor`: the profile
+    says that many times the true work."""
+
+    works: tuple[float, ...]
+    wait_s: float = 0.0
+    records: float | None = None
+    gap_s: float = 0.0
+    parents: tuple[int, ...] | None = None
+    profile_factor: float = 1.0
+
+    @property
+    def work_core_s(self) -> float:
+        return math.fsum(self.works)
+
+
+@dataclass(frozen=True, slots=True)
+class SimJob:
+    """Stages in order of submission. Seconds: before the first stage, and from the last task to the application's end."""
+
+    stages: tuple[SimStage, ...]
+    startup_s: float = 0.0
+    tail_s: float = 0.0
+    name: str = "job"
+
+    @property
+    def work_core_s(self) -> float:
+        return math.fsum(stage.work_core_s for stage in self.stages)
+
+    def parents(self, place: int) -> tuple[int, ...]:
+        """Places of the stages that stage `place` waits for."""
+        given = self.stages[place].parents
+        if given is not None:
+            return given
+        return (place - 1,) if place else ()
+
+    def wrong(self, factors: Sequence[float]) -> SimJob:
+        """The same job, of which the profile says `factors` times each stage's true work."""
+        stages = zip(self.stages, factors, strict=True)
+        return replace(self, stages=tuple(replace(stage, profile_factor=factor) for stage, factor in stages))
+
+
+def log_normal(rng: random.Random, mean: float, cv: float) -> float:
+    """A draw with this mean and coefficient of variation."""
+    sigma = math.sqrt(math.log1p(cv * cv))
+    return rng.lognormvariate(math.log(mean) - sigma * sigma / 2, sigma)
+
+
+def log_normal_job(
+    rng: random.Random,
+    tasks: Sequence[int],
+    task_core_s: Sequence[float],
+    *,
+    cv: float,
+    profile_factor: float = 1.0,
+    records_per_task: float | None = None,
+    gap_s: float = 0.0,
+    startup_s: float = 0.0,
+) -> SimJob:
+    """A job of stages with log-normal tasks of these mean works; the profile says `profile_factor` times the true work."""
+    stages = []
+    for count, mean in zip(tasks, task_core_s, strict=True):
+        works = tuple(log_normal(rng, mean, cv) for _ in range(count))
+        records = None if records_per_task is None else records_per_task * count
+        stages.append(SimStage(works, records=records, gap_s=gap_s, profile_factor=profile_factor))
+    return SimJob(tuple(stages), startup_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What two runs of one application have in common. `tasks` and `task_core_s` by stage; `cv` of task works.
+
+    `straggler_share` of the tasks cost `straggler_times` as much; `skew`: one task of every stage costs that many times the
+    mean. `wait_share`: a task's wait, as a share of its mean work. `gap_s` and `startup_s` vary from run to run with
+    `gap_cv`. `records_per_task` None: the progress signal is CPU."""
+
+    tasks: tuple[int, ...]
+    task_core_s: tuple[float, ...]
+    cv: float = 0.3
+    straggler_share: float = 0.0
+    straggler_times: float = 3.0
+    skew: float = 1.0
+    wait_share: float = 0.0
+    gap_s: float = 0.1
+    gap_cv: float = 0.3
+    startup_s: float = 5.0
+    tail_s: float = 0.1
+    records_per_task: float | None = 10_000.0
+    name: str = "job"
+
+    def draw(self, rng: random.Random, size: float = 1.0) -> SimJob:
+        """One run of it, with `size` times the input: as many tasks, each of so much more work and records."""
+        stages = []
+        for count, mean in zip(self.tasks, self.task_core_s, strict=True):
+            works = [size * log_normal(rng, mean, self.cv) for _ in range(count)]
+            works = [w * (self.straggler_times if rng.random() < self.straggler_share else 1.0) for w in works]
+            if self.skew > 1:
+                works[rng.randrange(count)] = size * mean * self.skew
+            records = None if self.records_per_task is None else size * self.records_per_task * count
+            gap_s = log_normal(rng, self.gap_s, self.gap_cv) if self.gap_s else 0.0
+            stages.append(SimStage(tuple(works), self.wait_share * mean * size, records, gap_s))
+        startup_s = log_normal(rng, self.startup_s, 0.1) if self.startup_s else 0.0
+        return SimJob(tuple(stages), startup_s, self.tail_s, self.name)
+
+
+def random_shape(rng: random.Random, slots: int, base_s: float, **changes: float) -> Shape:
+    """Four to eight stages of four to twelve waves on `slots` slots, about `base_s` seconds on all of them together."""
+    count = rng.randint(4, 8)
+    weights = [rng.uniform(0.5, 1.5) for _ in range(count)]
+    tasks, works = [], []
+    for weight in weights:
+        stage_tasks = rng.randint(4 * slots, 12 * slots)
+        stage_s = base_s * weight / sum(weights)
+        tasks.append(stage_tasks)
+        works.append(stage_s * slots / stage_tasks)
+    return replace(Shape(tuple(tasks), tuple(works), cv=rng.uniform(0.1, 0.5)), **changes)  # type: ignore[arg-type]

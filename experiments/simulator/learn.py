@@ -1,0 +1,92 @@
+"""What a profile says of a virtual job: the production's own record of a pre-run on all cores, made wrong as asked.
+
+The pre-run's events go through `stage_model.run` and `run_record`, as those of a real one do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from experiments.simulator import driver
+from experiments.simulator.engine import App, Effects, Engine, Executor, Submission, Task, Worker
+from experiments.simulator.fixed import Fixed, everything
+from experiments.simulator.jobs import SimJob
+from stage_model.profile import Profile, RunRecord, StageRecord, profile
+from stage_model.run import Run
+from stage_model.run_record import to_record
+
+
+@dataclass(slots=True)
+class _Recorder(Fixed):
+    """`Fixed`, and a record of one application's events and CPU by stage."""
+
+    run: Run = field(default_factory=Run)
+    cpu_core_s: dict[int, float] = field(default_factory=dict)
+
+    def stage_submitted(self, app: App, stage: int) -> None:
+        assert self.engine
+        if not self.run.jobs:
+            self.run.apply(driver.job_start(app, self.engine.now_s))
+        self.run.apply(driver.submitted(app, stage, self.engine.now_s))
+
+    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+        assert self.engine
+        self.run.apply(driver.task_end(app, executor, task, self.engine.now_s))
+        self.cpu_core_s[task.stage] = self.cpu_core_s.get(task.stage, 0.0) + task.work
+
+    def stage_completed(self, app: App, stage: int) -> None:
+        assert self.engine
+        self.run.apply(driver.completed(stage, self.engine.now_s))
+
+    def ended(self, app: App) -> None:
+        assert self.engine
+        self.run.apply(driver.job_end(self.engine.now_s))
+        self.run.apply(driver.application_end(self.engine.now_s))
+
+
+def pre_run(job: SimJob, cluster: Sequence[Worker], *, effects: Effects, seed: int = 0) -> tuple[App, RunRecord]:
+    """The job alone on all cores of these workers: how it went, and its record."""
+    recorder = _Recorder(everything().quota)
+    app = Engine(cluster, [Submission(job)], recorder, effects=effects, seed=seed).run()[0]
+    cores = math.fsum(min(worker.cores, worker.slots) for worker in cluster)
+    record = to_record(
+        recorder.run,
+        id="pre-run",
+        name=job.name,
+        main="app.py",
+        when_ms=0,
+        spark_version="4.3.0",
+        cores=cores,
+        slots=sum(worker.slots for worker in cluster),
+        executors=len(cluster),
+        started_ms=driver.milliseconds(0.0),
+        container_core_s={(stage, 0): core_s for stage, core_s in recorder.cpu_core_s.items()},
+        allocated_core_s={
+            (stage, 0): cores * (app.stage_ends_s[stage] - app.stage_starts_s[stage]) for stage in app.stage_ends_s
+        },
+    )
+    return app, record
+
+
+def learned(record: RunRecord, job: SimJob) -> Profile:
+    """A profile of one run, of which each stage's work and times are as wrong as the job says."""
+    stages = tuple(_times(stage, job.stages[driver.place_of(stage.name)].profile_factor) for stage in record.stages)
+    return profile(record.name, [structs.replace(record, stages=stages)])
+
+
+def _times(stage: StageRecord, factor: float) -> StageRecord:
+    if factor == 1.0:
+        return stage
+    cores_s = None if stage.cores_s is None else factor * stage.cores_s
+    return structs.replace(
+        stage,
+        work_core_s=factor * stage.work_core_s,
+        run_s=factor * stage.run_s,
+        task_s=factor * stage.task_s,
+        duration_s=factor * stage.duration_s,
+        cores_s=cores_s,
+    )

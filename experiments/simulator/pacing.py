@@ -1,0 +1,388 @@
+"""The production's agents and planner, period by period, on a virtual cluster.
+
+Of each agent: accounting, `decide` with its laws, `arbitrate`, `changes`. Of the master: `Application` fed with the driver's
+events, `planning`, debt. They talk as the real ones do: an agent acts on the plan that the last report was answered with,
+aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. What is left out:
+the network's losses, memory, all agents tick at the same moments.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from controller.agent.accounting import Account
+from controller.agent.apply import changes
+from controller.agent.arbitrate import arbitrate
+from controller.agent.asking import request, squeezed
+from controller.agent.decide import Decision, Memory, aged, decide
+from controller.master import planning
+from controller.master.application import Application, ApplicationRecord, ExecutorRecord
+from controller.master.application import Executor as KnownExecutor
+from controller.master.capacity import Capacity, capacity
+from controller.master.feasibility import feasibility, make_estimate
+from controller.master.job_options import JobOptions
+from controller.messages import ExecutorReport, ExecutorSpec, Registration, Sample, WorkerInfo
+from controller.runtime.base import ExecutorKey
+from experiments.simulator import driver
+from experiments.simulator.engine import App, Engine, Executor, Task, Worker
+from stage_model.events import AnyEvent
+from stage_model.plan import ApplicationPlan
+from stage_model.profile import Profile
+from stage_model.progress import SCHEMA, Progress, StageProgress
+from stage_model.promises import Promised
+from stage_model.settings import QuotaSettings
+
+SAMPLED_AFTER = 0.9
+"""Of a period: as `controller.agent.loop` samples."""
+MOST_CLAIMED = 16
+"""Stages that a progress file names, the last touched ones."""
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """What an agent knows of one executor, as in `controller.agent.loop`."""
+
+    key: ExecutorKey
+    executor: Executor
+    account: Account
+    known: KnownExecutor
+    paced: Paced
+    memory: Memory = field(default_factory=Memory)
+    decision: Decision | None = None
+    grant: float = 0.0
+    sequence: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Paced:
+    """An application as the master knows it, its plans, and what its control cost."""
+
+    app: App
+    application: Application
+    most: Capacity
+    held: list[_Held] = field(default_factory=list)
+    plans: dict[str, tuple[ApplicationPlan, float]] = field(default_factory=dict)
+    writes: int = 0
+    turns: int = 0
+    directions: dict[str, int] = field(default_factory=dict)
+    trace: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds after submission, cores granted in all."""
+
+
+class Pacing:
+    """A control. `profiles`: what is known of each submission's job by its name; a job without one runs as the product's
+    first runs do. `admit`: refuse infeasible deadlines as the master does; such an application runs without one."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        *,
+        period_s: float = 1.0,
+        admit: bool = False,
+        traced: bool = False,
+    ) -> None:
+        self.profiles, self.period_s, self.admit, self.traced = profiles, period_s, admit, traced
+        self.quota = QuotaSettings(period_s=period_s)
+        self.paced: dict[int, Paced] = {}
+        self.running: dict[int, Paced] = {}
+        self.on_worker: dict[str, list[_Held]] = {}
+        self.last_tick_s: dict[str, float] = {}
+        self.last_sample_s: dict[str, float] = {}
+        self.woken: set[str] = set()
+        self.refused: list[App] = []
+        self.decisions = 0
+        self.most_over_capacity = 0.0
+        """Cores by which the grants on one worker ever summed to more than it has: 0 while the arbiter does its work."""
+
+    def begin(self, engine: Engine) -> None:
+        self.engine = engine
+        self.by_name = {worker.name: worker for worker in engine.workers}
+        self.infos = {worker.name: worker_info(worker) for worker in engine.workers}
+        engine.at(0.0, self._period)
+
+    # ------------------------------------------------------------------ what the driver tells
+
+    def arrived(self, app: App) -> None:
+        chosen = self._place(app)
+        infos = [self.infos[worker.name] for worker in chosen]
+        most = capacity(infos, lambda info: self.by_name[info.worker_id].slots, None)
+        application = _application(app, self.profiles.get(app.job.name))
+        if self.admit and not self._admitted(application, most):
+            self.refused.append(app)
+            application.record.options = JobOptions(priority=app.asked.priority, law=app.asked.law)
+        paced = self.paced[app.number] = self.running[app.number] = Paced(app, application, most)
+        for worker in chosen:
+            executor = self.engine.start(app, worker, self.quota.floor)
+            known = KnownExecutor(_executor_record(application.id, executor))
+            application.executors[executor.name] = known
+            held = _Held(ExecutorKey(application.id, executor.name), executor, Account(executor.slots), known, paced)
+            paced.held.append(held)
+            self.on_worker.setdefault(worker.name, []).append(held)
+        self._plan(paced)
+        self._wake(app)
+
+    def stage_submitted(self, app: App, stage: int) -> None:
+        paced = self.paced[app.number]
+        if not paced.application.run.jobs:
+            self._tell(paced, driver.job_start(app, self.engine.now_s))
+        self._tell(paced, driver.submitted(app, stage, self.engine.now_s))
+        self._wake(app)
+
+    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+        self._tell(self.paced[app.number], driver.task_end(app, executor, task, self.engine.now_s))
+
+    def stage_completed(self, app: App, stage: int) -> None:
+        self._tell(self.paced[app.number], driver.completed(stage, self.engine.now_s))
+        self._wake(app)
+
+    def ended(self, app: App) -> None:
+        paced = self.running.pop(app.number)
+        paced.application.record.ended_s = self.engine.now_s - app.asked.at_s
+        for held in paced.held:
+            self.on_worker[held.executor.worker.name].remove(held)
+        # what it held is free at once, as the agents are told at once
+        self._wake(app)
+
+    def _tell(self, paced: Paced, event: AnyEvent) -> None:
+        planning.take_event(paced.application, event, lambda: paced.most, self.engine.now_s)
+
+    def _wake(self, app: App) -> None:
+        """Agents look as soon as the notice reaches them; notices that come together are one."""
+        names = {held.executor.worker.name for held in self.paced[app.number].held} - self.woken
+        if names:
+            self.woken |= names
+            self.engine.at(self.engine.now_s + self.engine.effects.latency_s, self._look_now, (app, sorted(names)))
+
+    def _look_now(self, which: tuple[App, list[str]]) -> None:
+        _, names = which
+        self.woken.difference_update(names)
+        touched = {held.paced.app.number: held.paced for name in names for held in self.on_worker.get(name, ())}
+        for paced in touched.values():
+            if not paced.application.ended:
+                self._plan(paced)
+        self._ticks(names)
+
+    # ------------------------------------------------------------------ placement and admission
+
+    def _place(self, app: App) -> list[Worker]:
+        """The workers with the fewest executors, as many as the user asked for."""
+        if app.asked.executors is None or app.asked.executors >= len(self.engine.workers):
+            return self.engine.workers
+        return heapq.nsmallest(
+            app.asked.executors, self.engine.workers, key=lambda w: (len(self.on_worker.get(w.name, ())), w.name)
+        )
+
+    def _admitted(self, application: Application, most: Capacity) -> bool:
+        if application.options.deadline_s is None or application.estimate is None:
+            return True
+        now_s = self.engine.now_s
+        claims = (planning.promise(p.application, p.most, now_s) for p in self.running.values())
+        promised = Promised(
+            [claim for claim in claims if claim is not None], sum(worker.cores for worker in self.engine.workers)
+        )
+        options = application.options
+        reply = feasibility(application.estimate, options.deadline_s, most, priority=options.priority, promised=promised)
+        return bool(reply.feasible)
+
+    # ------------------------------------------------------------------ the control period
+
+    def _period(self, _: None) -> None:
+        """One period of every agent; then the master answers all reports."""
+        if self.engine.left:
+            self.engine.at(self.engine.now_s + self.period_s, self._period)
+        self._ticks(name for name, held in self.on_worker.items() if held)
+
+    def _ticks(self, names: Iterable[str]) -> None:
+        reported: dict[int, Paced] = {}
+        for name in names:
+            for held in self._tick(name):
+                reported[held.paced.app.number] = held.paced
+        for paced in reported.values():
+            self._plan(paced)
+
+    def _plan(self, paced: Paced) -> None:
+        """The master's answer to the workers of an application."""
+        names = [held.executor.worker.name for held in paced.held]
+        plans = planning.application_plans(paced.application, names, paced.most, self.engine.now_s)
+        paced.plans = {name: (plan, self.engine.now_s) for name, plan in zip(names, plans, strict=True)}
+
+    def _tick(self, name: str) -> list[_Held]:
+        """One agent's period: observe, decide, arbitrate, apply, report."""
+        now_s, here = self.engine.now_s, self.on_worker.get(name, [])
+        dt_s = now_s - self.last_tick_s.get(name, now_s - self.period_s)
+        self.last_tick_s[name] = now_s
+        capacity_cores, requests = self.by_name[name].cores, []
+        for held in here:
+            self._observe(held)
+            plan, at_s = held.paced.plans[name]
+            held.decision = decide(
+                aged(plan, now_s - at_s),
+                held.account.executor(now_s),
+                held.memory,
+                dt_s=dt_s,
+                period_s=self.period_s,
+                quota=self.quota,
+            )
+            held.memory = held.decision.memory
+            self.decisions += 1
+            requests.append(request(held.key, held.key.application_id, held.decision, plan, now_s - at_s, self.quota.floor))
+        grants = arbitrate(requests, capacity_cores, self.quota.core_quantum, period_s=self.period_s)
+        self._apply(here, grants)
+        sampled = now_s - self.last_sample_s.get(name, -self.period_s) >= SAMPLED_AFTER * self.period_s
+        if sampled:
+            self.last_sample_s[name] = now_s
+        for held in here:
+            self._report(held, capacity_cores, sampled)
+        return here
+
+    def _observe(self, held: _Held) -> None:
+        executor, engine = held.executor, self.engine
+        engine.advance(executor)
+        held.sequence += 1
+        stages = []
+        for place, counters in list(executor.counters.items())[-MOST_CLAIMED:]:
+            running = round(engine.records_running(executor, place)) if counters.running else 0
+            stages.append(
+                StageProgress(
+                    stage=place,
+                    attempt=0,
+                    running=counters.running,
+                    done=counters.done,
+                    records_done=round(counters.records_done),
+                    records_running=running,
+                )
+            )
+        progress = Progress(schema=SCHEMA, executor=executor.name, sequence=held.sequence, stages=tuple(stages))
+        held.account.observe(engine.now_s, executor.cpu_core_s, executor.ordered, progress)
+
+    def _apply(self, here: Iterable[_Held], grants: Mapping[ExecutorKey, float]) -> None:
+        by_key = {held.key: held for held in here}
+        for key, held in by_key.items():
+            held.grant = grants[key]
+        if by_key:
+            over = sum(grants.values()) - next(iter(by_key.values())).executor.worker.cores
+            self.most_over_capacity = max(self.most_over_capacity, over)
+        for change in changes({key: held.executor.ordered for key, held in by_key.items()}, grants):
+            held = by_key[change.key]
+            self.engine.set_quota(held.executor, change.cores)
+            paced, name = held.paced, held.executor.name
+            paced.writes += 1
+            direction = 1 if change.before is not None and change.cores > change.before else -1
+            paced.turns += paced.directions.get(name, direction) == -direction
+            paced.directions[name] = direction
+
+    def _report(self, held: _Held, capacity_cores: float, sampled: bool) -> None:
+        now_s, decision, paced = self.engine.now_s, held.decision, held.paced
+        assert decision is not None
+        held.known.take(
+            "life",
+            ExecutorReport(
+                application_id=held.key.application_id,
+                executor_id=held.key.executor_id,
+                state="running",
+                quota_cores=held.executor.ordered,
+                demand_cores=decision.demand,
+                cpu_core_s=held.executor.cpu_core_s,
+                stages=tuple(held.account.uses(now_s - 2 * self.period_s)),
+            ),
+        )
+        if not sampled:
+            return
+        held.known.sampled(
+            Sample(
+                application_id=held.key.application_id,
+                executor_id=held.key.executor_id,
+                time_s=now_s - paced.app.asked.at_s,
+                stage=decision.stage,
+                set_point=decision.set_point,
+                progress=decision.progress,
+                demand=decision.demand,
+                grant=held.grant,
+                quota=held.executor.ordered,
+                usage=None,
+                cpu_core_s=held.executor.cpu_core_s,
+                squeezed=squeezed(decision, held.grant, capacity_cores, self.quota.core_quantum),
+                forecast_end_s=decision.forecast_end_s,
+            )
+        )
+        if self.traced and held is paced.held[-1]:
+            paced.trace.append((now_s - paced.app.asked.at_s, sum(other.grant for other in paced.held)))
+
+
+# ---------------------------------------------------------------- the production's records
+
+
+def worker_info(worker: Worker) -> WorkerInfo:
+    """A worker as its agent would tell of it."""
+    return WorkerInfo(
+        worker_id=worker.name, host="virtual", cores=worker.cores, memory_mb=1 << 20, runtime="virtual", pid=1, boot_id=""
+    )
+
+
+def _application(app: App, profile: Profile | None) -> Application:
+    asked = app.asked
+    record = ApplicationRecord(
+        application_id=f"virtual-{app.number}",
+        token_hash="",
+        registration=_REGISTRATION,
+        started_epoch_s=driver.EPOCH_S + asked.at_s,
+        started_monotonic_s=asked.at_s,
+        boot_id="",
+        options=JobOptions(
+            deadline_s=asked.deadline_s,
+            priority=asked.priority,
+            law=asked.law,
+            settings=dict(asked.settings),
+        ),
+    )
+    return Application(
+        record=record,
+        started_s=asked.at_s,
+        profile_key=app.job.name,
+        profile_runs=len(profile.runs) if profile else 0,
+        estimate=make_estimate(profile) if profile else None,
+        profile=profile,
+    )
+
+
+def _executor_record(application_id: str, executor: Executor) -> ExecutorRecord:
+    return ExecutorRecord(
+        executor_id=executor.name,
+        worker_id=executor.worker.name,
+        profile_id="0",
+        spec=ExecutorSpec(
+            application_id=application_id,
+            executor_id=executor.name,
+            java_home="",
+            java_args=(),
+            environment={},
+            mounts=(),
+            slots=executor.slots,
+            memory_mb=1,
+            uid=0,
+            gid=0,
+        ),
+        created_epoch_s=0.0,
+    )
+
+
+_REGISTRATION = Registration(
+    name="virtual",
+    instance="virtual",
+    spark_version="4.3.0",
+    user="virtual",
+    uid=0,
+    gid=0,
+    pid=0,
+    pid_start=0,
+    boot_id="",
+    host="virtual",
+    driver_url="",
+    jars_dir="",
+    bridge_jar="",
+    java_home="",
+    working_dir="/",
+    age_s=0.0,
+)

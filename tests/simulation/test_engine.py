@@ -1,0 +1,120 @@
+"""The virtual cluster does exactly the work there is, in the time it must take."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from experiments.simulator.engine import IDEAL, App, Effects, Engine, Executor, Submission, Task, workers
+from experiments.simulator.fixed import Fixed, everything
+from experiments.simulator.jobs import Shape, SimJob, SimStage, log_normal_job
+
+
+def ran(job: SimJob, *, count: int = 1, cores: float = 2.0, slots: int = 2, effects: Effects = IDEAL) -> App:
+    """Alone on all cores."""
+    return Engine(workers(count, cores, slots), [Submission(job)], everything(), effects=effects).run()[0]
+
+
+def stages(*works: tuple[float, ...], **changes: float) -> SimJob:
+    return SimJob(tuple(SimStage(each, **changes) for each in works))  # type: ignore[arg-type]
+
+
+def test_tasks_share_an_executors_quota_and_a_task_has_a_core_at_most() -> None:
+    # 3 tasks of 1 on 2 slots and 1 core: two at half speed until 2, then one alone at full speed until 3
+    app = ran(stages((1.0, 1.0, 1.0)), cores=1.0)
+    assert app.end_s == pytest.approx(3.0)
+    # on 2 cores: two until 1, one until 2, during which half of what is allocated goes unused
+    app = ran(stages((1.0, 1.0, 1.0)))
+    assert app.end_s == pytest.approx(2.0)
+    assert app.used_core_s == pytest.approx(3.0)
+    assert app.allocated_core_s == pytest.approx(4.0)
+
+
+def test_a_wait_holds_the_slot_and_uses_no_cpu() -> None:
+    # two tasks of 1 and 1 s of waiting on one core: both wait at once, then share: 1 + 2
+    app = ran(stages((1.0, 1.0), wait_s=1.0), cores=1.0)
+    assert app.end_s == pytest.approx(3.0)
+    assert app.used_core_s == pytest.approx(2.0)
+
+
+def test_a_stage_waits_for_its_parents_and_its_gap() -> None:
+    # two branches at once on 2 slots, 1 and 2 long; the third follows the longer one after half a second
+    job = SimJob(
+        (SimStage((1.0,), parents=()), SimStage((2.0,), parents=()), SimStage((1.0,), parents=(0, 1), gap_s=0.5)),
+        startup_s=3.0,
+        tail_s=0.25,
+    )
+    app = ran(job)
+    assert app.stage_ends_s == pytest.approx({0: 4.0, 1: 5.0, 2: 6.5})
+    assert app.end_s == pytest.approx(6.75)
+    # allocation counts from the first to the last task
+    assert app.allocated_core_s == pytest.approx(2 * 3.5)
+
+
+def test_the_first_waves_of_an_executor_cost_more() -> None:
+    # one slot: the first task costs 1 + 0.5, the second 1 + 0.25, the others 1
+    app = ran(stages((1.0, 1.0, 1.0)), cores=1.0, slots=1, effects=Effects(warm_up=0.5))
+    assert app.end_s == pytest.approx(3.75)
+
+
+def test_executors_take_tasks_once_they_are_launched() -> None:
+    assert ran(stages((1.0,)), effects=Effects(launch_s=2.0)).end_s == pytest.approx(3.0)
+
+
+def test_stranded_quota_slows_only_a_throttled_executor() -> None:
+    effects = Effects(stranded_cores=0.1)
+    assert ran(stages((1.0,)), effects=effects).end_s == pytest.approx(1.0)
+    # two tasks on 1 core: 0.9 cores are left for 2 core-seconds
+    assert ran(stages((1.0, 1.0)), cores=1.0, effects=effects).end_s == pytest.approx(2 / 0.9)
+
+
+class KillsOnce(Fixed):
+    """Kills the executor after 1.5 s and starts another at once."""
+
+    def arrived(self, app: App) -> None:
+        super().arrived(app)
+        assert self.engine
+        self.engine.at(1.5, self._kill, app)
+
+    def _kill(self, app: App) -> None:
+        assert self.engine
+        executor = app.live[0]
+        self.engine.stop(executor)
+        self.engine.start(app, executor.worker, executor.quota)
+
+
+def test_a_killed_executor_loses_what_its_running_tasks_have_done() -> None:
+    # one slot, tasks of 1: at 1.5 one is done and half of the second is lost
+    control = KillsOnce(lambda worker: worker.cores)
+    app = Engine(workers(1, 1.0), [Submission(stages((1.0, 1.0, 1.0)))], control).run()[0]
+    assert app.lost_core_s == pytest.approx(0.5)
+    assert app.end_s == pytest.approx(3.5)
+    assert app.used_core_s == pytest.approx(3.5)
+
+
+class Slows(Fixed):
+    """A quarter of the cores after the first task."""
+
+    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+        assert self.engine
+        self.engine.set_quota(executor, 0.25)
+
+
+def test_a_quota_changes_the_speed_from_its_moment_on() -> None:
+    app = Engine(workers(1, 1.0), [Submission(stages((1.0, 1.0)))], Slows(lambda _: 1.0)).run()[0]
+    assert app.end_s == pytest.approx(1 + 4)
+    assert app.allocated_core_s == pytest.approx(1 + 0.25 * 4)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    job = log_normal_job(random.Random(1), [20, 10], [1.0, 2.0], cv=0.5)
+    assert ran(job, count=3).stage_ends_s == ran(job, count=3).stage_ends_s
+
+
+def test_a_job_of_another_size_has_as_many_tasks_of_so_much_more_work() -> None:
+    shape = Shape((8, 4), (1.0, 2.0), cv=0.3)
+    small, large = shape.draw(random.Random(1)), shape.draw(random.Random(1), 2.0)
+    assert large.work_core_s == pytest.approx(2 * small.work_core_s)
+    assert [len(s.works) for s in large.stages] == [8, 4]
+    assert large.stages[0].records == 2 * (small.stages[0].records or 0)
