@@ -23,9 +23,9 @@ from controller.plot_runs import plot_runs
 from controller.run_folder import read_samples
 from experiments import machine
 from experiments.local_cluster import LocalCluster
-from experiments.recorded import Condition, Data, JobRun, StepRecord, used_core_s
+from experiments.recorded import Condition, Data, JobRun, SimulatedStep, StepRecord, used_core_s
 from experiments.result_folder import Asked, ResultFolder, Session
-from experiments.scenarios import Scenario, make
+from experiments.scenarios import Real, Scenario, Simulated, make
 from stage_model.errors import BadInput
 
 SPECS = Path(__file__).resolve().parent / "specs"
@@ -70,19 +70,23 @@ def asked(name: str, spec: Spec, *, quick: bool, seed: int) -> Asked:
     )
 
 
-def scenario_of(folder: ResultFolder, what: Asked) -> Scenario:
+def scenario_of(folder: ResultFolder, what: Asked) -> Real | Simulated:
     return make(what.scenario, what.settings, what.seed, folder.settings_file)
 
 
-def run(folder: ResultFolder, scenario: Scenario, up: Sequence[str], console: Console) -> None:
+def run(folder: ResultFolder, scenario: Real | Simulated, up: Sequence[str], console: Console) -> None:
     """Runs the steps that are missing, each in a slice of its own; nothing when none is."""
     steps = scenario.steps()
-    if all(step in folder.data().steps for step in steps):
+    if folder.data().done.issuperset(steps):
         return
     session = folder.begin(
         when=datetime.now(UTC).isoformat(timespec="seconds"), commit=machine.commit(), machine=machine.describe()
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    if isinstance(scenario, Simulated):
+        with Progress(*columns, console=console) as progress:
+            _simulate(folder, scenario, session, progress)
+        return
     with LocalCluster(folder.path).running(up) as cluster, Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(steps))
         for step in steps:
@@ -96,8 +100,22 @@ def run(folder: ResultFolder, scenario: Scenario, up: Sequence[str], console: Co
             progress.advance(task)
 
 
+def _simulate(folder: ResultFolder, scenario: Simulated, session: Session, progress: Progress) -> None:
+    """The same, in the simulator."""
+    task = progress.add_task("", total=len(scenario.steps()))
+    for step in scenario.steps():
+        if step not in folder.data().simulated:
+            progress.update(task, description=f"{step} (simulated)")
+            begun_s = time.monotonic()
+            rows = scenario.simulate(step)
+            took_s = round(time.monotonic() - begun_s, 3)
+            folder.add_simulated(SimulatedStep(step=step, session=session.number, took_s=took_s, rows=tuple(rows)))
+            progress.console.print(f"{step}: {len(rows)} simulated rows in {took_s:.1f} s", soft_wrap=True)
+        progress.advance(task)
+
+
 def _perform(
-    step: str, scenario: Scenario, data: Data, cluster: LocalCluster, session: Session, show: Callable[[str], None]
+    step: str, scenario: Real, data: Data, cluster: LocalCluster, session: Session, show: Callable[[str], None]
 ) -> StepRecord:
     orders = scenario.orders(step, data)
     cluster.prepare(orders)
@@ -165,6 +183,26 @@ def text(
         scenario.tables(data),
         "",
         *(f"![{name}]({name})\n" for name in pictures),
+        *_cost(data),
+        "## Where and with what",
+        *(_session(session) for session in sessions),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cost(data: Data) -> list[str]:
+    """What the steps took; of simulated ones only time."""
+    if data.simulated:
+        return [
+            "## Simulated",
+            "No Spark ran: tasks are a fluid under a virtual clock, laws, arbiter and planner are the production code.",
+            "",
+            "| step | rows | session | seconds of this machine |",
+            "| --- " * 4 + "|",
+            *(f"| {r.step} | {len(r.rows)} | {r.session} | {r.took_s:.1f} |" for r in data.simulated.values()),
+            "",
+        ]
+    return [
         "## What it cost beside the executors",
         "CPU of the whole machine less that of executors: drivers, services, engine and everything else that ran.",
         "Steal is CPU that the hypervisor withheld.",
@@ -177,10 +215,7 @@ def text(
             for r in data.steps.values()
         ),
         "",
-        "## Where and with what",
-        *(_session(session) for session in sessions),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _session(session: Session) -> str:

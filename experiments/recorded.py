@@ -64,12 +64,27 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
         return next(job for job in self.jobs if job.job == name)
 
 
+class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A simulated step that ended, one line of `simulated.jsonl`: what its scenario found, one mapping per row."""
+
+    step: str
+    session: int
+    took_s: float
+    rows: tuple[dict[str, Any], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All that was recorded: steps by name, samples by application id."""
+    """All that was recorded: steps by name, samples by application id, and the simulated steps."""
 
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    simulated: Mapping[str, SimulatedStep] = field(default_factory=dict)
+
+    @property
+    def done(self) -> frozenset[str]:
+        """Names of the steps that ended."""
+        return frozenset((*self.steps, *self.simulated))
 
     def starting(self, prefix: str) -> list[StepRecord]:
         """The steps whose names are `prefix` and a number, in order of their numbers."""
@@ -178,7 +193,7 @@ def _moments(
 
 
 def complete(data: Data, steps: Sequence[str]) -> Condition:
-    missing = [name for name in steps if name not in data.steps]
+    missing = [name for name in steps if name not in data.done]
     there = f"{len(steps) - len(missing)} of {len(steps)} steps"
     return Condition("every step was run", "all", not missing, there + (f"; missing {', '.join(missing)}" if missing else ""))
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from experiments.recorded import Condition, Data, Order
 from experiments.scenarios.fig4 import Fig4
+from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
+from experiments.scenarios.scale import Scale
 from experiments.scenarios.table4 import Table4
 from stage_model.errors import BadInput
 
 
 class Scenario(Protocol):
-    """`steps` in the order in which they run; `orders` may look at the steps before."""
+    """`steps` in the order in which they run."""
 
     def steps(self) -> list[str]: ...
-
-    def orders(self, step: str, data: Data) -> list[Order]: ...
 
     def conditions(self, data: Data) -> list[Condition]: ...
 
@@ -37,15 +37,28 @@ class Scenario(Protocol):
         ...
 
 
-SCENARIOS: dict[str, Callable[..., Scenario]] = {"fig4": Fig4, "mixed": Mixed, "table4": Table4}
+class Real(Scenario, Protocol):
+    """Its steps run on a cluster; `orders` may look at the steps before."""
+
+    def orders(self, step: str, data: Data) -> list[Order]: ...
 
 
-def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> Scenario:
+@runtime_checkable
+class Simulated(Scenario, Protocol):
+    """Its steps run in the simulator, with no cluster; each yields rows of plain values."""
+
+    def simulate(self, step: str) -> list[dict[str, Any]]: ...
+
+
+SCENARIOS: dict[str, Callable[..., Real | Simulated]] = {"fig4": Fig4, "mixed": Mixed, "laws": Laws, "scale": Scale, "table4": Table4}
+
+
+def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> Real | Simulated:
     """Raises `BadInput`, naming `source`, for an unknown scenario or a setting that is unknown or of the wrong kind."""
     if name not in SCENARIOS:
         raise BadInput(f"{source} names scenario {name!r}; there are: {', '.join(SCENARIOS)}")
     try:
-        made: Scenario = msgspec.convert({**settings, "seed": seed}, type=SCENARIOS[name])
+        made: Real | Simulated = msgspec.convert({**settings, "seed": seed}, type=SCENARIOS[name])
     except msgspec.ValidationError as problem:
         raise BadInput(f"{source} has a setting that scenario {name} cannot use: {problem}") from problem
     return made

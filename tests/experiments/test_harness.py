@@ -91,7 +91,7 @@ def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text(text)
         with pytest.raises(BadInput, match=sentence):
             harness.read_spec(str(tmp_path / "s.toml"))
-    with pytest.raises(BadInput, match="names scenario 'none'; there are: fig4, mixed"):
+    with pytest.raises(BadInput, match=r"names scenario 'none'; there are: fig4, .*mixed"):
         make("none", {}, 1, tmp_path)
     with pytest.raises(BadInput, match=r"cannot use: .*wrong"):
         make("fig4", {"long": ["a"], "short": ["b"], "wrong": 1}, 1, tmp_path)
@@ -188,3 +188,28 @@ def test_a_picture_of_one_run_shows_its_progress(tmp_path: Path, cluster: type[M
     assert harness.draw(folder, Detail(long=("l.py",), short=("s.py",)), folder.data()) == ["one.png"]
     plot_run(folder.runs / "both-0-long", tmp_path / "alone.png")
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "alone.png").read_bytes()
+
+
+SIMULATED = """
+title = "Two jobs"
+scenario = "scale"
+[settings]
+points = [{ workers = 4, jobs = 2 }]
+profiled_jobs = 1
+"""
+
+
+def test_a_simulated_spec_runs_without_a_cluster_and_its_report_says_so(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    (tmp_path / "small.toml").write_text(SIMULATED)
+    result = call("run", tmp_path / "small.toml", "--out", tmp_path / "out", "--seed", 7)
+    assert result.exit_code == 0, result.output
+    assert cluster.performed == []
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "No Spark ran" in text
+    assert "seed 7" in text
+    assert machine.commit() in text
+    before = (tmp_path / "out" / "simulated.jsonl").read_bytes()
+    # nothing is missing any more: the report is made of the data alone
+    assert call("run", tmp_path / "small.toml", "--out", tmp_path / "out", "--seed", 7).exit_code == 0
+    assert (tmp_path / "out" / "simulated.jsonl").read_bytes() == before
+    assert call("report", tmp_path / "out").exit_code == 0

@@ -1,0 +1,77 @@
+"""What the simulated comparison of laws concludes from its rows, and that it really simulates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from experiments.recorded import Data, SimulatedStep
+from experiments.scenarios.laws import Laws
+from experiments.simulator.compare import YARDSTICKS, Case, Row, variants
+
+CASE = "hard"
+
+
+def scenario(**changed: Any) -> Laws:
+    return Laws(cases=(Case(name=CASE, wrong=0.3),), goal_case=CASE, repetitions=1, seeds=1, **changed)
+
+
+def row(law: str, error_pct: float, allocated: float = 102.0, seed: int = 1) -> dict[str, Any]:
+    made = Row(
+        case=CASE,
+        law=law,
+        seed=seed,
+        base_s=50.0,
+        deadline_s=100.0,
+        end_s=100.0 + error_pct,
+        error_pct=error_pct,
+        allocated_core_s=allocated,
+        used_core_s=100.0,
+        writes=10,
+    )
+    return dict(msgspec.to_builtins(made))
+
+
+def data(*rows: dict[str, Any]) -> Data:
+    return Data(simulated={"block-0": SimulatedStep(step="block-0", session=1, took_s=1.0, rows=rows)})
+
+
+def failed(found: Data) -> list[str]:
+    return [condition.name for condition in scenario().conditions(found) if not condition.holds]
+
+
+def test_all_hold_where_forecast_is_within_its_limits_and_the_best() -> None:
+    good = data(row("forecast", -0.5), row("paper", -3.0, 110.0), row("paper, alpha 1", 2.0, 104.0))
+    conditions = scenario().conditions(good)
+    assert len(conditions) == 1 + 2 * 3
+    assert all(condition.holds for condition in conditions)
+    assert all("simulated" in condition.detail for condition in conditions[1:])
+
+
+def test_each_limit_and_each_comparison_can_fail() -> None:
+    # one of two is late: 50% violations; errors of 1.5 on average; 6% more allocated than used, the paper's law less
+    bad = data(row("forecast", 1.0, 106.0), row("forecast", -2.0, 106.0, 2), row("paper", -1.0, 104.0))
+    assert len(failed(bad)) == 6
+
+
+def test_a_missing_block_is_told() -> None:
+    assert failed(Data()) == ["every step was run"]
+
+
+def test_the_table_names_case_law_and_n() -> None:
+    table = scenario().tables(data(row("forecast", -0.5), row("forecast", 0.5, 104.0, 2)))
+    assert "| hard | forecast | 2 | 50.0 | 0.50 | +0.00 | 0.50 | -0.50 | +0.50 | 1.030 | 103 | 10 |" in table
+
+
+def test_a_block_runs_every_law_and_yardstick_on_the_same_job() -> None:
+    rows = [msgspec.convert(one, type=Row) for one in scenario(seed=3).simulate("block-0")]
+    assert [one.law for one in rows] == [*variants(4), *YARDSTICKS]
+    assert len({(one.seed, one.base_s, one.deadline_s) for one in rows}) == 1
+    by_law = {one.law: one for one in rows}
+    # its end is not quite monotonous in cores, as they decide which task warms which executor up
+    assert by_law["oracle constant"].error_pct == pytest.approx(0.0, abs=0.5)
+    assert by_law["all cores"].end_s == pytest.approx(by_law["all cores"].base_s, abs=0.01)
+    # what the job needs does not depend on who controls it, but for the order in which its tasks warm executors up
+    assert max(o.used_core_s for o in rows) < 1.02 * min(o.used_core_s for o in rows)
