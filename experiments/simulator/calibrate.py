@@ -1,0 +1,182 @@
+"""How well the simulator tells what a recorded run did: the run as a virtual job, under the same law, compared.
+
+Works of stages are the growth of container CPU while they ran, their waits are the part of their duration that this work does
+not explain on the cores they had. What a run folder does not tell: how unlike tasks are (`task_cv`),
+and the profile that the law had; that is another run's, best the one that taught it, else the run itself.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from controller.master.summary import use_between
+from controller.messages import Sample
+from controller.run_folder import StageSpan, read_samples, read_stages, read_summary
+from experiments.simulator.engine import Effects
+from experiments.simulator.jobs import SimJob, SimStage, log_normal
+from experiments.simulator.trials import SimCluster, known, run
+from stage_model.errors import BadInput
+from stage_model.virtual_time import Forecast, stages_busy
+
+REPLAY = Effects(latency_s=0.05)
+"""Warm-up is in the recorded works already; executors are launched when the recorded ones took their first task."""
+TASK_CV = 0.2
+TOGETHER_S = 0.05
+"""A stage that ended so shortly after another began may still be what that one waited for: clocks of events are coarse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run folder's content."""
+
+    summary: Mapping[str, Any]
+    samples: Sequence[Sample]
+    stages: Sequence[StageSpan]
+
+    @property
+    def cluster(self) -> SimCluster:
+        """All workers alike."""
+        executors = max(1, int(self.summary["executors"]))
+        cores = float(self.summary["cluster_cores"]) / executors
+        return SimCluster(executors, max(1, math.ceil(cores)), cores)
+
+    @property
+    def first_task_s(self) -> float:
+        """Until then executors started: their CPU was no task's."""
+        return float(self.summary.get("first_task_s") or 0.0)
+
+    @property
+    def effects(self) -> Effects:
+        return replace(REPLAY, launch_s=self.first_task_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Real and simulated seconds after submission and core-seconds from the first to the last task."""
+
+    app_id: str
+    law: str
+    deadline_s: float | None
+    real: tuple[float, float, float]
+    simulated: tuple[float, float, float]
+
+    @property
+    def errors_pct(self) -> tuple[float, float, float]:
+        """Of end, allocated and used: simulated beyond real."""
+        end, allocated, used = (100 * (s / r - 1) for s, r in zip(self.simulated, self.real, strict=True))
+        return end, allocated, used
+
+
+def read_recorded(folder: Path) -> Recorded:
+    """Raises `BadInput` for a folder without stages, samples or an ended run."""
+    found = Recorded(read_summary(folder), read_samples(folder), read_stages(folder))
+    if not found.samples or not found.summary.get("used_core_s") or not any(s.end_s for s in found.stages):
+        raise BadInput(f"{folder} is no run that can be replayed; name the folder of one that ended with stages and samples")
+    return found
+
+
+def to_job(recorded: Recorded, task_cv: float = TASK_CV, seed: int = 0) -> SimJob:
+    """The virtual job that does what the run did. Works of tasks are drawn around each stage's mean, scaled to its work."""
+    rng = random.Random(seed)
+    spans = sorted((s for s in recorded.stages if s.end_s is not None and s.tasks), key=lambda s: s.start_s)
+    works = _works(recorded, spans)
+    waits = _waits(recorded, spans, works, task_cv)
+    stages = []
+    for place, (span, work) in enumerate(zip(spans, works, strict=True)):
+        draws = [log_normal(rng, 1.0, task_cv) for _ in range(span.tasks)]
+        parents = tuple(
+            n for n, p in enumerate(spans[:place]) if p.end_s is not None and p.end_s <= span.start_s + TOGETHER_S
+        )
+        ready_s = max((spans[n].end_s or 0.0 for n in parents), default=spans[0].start_s)
+        stages.append(
+            SimStage(
+                works=tuple(max(1e-3, work) * draw / math.fsum(draws) for draw in draws),
+                wait_s=waits[place],
+                records=float(1000 * span.tasks),
+                gap_s=max(0.0, span.start_s - ready_s),
+                parents=parents,
+            )
+        )
+    tail_s = max(0.0, float(recorded.summary["end_s"]) - max(s.end_s or 0.0 for s in spans))
+    return SimJob(tuple(stages), spans[0].start_s, tail_s, str(recorded.summary["name"]))
+
+
+def _waits(recorded: Recorded, spans: Sequence[StageSpan], works: Sequence[float], task_cv: float) -> list[float]:
+    """Seconds that each task waits, by stage: what the work of stages that overlap does not explain of the time they took
+    together, with the cores they held, spread over their waves."""
+    cluster = recorded.cluster
+    slots = cluster.executors * cluster.slots
+    waits, group, until_s = [0.0] * len(spans), [0], spans[0].end_s or 0.0
+    for place in range(1, len(spans) + 1):
+        if place < len(spans) and spans[place].start_s < until_s - TOGETHER_S:
+            group.append(place)
+            until_s = max(until_s, spans[place].end_s or 0.0)
+            continue
+        begun_s = max(spans[group[0]].start_s, recorded.first_task_s)
+        held = use_between(recorded.samples, begun_s, until_s).allocated_core_s / max(until_s - begun_s, 1e-3)
+        busy = stages_busy([(spans[n].tasks, works[n], task_cv) for n in group], slots)
+        explained_s = Forecast(busy, speed_limit=min(1.0, cluster.cores)).time_s(max(held, 1e-3))
+        waves = math.ceil(sum(spans[n].tasks for n in group) / slots)
+        for n in group:
+            waits[n] = max(0.0, until_s - begun_s - explained_s) / waves
+        if place < len(spans):
+            group, until_s = [place], spans[place].end_s or 0.0
+    return waits
+
+
+def _works(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
+    """Container CPU of each stage; where stages overlap it is shared by their tasks."""
+    works = [0.0] * len(spans)
+    first_s = recorded.first_task_s
+    cuts = sorted({max(first_s, time_s) for s in spans for time_s in (s.start_s, s.end_s) if time_s is not None})
+    for from_s, to_s in pairwise(cuts):
+        under_way = [n for n, s in enumerate(spans) if s.start_s <= from_s and (s.end_s or 0.0) >= to_s]
+        tasks = sum(spans[n].tasks for n in under_way)
+        used = use_between(recorded.samples, from_s, to_s).used_core_s
+        for n in under_way:
+            works[n] += used * spans[n].tasks / tasks
+    return works
+
+
+def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: float = TASK_CV, seed: int = 0) -> Compared:
+    """Replays the run under its law, with the profile that `taught_by` (None: the run itself) gives."""
+    job, summary = to_job(recorded, task_cv, seed), recorded.summary
+    teacher = taught_by or recorded
+    profile = known(to_job(teacher, task_cv, seed + 1), teacher.cluster, effects=teacher.effects, seed=seed)
+    out = run(
+        job,
+        recorded.cluster,
+        summary["deadline_s"],
+        law=summary["law"],
+        settings=summary["settings"],
+        profile=profile,
+        effects=recorded.effects,
+        seed=seed,
+    )
+    return Compared(
+        str(summary["app_id"]),
+        str(summary["law"]),
+        summary["deadline_s"],
+        (float(summary["end_s"]), float(summary["allocated_core_s"]), float(summary["used_core_s"])),
+        (out.end_s, out.allocated_core_s, out.used_core_s),
+    )
+
+
+def table(found: Sequence[Compared]) -> str:
+    """Markdown, one row a run."""
+    heading = ("run", "law", "deadline s", "end s", "simulated", "error %", "allocated", "error %", "used", "error %")
+    lines = [f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
+    for one in found:
+        end, allocated, used = one.errors_pct
+        deadline = "-" if one.deadline_s is None else f"{one.deadline_s:.1f}"
+        lines.append(
+            f"| {one.app_id} | {one.law} | {deadline} | {one.real[0]:.1f} | {one.simulated[0]:.1f} | {end:+.2f} | "
+            f"{one.real[1]:.1f} | {allocated:+.2f} | {one.real[2]:.1f} | {used:+.2f} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,87 @@
+"""A recorded run becomes a virtual job that does the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.messages import Sample
+from controller.run_folder import StageSpan, append_samples, write_stages, write_summary
+from experiments.simulator.calibrate import Recorded, compare, read_recorded, table, to_job
+from stage_model.errors import BadInput
+
+SUMMARY: dict[str, Any] = {
+    "app_id": "pace-1",
+    "name": "job",
+    "law": "constant",
+    "settings": {"constant.cores": 1.0},
+    "deadline_s": 40.0,
+    "end_s": 35.5,
+    "first_task_s": 5.0,
+    "allocated_core_s": 30.0,
+    "used_core_s": 24.0,
+    "cluster_cores": 2.0,
+    "executors": 2,
+}
+
+
+def sample(time_s: float, executor: str, cpu_core_s: float) -> Sample:
+    return Sample(
+        application_id="",
+        executor_id=executor,
+        time_s=time_s,
+        stage=0,
+        set_point=None,
+        progress=None,
+        demand=0.5,
+        grant=0.5,
+        quota=0.5,
+        usage=None,
+        cpu_core_s=cpu_core_s,
+    )
+
+
+def recorded() -> Recorded:
+    """Two executors of half a core. From 5 to 15 s a stage of 10 tasks that uses all of it, from 15 to 35 s one that is
+    idle for three tenths of it: 10 and 14 core-seconds. The start of the executors took a core-second each."""
+    samples = []
+    for second in range(36):
+        cpu = 1.0 + 0.5 * min(10, max(0, second - 5)) + 0.35 * min(20, max(0, second - 15))
+        samples += [sample(float(second), name, cpu if second >= 5 else 0.2 * second) for name in ("1", "2")]
+    stages = (StageSpan(0, 0, "first", 3.0, 15.0, 10), StageSpan(1, 0, "second", 15.0, 35.0, 10))
+    return Recorded(SUMMARY, samples, stages)
+
+
+def test_works_and_waits_are_those_of_the_recorded_stages() -> None:
+    job = to_job(recorded(), task_cv=0.0)
+    assert [stage.work_core_s for stage in job.stages] == pytest.approx([10.0, 14.0])
+    # 5 waves of 2 tasks; the second stage takes 14 s on a core, 6 s are waits
+    assert [stage.wait_s for stage in job.stages] == pytest.approx([0.0, 6 / 5])
+    assert (job.startup_s, job.tail_s) == (3.0, 0.5)
+    assert job.stages[1].parents == (0,)
+
+
+def test_a_replay_under_the_same_law_ends_as_the_run_did() -> None:
+    found = compare(recorded(), task_cv=0.0)
+    assert found.real == (35.5, 30.0, 24.0)
+    assert found.errors_pct == pytest.approx((0.0, 0.0, 0.0), abs=1.0)
+    assert "pace-1" in table([found])
+
+
+def test_overlapping_stages_share_the_cpu_by_their_tasks() -> None:
+    stages = (StageSpan(0, 0, "one", 5.0, 15.0, 10), StageSpan(1, 0, "other", 5.0, 15.0, 30))
+    job = to_job(Recorded(SUMMARY, recorded().samples, stages), task_cv=0.0)
+    assert [stage.work_core_s for stage in job.stages] == pytest.approx([2.5, 7.5])
+    assert job.stages[1].parents == ()
+
+
+def test_a_run_folder_is_read_and_one_that_tells_nothing_is_refused(tmp_path: Path) -> None:
+    made = recorded()
+    write_summary(tmp_path, made.summary)
+    with pytest.raises(BadInput, match="no run that can be replayed"):
+        read_recorded(tmp_path)
+    append_samples(tmp_path, made.samples)
+    write_stages(tmp_path, made.stages)
+    assert to_job(read_recorded(tmp_path)).work_core_s == pytest.approx(24.0, rel=1e-3)
