@@ -50,7 +50,13 @@ class Simulated(Scenario, Protocol):
     def simulate(self, step: str) -> list[dict[str, Any]]: ...
 
 
-SCENARIOS: dict[str, Callable[..., Real | Simulated]] = {"fig4": Fig4, "mixed": Mixed, "laws": Laws, "scale": Scale, "table4": Table4}
+SCENARIOS: dict[str, Callable[..., Real | Simulated]] = {
+    "fig4": Fig4,
+    "laws": Laws,
+    "mixed": Mixed,
+    "scale": Scale,
+    "table4": Table4,
+}
 
 
 def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> Real | Simulated:
