@@ -8,7 +8,7 @@ Not covered: sharing with other applications (`controller.agent.arbitrate`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from stage_model.live import StageLive
@@ -16,15 +16,23 @@ from stage_model.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule
 
 LEAST_REMAINDER = 0.05
 """A running task that has used all the work expected of it is taken to need this share of it still (censored observation)."""
+PROFILE_DOUBT = 0.3
+"""Relative standard error of a profile's work of one stage: other data, another machine, a cold cache."""
+WARY = 2.0 * PROFILE_DOUBT
+"""So much more work of the stages to come than expected is prepared for: two standard errors."""
+LEAST_CV = 0.3
+"""Tasks of a stage count as no more alike than this: those that end first are the short ones."""
 MOST_REMAINDER_CV = 2.0
 """What is left of the running tasks spreads no further than this around its mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """`cores`: the least for the whole application to end in time, None when no number is enough."""
+    """`cores`: the least for the whole application to end in time, None when no number is enough. `wary_cores`: at least as
+    many, so that the stages to come still have time enough should the profile say too little of them."""
 
     cores: float | None
+    wary_cores: float | None
     forecast: Forecast
 
 
@@ -41,8 +49,9 @@ class WorkLeft(NamedTuple):
 def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     """What is left of one stage on `slots` slots.
 
-    The work of a task is the profile's, moved towards what this run shows in proportion to how much of the stage this run
-    has shown; work seen inside running tasks counts half, as reading may run ahead of computing.
+    The work of a task is the profile's, moved towards what this run shows: the mean of two estimates, each weighed by how
+    sure it is. The profile's may be off by `PROFILE_DOUBT`; the mean of n tasks seen by task_cv / sqrt(n), where work seen
+    inside running tasks counts half, as reading may run ahead of computing.
     """
     plan = stage.plan
     if not plan.tasks:
@@ -50,7 +59,8 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     done, running = stage.ended, stage.started
     fraction = stage.running_fraction()
     seen = (done + running * fraction) / plan.tasks
-    sure = (done + 0.5 * running * fraction) / plan.tasks
+    shown_tasks = done + 0.5 * running * fraction
+    sure = shown_tasks / (shown_tasks + (max(plan.task_cv, LEAST_CV) / PROFILE_DOUBT) ** 2)
     work = plan.work_core_s
     if seen > 0 and stage.cpu_core_s > 0:
         shown = stage.cpu_core_s / seen
@@ -73,14 +83,17 @@ def outlook(
     *,
     future_busy: Busy,
     future_fixed_s: float,
+    work_ratio: float,
     slots: int,
     speed_limit: float,
     left_s: float,
+    most_cores: float,
 ) -> Outlook:
-    """Forecast of an application with these stages under way and `left_s` seconds until the end aimed at."""
+    """Forecast of an application with these stages under way and `left_s` seconds until the end aimed at, that can get
+    `most_cores`. The work of `future_busy` is the profile's times `work_ratio`."""
     running: list[float] = []
     waiting: list[float] = []
-    steady_core_s, fixed_s = 0.0, future_fixed_s
+    steady_core_s = fixed_s = 0.0
     for stage in stages:
         left = stage_work_left(stage, slots)
         running += left.running
@@ -89,5 +102,20 @@ def outlook(
         fixed_s += left.fixed_s
     busy = list(schedule(running, waiting, slots))
     busy[slots - 1] += steady_core_s / slots
-    forecast = Forecast(add(tuple(busy), future_busy), fixed_s, speed_limit)
-    return Outlook(forecast.least_cores(left_s), forecast)
+    now = Forecast(tuple(busy), fixed_s, speed_limit)
+    future = Forecast(future_busy, future_fixed_s, speed_limit)
+    forecast = Forecast(add(now.busy, future_busy), fixed_s + future_fixed_s, speed_limit)
+    cores = forecast.least_cores(left_s)
+    # that finished stages needed less than profiled is no promise for those to come, that they needed more is a warning
+    more = (1 + WARY) * max(1.0, 1 / work_ratio)
+    worst = replace(future, busy=tuple(more * v for v in future_busy))
+    return Outlook(cores, _wary(cores, now, worst, left_s, most_cores), forecast)
+
+
+def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, most_cores: float) -> float | None:
+    """Cores with which the stages under way end so early that those to come, should they be as the `worst` forecast has them,
+    still end in time with all cores. What that takes now is saved later, when doubt has become knowledge."""
+    if cores is None or not any(now.busy) or not any(worst.busy):
+        return cores
+    needed = now.least_cores(left_s - worst.time_s(most_cores))
+    return max(cores, most_cores if needed is None else min(needed, most_cores))

@@ -47,10 +47,10 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One application.
 
     `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `future_busy` and `future_fixed_s`
-    are the virtual-time schedule of all stages not yet submitted (`virtual_time`). `slots` and `executors` count over all
-    workers, `cores` is the most they can get together, `speed_limit` the most one task can use; `pace` is how much
-    longer this run's stages took than the schedule of their work says (`stage_model.pace`). `known`: a profile exists;
-    without one the run takes what is free and teaches.
+    are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their profiled work times `work_ratio`.
+    `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
+    task can use; `pace` is how much longer this run's stages took than the schedule of their work says
+    (`stage_model.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
     """
 
     application_id: str
@@ -65,6 +65,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[StagePlan, ...] = ()
     future_busy: tuple[float, ...] = ()
     future_fixed_s: float = 0.0
+    work_ratio: float = 1.0
     slots: int = 1
     executors: int = 1
     cores: float = 1.0

@@ -111,7 +111,7 @@ def decide(
     elif plan.law == "constant" and constrained is not None:
         decision = replace(LAWS["constant"](constrained), planned=True)
     elif not own:
-        decision = _idle(executor, memory, period_s)
+        decision = _idle(executor, memory, period_s, others_run=total > 0)
     elif constrained is None:
         decision = Decision(own * plan.speed_limit, memory, "no deadline")
     elif not plan.known:
@@ -128,8 +128,10 @@ def decide(
     )
 
 
-def _idle(executor: Executor, memory: Memory, period_s: float) -> Decision:
-    """No runnable task: the next stage usually follows at once, so the demand is held for two periods, then given up."""
-    if executor.idle_s is not None and executor.idle_s < 2 * period_s and memory.demand is not None:
+def _idle(executor: Executor, memory: Memory, period_s: float, *, others_run: bool) -> Decision:
+    """No runnable task. Where other executors still run the stage's last tasks, nothing is asked for: the next stage
+    cannot follow before they end. Else it usually follows at once, so the demand is held for two periods, then given up."""
+    between = executor.idle_s is not None and executor.idle_s < 2 * period_s
+    if between and memory.demand is not None and not others_run:
         return Decision(memory.demand, memory, "between stages")
     return Decision(0.0, memory, "no runnable task")

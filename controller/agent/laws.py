@@ -86,12 +86,14 @@ def forecast(view: View) -> Decision:
         view.stages,
         future_busy=plan.future_busy,
         future_fixed_s=plan.future_fixed_s,
+        work_ratio=plan.work_ratio,
         slots=plan.slots,
         speed_limit=plan.speed_limit,
         left_s=aim_s / plan.pace,
+        most_cores=plan.cores,
     )
     most = view.own * plan.speed_limit
-    wanted = plan.cores if seen.cores is None else min(seen.cores, plan.cores)
+    wanted = plan.cores if seen.wary_cores is None else min(seen.wary_cores, plan.cores)
     demand = min(most, wanted * view.own / view.total)
     held = view.memory.demand
     # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high

@@ -174,6 +174,7 @@ def application_plans(
         elapsed_s=elapsed_s,
         future_busy=busy,
         future_fixed_s=fixed_s,
+        work_ratio=matched.work_ratio if matched else 1.0,
         slots=slots,
         executors=most.executors,
         cores=most.cores,

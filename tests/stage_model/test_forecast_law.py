@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stage_model.forecast_law import LEAST_REMAINDER, outlook, stage_work_left
+from stage_model.forecast_law import LEAST_REMAINDER, PROFILE_DOUBT, WARY, Outlook, outlook, stage_work_left
 from stage_model.live import StageLive
 from stage_model.plan import StagePlan
-from stage_model.virtual_time import STEADY_WAVES
+from stage_model.virtual_time import STEADY_WAVES, Busy
 
 
 def live(*, running: int = 0, done: int = 0, cpu_core_s: float = 0.0, **plan: object) -> StageLive:
@@ -22,10 +22,14 @@ def test_before_anything_ran_the_profile_is_believed() -> None:
     assert left.fixed_s == 3.0
 
 
-def test_what_this_run_shows_counts_by_how_much_of_the_stage_it_has_shown() -> None:
-    # 5 of 10 tasks took 15 core-seconds: 30 for all. Half shown: (20 + 30) / 2 = 25, hence 2.5 a task.
+def test_what_this_run_shows_counts_by_how_sure_it_makes() -> None:
+    # 5 of 10 tasks took 15 core-seconds, 3 each, where the profile says 2. Both are known to 30%: the profile once, the mean
+    # of five tasks to 30% / sqrt(5), so it counts five times as much
     left = stage_work_left(live(done=5, cpu_core_s=15.0, fixed_s=3.0), 2)
-    assert left.waiting == pytest.approx([2.5] * 5)
+    assert left.waiting == pytest.approx([(2.0 + 5 * 3.0) / 6] * 5)
+    # tasks that differ twice as much tell a quarter
+    unlike = stage_work_left(live(done=5, cpu_core_s=15.0, task_cv=2 * PROFILE_DOUBT), 2)
+    assert sum(unlike.waiting) == pytest.approx(5 * (4 * 2.0 + 5 * 3.0) / 9)
     # half of the fixed time is over
     assert left.fixed_s == pytest.approx(1.5)
 
@@ -69,9 +73,25 @@ def test_a_stage_without_tasks_has_nothing_left() -> None:
     assert left == ([], [], 0.0, 0.0)
 
 
+def look(
+    stages: list[StageLive], left_s: float, *, future_busy: Busy = (), future_fixed_s: float = 0.0, work_ratio: float = 1.0
+) -> Outlook:
+    """On two slots of a core each."""
+    return outlook(
+        stages,
+        future_busy=future_busy,
+        future_fixed_s=future_fixed_s,
+        work_ratio=work_ratio,
+        slots=2,
+        speed_limit=1.0,
+        left_s=left_s,
+        most_cores=2.0,
+    )
+
+
 def test_the_cores_are_those_that_end_at_the_aim() -> None:
     # 10 tasks of 2 on 2 slots, then 5 s with two tasks, 4 s fixed: 30 core-seconds in 30 s
-    seen = outlook([live()], future_busy=(0.0, 5.0), future_fixed_s=4.0, slots=2, speed_limit=1.0, left_s=34.0)
+    seen = look([live()], 34.0, future_busy=(0.0, 5.0), future_fixed_s=4.0)
     assert seen.cores == pytest.approx(1.0)
     assert seen.forecast.time_s(1.0) == pytest.approx(34.0)
 
@@ -79,11 +99,24 @@ def test_the_cores_are_those_that_end_at_the_aim() -> None:
 def test_stages_at_the_same_time_share_the_slots() -> None:
     # two stages of one task of 2 each: side by side on 2 slots
     both = [live(tasks=1, work_core_s=2.0), live(tasks=1, work_core_s=2.0, stage=2)]
-    seen = outlook(both, future_busy=(), future_fixed_s=0.0, slots=2, speed_limit=1.0, left_s=3.0)
+    seen = look(both, 3.0)
     assert seen.forecast.busy == pytest.approx((0.0, 2.0))
     # 4 core-seconds in 3 s
     assert seen.cores == pytest.approx(4 / 3)
 
 
 def test_no_number_of_cores_makes_up_for_fixed_time() -> None:
-    assert outlook([live()], future_busy=(), future_fixed_s=9.0, slots=2, speed_limit=1.0, left_s=9.0).cores is None
+    assert look([live()], 9.0, future_fixed_s=9.0).cores is None
+
+
+def test_stages_to_come_keep_time_enough_for_more_work_than_expected() -> None:
+    # 20 core-seconds now and 20 to come in 26 s: 40 / 26 cores if all is as expected. Those to come may take
+    # 10 * (1 + WARY) s on both cores, so those under way must end in what that leaves of the 26 s.
+    tight = look([live()], 26.0, future_busy=(0.0, 10.0))
+    assert tight.cores == pytest.approx(40 / 26)
+    assert tight.wary_cores == pytest.approx(20 / (26 - 10 * (1 + WARY)))
+    # that earlier stages needed less than profiled (so 10 s here is half of it) is no promise: all cores
+    assert look([live()], 26.0, future_busy=(0.0, 10.0), work_ratio=0.5).wary_cores == 2.0
+    # with much time left, and in the last stage, the least cores are enough
+    for wide in (look([live()], 100.0, future_busy=(0.0, 10.0)), look([live()], 15.0)):
+        assert wide.wary_cores == wide.cores

@@ -95,6 +95,15 @@ def test_between_stages_the_demand_is_held_for_two_periods() -> None:
     assert decided(nothing, Executor(4, {}, 2.0), Memory(1.3)).demand == 0.0
 
 
+def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
+    """The next stage cannot follow before they end, and its start is told at once."""
+    last = msgspec.structs.replace(STAGE, tasks=8, elsewhere_done=6, elsewhere_running=2)
+    tail = msgspec.structs.replace(PLAN, stages=(last,), slots=8, executors=2)
+    assert decided(tail, executor(running=0), Memory(1.3)).demand == 0.0
+    over = msgspec.structs.replace(tail, stages=(msgspec.structs.replace(last, elsewhere_done=8, elsewhere_running=0),))
+    assert decided(over, executor(running=0), Memory(1.3)).demand == 1.3
+
+
 def test_the_constant_law_asks_for_the_same_always() -> None:
     plan = msgspec.structs.replace(PLAN, law="constant", settings={"constant.cores": 3.0}, executors=2)
     assert decided(plan, executor(running=4)).demand == 1.5
