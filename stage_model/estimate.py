@@ -50,6 +50,11 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     parents: tuple[int, ...] = ()
     sql: int | None = None
 
+    @property
+    def task_sd_s(self) -> float:
+        """Standard deviation of a task's seconds on a core of its own."""
+        return self.task_cv * self.work_core_s / max(1, self.tasks)
+
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission."""

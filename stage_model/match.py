@@ -22,10 +22,10 @@ ALIKE_WINDOW = 8
 """How far ahead in the order an unknown stage is looked for by its call site: about one SQL query."""
 RATIO_LIMITS = (0.25, 4.0)
 """A stage that is off by more than this is another stage; it must not carry the others along."""
-RATIO_PRIOR_SHARE = 0.5
+RATIO_PRIOR_SHARE = 0.05
 RATIO_PRIOR_CORE_S = 1.0
-"""The ratio counts as 1 over this much work (the larger of both; a share is of the whole application's) besides what was
-seen: a stage's error is as often its own as the whole run's, and each stage corrects itself while it runs."""
+"""The ratio counts as 1 over this much work (the larger of both) besides what was seen: shrinkage while little is
+known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,12 +42,18 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere_cpu_core_s: float = 0.0
     elsewhere_speed: float = 0.0
 
+    @property
+    def task_sd_s(self) -> float:
+        """Standard deviation of a task's seconds on a core of its own."""
+        return self.task_cv * self.work_core_s / max(1, self.tasks)
+
 
 class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One application.
 
     `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `future_busy` and `future_fixed_s`
-    are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their profiled work times `work_ratio`.
+    are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their profiled work times `work_ratio`;
+    `future_task_sd_s` is the standard deviation of a task of the last of them, 0 when none is to come.
     `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
     task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
@@ -65,6 +71,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[StagePlan, ...] = ()
     future_busy: tuple[float, ...] = ()
     future_fixed_s: float = 0.0
+    future_task_sd_s: float = 0.0
     work_ratio: float = 1.0
     slots: int = 1
     executors: int = 1

@@ -112,8 +112,16 @@ class ForecastSettings(Topic):
     PREFIX: ClassVar[str] = "spark.pace.law.forecast."
 
     alpha: float = setting(
-        0.985, "alpha", unit="", least=0, most=1, open_least=True,
-        reason="a forecast re-planned every period needs little spare time; what is left covers the last stage's tail",
+        0.995, "alpha", unit="", least=0, most=1, open_least=True,
+        reason="a forecast re-planned every period needs little spare time",
+    )  # fmt: skip
+    surety: float = setting(
+        1.2, "surety", unit="tasks", least=0,
+        reason="the end hangs on the last tasks: so many standard deviations of one are kept besides",
+    )  # fmt: skip
+    lead: float = setting(
+        0.1, "lead", unit="", least=0, most=0.5,
+        reason="this share of the time left is kept ahead: what is late in the last stage cannot be made good",
     )  # fmt: skip
 
 

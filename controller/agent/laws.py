@@ -81,7 +81,8 @@ def forecast(view: View) -> Decision:
     """This executor's share, by runnable tasks, of the least cores for the application; never more than its own tasks use."""
     plan = view.plan
     settings = ForecastSettings.from_numbers(plan.settings)
-    aim_s = view.left_s - (1 - settings.alpha) * view.deadline_s
+    last_task_s = plan.future_task_sd_s or max((stage.plan.task_sd_s for stage in view.stages), default=0.0)
+    aim_s = view.left_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
     seen = outlook(
         view.stages,
         future_busy=plan.future_busy,
@@ -89,7 +90,7 @@ def forecast(view: View) -> Decision:
         work_ratio=plan.work_ratio,
         slots=plan.slots,
         speed_limit=plan.speed_limit,
-        left_s=aim_s / plan.pace,
+        left_s=min(aim_s, (1 - settings.lead) * aim_s) / plan.pace,
         most_cores=plan.cores,
     )
     most = view.own * plan.speed_limit

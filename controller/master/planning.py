@@ -158,9 +158,11 @@ def application_plans(
     busy: Busy = ()
     fixed_s = 0.0
     matched: Matched | None = None
+    ahead: tuple[StageEstimate, ...] = ()
     if what is not None:
         matched = match(what, application.run, application.stage_use())
-        busy, fixed_s = to_come(_ahead(application, target, matched), slots, matched.work_ratio)
+        ahead = _ahead(application, target, matched)
+        busy, fixed_s = to_come(ahead, slots, matched.work_ratio)
         fixed_s += _margins(application, target, what, elapsed_s)
     plan = ApplicationPlan(
         application_id=application.id,
@@ -174,6 +176,7 @@ def application_plans(
         elapsed_s=elapsed_s,
         future_busy=busy,
         future_fixed_s=fixed_s,
+        future_task_sd_s=ahead[-1].task_sd_s * matched.work_ratio if matched and ahead else 0.0,
         work_ratio=matched.work_ratio if matched else 1.0,
         slots=slots,
         executors=most.executors,

@@ -14,9 +14,10 @@ from stage_model.settings import ForecastSettings
 TWO_SMALL = SimCluster(executors=2, slots=1, cores=1.0)
 ONE_LARGE = SimCluster(executors=1, slots=4, cores=4.0)
 SEEDS = range(6)
-SPARE_PCT = 100 * (1 - ForecastSettings().alpha)
-"""The law aims that much before the deadline."""
 RECORDS = 1000.0
+CV = 0.4
+LAST_CORE_S = 1.0
+"""Mean work of a task of the last stage."""
 
 
 def job(seed: int, profile_factor: float = 1.0, records_per_task: float | None = None) -> SimJob:
@@ -24,8 +25,8 @@ def job(seed: int, profile_factor: float = 1.0, records_per_task: float | None =
     return log_normal_job(
         random.Random(seed),
         [24] * 5,
-        [1.0, 1.5, 0.5, 2.0, 1.0],
-        cv=0.4,
+        [1.0, 1.5, 0.5, 2.0, LAST_CORE_S],
+        cv=CV,
         profile_factor=profile_factor,
         records_per_task=records_per_task,
         gap_s=0.2,
@@ -33,14 +34,21 @@ def job(seed: int, profile_factor: float = 1.0, records_per_task: float | None =
     )
 
 
-def errors(cluster: SimCluster, times: float, profile_factor: float, records: float | None) -> list[float]:
-    """Deadline errors in percent, one per seed; the deadline is `times` what all cores need."""
-    found = []
+def errors(
+    cluster: SimCluster, times: float, profile_factor: float, records: float | None
+) -> tuple[list[float], list[float]]:
+    """Errors in percent of the deadline, one per seed: from the deadline, which is `times` what all cores need, and from the
+    law's aim before it."""
+    settings = ForecastSettings()
+    found, from_aim = [], []
     for seed in SEEDS:
         task = job(seed, profile_factor, records)
         deadline_s = times * all_cores(task, cluster).end_s
-        found.append(run(task, cluster, deadline_s).error_pct(deadline_s))
-    return found
+        error_pct = run(task, cluster, deadline_s).error_pct(deadline_s)
+        found.append(error_pct)
+        spare_s = (1 - settings.alpha) * deadline_s + settings.surety * CV * LAST_CORE_S
+        from_aim.append(error_pct + 100 * spare_s / deadline_s)
+    return found, from_aim
 
 
 @pytest.mark.parametrize("records", [None, RECORDS], ids=["cpu", "records"])
@@ -50,20 +58,20 @@ class TestDeadlines:
     def test_an_exact_profile_is_never_late_and_ends_close_to_the_aim(
         self, cluster: SimCluster, times: float, records: float | None
     ) -> None:
-        found = errors(cluster, times, 1.0, records)
+        found, from_aim = errors(cluster, times, 1.0, records)
         assert max(found) <= 0
-        # the aim is the spare before the deadline; one run may miss it by half a task (1 s of 80 s), their mean hardly
-        assert fmean(found) == pytest.approx(-SPARE_PCT, abs=0.5)
-        assert min(found) > -SPARE_PCT - 2.5
+        # one run may miss the aim by half a task (1 s of 80 s), their mean by less
+        assert abs(fmean(from_aim)) < 0.75
+        assert min(from_aim) > -2.5
 
     @pytest.mark.parametrize("factor", [0.7, 1.4])
     def test_a_profile_that_is_wrong_by_a_third_is_found_out_in_time(
         self, cluster: SimCluster, times: float, records: float | None, factor: float
     ) -> None:
-        found = errors(cluster, times, factor, records)
+        found, from_aim = errors(cluster, times, factor, records)
         assert max(found) <= 0.5
-        assert fmean(found) == pytest.approx(-SPARE_PCT, abs=1.0)
-        assert min(found) > -SPARE_PCT - 2.5
+        assert abs(fmean(from_aim)) < 1.75
+        assert min(from_aim) > -2.5
 
 
 @pytest.mark.parametrize("cluster", [TWO_SMALL, ONE_LARGE], ids=["2x1", "1x4"])

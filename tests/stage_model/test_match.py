@@ -121,7 +121,7 @@ def test_the_work_ratio_follows_finished_stages_as_evidence_grows() -> None:
     story.job(0, READ, SORT, COUNT)
     story.whole(READ)
     one = match(learned(), story.run, {(0, 0): 20.0}).work_ratio
-    assert one == pytest.approx((50 + 20) / (50 + 10))  # the prior is half of 100 core-seconds
+    assert one == pytest.approx((5 + 20) / (5 + 10))  # the prior is 5% of 100 core-seconds
     story.whole(SORT)
     two = match(learned(), story.run, {(0, 0): 20.0, (1, 0): 40.0}).work_ratio
     assert one < two < 2.0
@@ -131,7 +131,7 @@ def test_one_stage_far_off_does_not_carry_the_others_along() -> None:
     story = Story()
     story.job(0, READ)
     story.whole(READ)
-    assert match(learned(), story.run, {(0, 0): 9999.0}).work_ratio == pytest.approx((50 + 40) / (50 + 10))
+    assert match(learned(), story.run, {(0, 0): 9999.0}).work_ratio == pytest.approx((5 + 40) / (5 + 10))
 
 
 def test_container_cpu_is_not_compared_with_executor_cpu() -> None:
@@ -140,4 +140,4 @@ def test_container_cpu_is_not_compared_with_executor_cpu() -> None:
     story.whole(READ, cpu_s=10.0)
     assert match(learned(), story.run).work_ratio == 1.0
     by_threads = match(learned(container=False), story.run).work_ratio
-    assert by_threads == pytest.approx((50 + 20) / (50 + 10))  # 2 tasks of 10 s against 2 of 5 s
+    assert by_threads == pytest.approx((5 + 20) / (5 + 10))  # 2 tasks of 10 s against 2 of 5 s

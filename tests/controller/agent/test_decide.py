@@ -13,7 +13,7 @@ STAGE = StagePlan(stage=3, attempt=0, tasks=20, work_core_s=40.0)
 PLAN = ApplicationPlan(
     application_id="a", name="a", deadline_s=100.0, left_s=50.0, elapsed_s=50.0, stages=(STAGE,), slots=4, cores=4.0
 )
-NO_ALPHA = {"forecast.alpha": 1.0}
+EXACTLY = {"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0}
 
 
 def executor(running: int = 0, done: int = 0, slots: int = 4, idle_s: float | None = 0.0) -> Executor:
@@ -41,7 +41,7 @@ def test_without_a_profile_it_does_so_in_spite_of_the_deadline() -> None:
 
 def test_the_least_cores_that_end_in_time() -> None:
     # 40 core-seconds, 50 s: 0.8 cores
-    exact = msgspec.structs.replace(PLAN, settings=NO_ALPHA)
+    exact = msgspec.structs.replace(PLAN, settings=EXACTLY)
     got = decided(exact, executor(running=4))
     assert got.demand == pytest.approx(0.8)
     assert got.forecast_end_s == pytest.approx(100.0)
@@ -49,12 +49,20 @@ def test_the_least_cores_that_end_in_time() -> None:
 
 
 def test_the_aim_is_a_little_before_the_deadline() -> None:
-    # alpha 0.985: 1.5 s of 100 are kept
-    assert decided(PLAN, executor(running=4)).demand == pytest.approx(40 / 48.5)
+    # alpha 0.995: 0.5 s of 100 are kept, and a tenth of the rest is kept ahead
+    assert decided(PLAN, executor(running=4)).demand == pytest.approx(40 / (0.9 * 49.5))
+
+
+def test_the_more_the_last_tasks_differ_the_more_is_kept() -> None:
+    # tasks of 2 s with a standard deviation of 1 s, of which 1.2 are kept: what a stage to come will need is what counts
+    unlike = msgspec.structs.replace(PLAN, stages=(msgspec.structs.replace(STAGE, task_cv=0.5),))
+    assert decided(unlike, executor(running=4)).forecast_end_s == pytest.approx(100 - 0.5 - 1.2)
+    to_come = msgspec.structs.replace(unlike, future_task_sd_s=3.0)
+    assert decided(to_come, executor(running=4)).forecast_end_s == pytest.approx(100 - 0.5 - 3.6)
 
 
 def test_a_slow_run_is_paced_up() -> None:
-    slow = msgspec.structs.replace(PLAN, settings=NO_ALPHA, pace=1.25)
+    slow = msgspec.structs.replace(PLAN, settings=EXACTLY, pace=1.25)
     assert decided(slow, executor(running=4)).demand == pytest.approx(0.8 * 1.25)
 
 
@@ -69,7 +77,7 @@ def test_beyond_saving_asks_for_everything() -> None:
 def test_executors_share_by_their_runnable_tasks() -> None:
     # two executors of 4 slots; the last 3 tasks run, 2 of them here
     stage = msgspec.structs.replace(STAGE, tasks=3, work_core_s=6.0, elsewhere_running=1)
-    plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=6.0, settings=NO_ALPHA)
+    plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=6.0, settings=EXACTLY)
     # 1 core for all of it
     assert decided(plan, executor(running=2)).demand == pytest.approx(2 / 3)
 
@@ -77,12 +85,12 @@ def test_executors_share_by_their_runnable_tasks() -> None:
 def test_few_waiting_tasks_starve_no_executor() -> None:
     """One task, not yet handed out: whichever executor gets it has the cores for it."""
     stage = msgspec.structs.replace(STAGE, tasks=1, work_core_s=4.0)
-    plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=5.0, settings=NO_ALPHA)
+    plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=5.0, settings=EXACTLY)
     assert decided(plan, executor()).demand == pytest.approx(0.8)
 
 
 def test_a_flicker_around_a_quantum_is_not_followed() -> None:
-    plan = msgspec.structs.replace(PLAN, settings=NO_ALPHA)
+    plan = msgspec.structs.replace(PLAN, settings=EXACTLY)
     assert decided(plan, executor(running=4), Memory(0.86)).demand == 0.86
     # a quantum and a half above is too much, and too little is raised at once
     assert decided(plan, executor(running=4), Memory(0.88)).demand == pytest.approx(0.8)

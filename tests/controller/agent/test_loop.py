@@ -32,7 +32,7 @@ def plan(
     plain = ApplicationPlan(
         application_id=application,
         name=application,
-        settings={"forecast.alpha": 1.0},
+        settings={"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0},
         deadline_s=None if left_s is None else 200.0,
         left_s=left_s,
         elapsed_s=100.0,
