@@ -20,9 +20,12 @@ from pathlib import Path
 from controller.client import MasterClient
 from controller.driver_run import RECORD_S, find
 from controller.home import VARIABLE, Home
+from controller.profile_store import ProfileStore
 from controller.run_folder import SUMMARY, read_summary
 from experiments.inputs import prepare
-from experiments.recorded import JobRun, Order
+from experiments.recorded import JobRun, Order, Taught
+from experiments.wrong_profile import taught_by
+from stage_model.profile import profile_json
 
 WORKLOADS = Path(__file__).resolve().parent / "workloads"
 LOOK_S = 0.25
@@ -148,8 +151,9 @@ class LocalCluster:
         submission, log = str(uuid.uuid4()), self.logs / f"{step}-{order.job}.log"
         script, *arguments = (word.format(out=self.folder) for word in order.words)
         deadline = () if order.deadline_s is None else ("--deadline", f"{order.deadline_s:.2f}s")
+        profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
         # An experiment measures what happens, so nothing is refused for being infeasible.
-        options = ("--submission", submission, "--priority", order.priority, *deadline, "--force", *order.options)
+        options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force", *order.options)
         with log.open("wb") as out:
             process = subprocess.Popen(
                 self.sparkpace.command(("submit", *options, str(WORKLOADS / script), *arguments)),
@@ -161,6 +165,14 @@ class LocalCluster:
                 start_new_session=True,
             )
         return _Job(order, submission, process, log)
+
+    def _taught(self, what: Taught) -> Path:
+        """The profile's file, kept: the store forgets old runs."""
+        file = self.folder / "profiles" / f"{'+'.join(what.runs)}-x{what.factor:g}.json"
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(profile_json(taught_by(ProfileStore(self.home.profiles), what.runs, what.factor)))
+        return file
 
     def _executors(self) -> dict[tuple[str, str], str]:
         """The worker of each (application, executor) that an agent keeps now; samples do not tell it."""

@@ -24,8 +24,17 @@ SAME_CORES = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
+class Taught:
+    """A profile of these runs (application ids) alone, with `factor` times their works and times."""
+
+    runs: tuple[str, ...]
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
-    """One job of a step. `words`: the workload's script and its arguments, in which `{out}` is the result folder."""
+    """One job of a step. `words`: the workload's script and its arguments, in which `{out}` is the result folder; `profile`
+    None: whatever the cluster has learned."""
 
     job: str
     words: tuple[str, ...]
@@ -33,6 +42,7 @@ class Order:
     priority: str = "normal"
     delay_s: float = 0.0
     options: tuple[str, ...] = ()
+    profile: Taught | None = None
 
 
 class JobRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """The paper's Table 4: how close to their deadlines do applications end, under each law, beside an oracle's constant quota?
 
 Base: each application on all cores, without a deadline (which also teaches its profile). Then, repetition by repetition, each
-gets its base time, stretched, as its deadline: once under every law, and once under the constant quota that an oracle chooses
-from earlier runs. Those runs know the answer beforehand and follow nothing: what they differ by is the machine's noise.
+gets its base time, stretched, as its deadline: once under every law, once under the static size that the base run asks for,
+and once under the constant quota that an oracle chooses from earlier runs. The oracle's runs know the answer beforehand and
+follow nothing: what they differ by is the machine's noise. A test may also give a wrong profile, or another input size.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 
 import msgspec
 
-from experiments.recorded import Condition, Data, Order, StepRecord, answers_right, complete, within_capacity
+from experiments.recorded import Condition, Data, Order, StepRecord, Taught, answers_right, complete, within_capacity
 
-BASE, ORACLE = "base", "oracle"
+BASE, STATIC, ORACLE = "base", "static", "oracle"
+SIZES = ("--millions", "--copies")
+"""Options of workloads that tell how large the input is."""
 COLUMNS = (
     *("application", "test", "under", "n", "deadline s", "least error %", "most", "mean", "std", "mean abs", "violated"),
     *("allocated core-s", "used core-s", "allocated / used"),
@@ -23,11 +26,20 @@ COLUMNS = (
 Summary = Mapping[str, Any]
 
 
-class Deadline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base times `stretch`, in one of every so many repetitions."""
+class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A deadline of the base time, `stretch` times, in one of every so many repetitions. `size`: so many times the input,
+    whose base runs are its own; `profile`: the profile is off by this factor. If either is not 1, the profile is that of the
+    base runs of the plain input alone. `under` None: all laws and yardsticks."""
 
     stretch: float
     every: int = 1
+    size: float = 1.0
+    profile: float = 1.0
+    under: tuple[str, ...] | None = None
+
+    @property
+    def plain(self) -> bool:
+        return self.size == self.profile == 1.0
 
 
 class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,7 +47,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Nothing here is drawn at random: `seed` is kept because every experiment has one."""
 
     applications: dict[str, tuple[str, ...]]
-    tests: dict[str, Deadline]
+    tests: dict[str, Trial]
     laws: dict[str, tuple[str, ...]]
     judged: str = "forecast"
     most_error_pct: float = 1.0
@@ -45,12 +57,30 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     options: tuple[str, ...] = ()
     seed: int = 1
 
+    def __post_init__(self) -> None:
+        known = (*self.laws, STATIC, ORACLE)
+        for name, test in self.tests.items():
+            if not set(known).issuperset(test.under or ()):
+                raise ValueError(f"test {name} names what is none of {', '.join(known)}")
+            for words in self.applications.values():
+                sized(words, test.size)
+
     def steps(self) -> list[str]:
         return [*self._alone(), *self._paced()]
 
-    def _alone(self) -> dict[str, str]:
-        """Application of every base step."""
-        return {f"{base(app)}{number}": app for app in self.applications for number in range(self.bases)}
+    def _alone(self) -> dict[str, tuple[str, float]]:
+        """Application and input size of every base step."""
+        sizes = {1.0, *(test.size for test in self.tests.values())}
+        return {
+            f"{base(app, size)}{number}": (app, size)
+            for app in self.applications
+            for size in sorted(sizes, key=lambda size: (size != 1.0, size))
+            for number in range(self.bases)
+        }
+
+    def under(self, test: str) -> tuple[str, ...]:
+        """Laws and yardsticks of that test."""
+        return self.tests[test].under or (*self.laws, STATIC, ORACLE)
 
     def _paced(self) -> dict[str, tuple[str, str, str]]:
         """Application, test and law of every step with a deadline; what is compared stands side by side."""
@@ -60,23 +90,31 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for app in self.applications
             for test, what in self.tests.items()
             if number % what.every == 0
-            for law in (*self.laws, ORACLE)
+            for law in self.under(test)
         }
 
     def orders(self, step: str, data: Data) -> list[Order]:
         alone = self._alone()
         if step in alone:
-            return [Order(alone[step], self.applications[alone[step]], options=self.options)]
-        app, test, law = self._paced()[step]
-        deadline_s = self.tests[test].stretch * base_s(data, app)
-        options = self.laws[law] if law != ORACLE else constant(self.oracle_cores(app, test, deadline_s, data))
-        return [Order(app, self.applications[app], deadline_s, options=(*self.options, *options))]
+            app, size = alone[step]
+            return [Order(app, sized(self.applications[app], size), options=self.options)]
+        app, name, law = self._paced()[step]
+        test = self.tests[name]
+        deadline_s = test.stretch * base_s(data, app, test.size)
+        options = self.laws.get(law) or constant(self._constant_cores(app, name, law, deadline_s, data))
+        taught = None if test.plain else Taught(tuple(_base_runs(data, app)), test.profile)
+        words = sized(self.applications[app], test.size)
+        return [Order(app, words, deadline_s, options=(*self.options, *options), profile=taught)]
 
-    def oracle_cores(self, app: str, test: str, deadline_s: float, data: Data) -> float:
-        """The constant cores that end at the deadline, as far as the runs before show: work / (deadline - fixed time)."""
+    def _constant_cores(self, app: str, test: str, law: str, deadline_s: float, data: Data) -> float:
+        """The constant cores that end at the deadline: work / (deadline - fixed time), as far as the base runs show (static),
+        or those at constant cores before (oracle; the first time as far as the laws' runs show)."""
         capacity = max(sum(step.capacity.values()) for step in data.steps.values())
         before = found(data, app, test, ORACLE)
-        if before:
+        if law == STATIC:
+            alone = _summaries(data.starting(base(app, self.tests[test].size)))
+            guesses = [s["used_core_s"] / max(1.0, span_s(s) + deadline_s - s["end_s"]) for s in alone]
+        elif before:
             guesses = [constant_work(s) / max(1.0, span_s(s) + deadline_s - s["end_s"]) for s in before]
         else:
             guesses = [s["allocated_core_s"] / span_s(s) for law in self.laws for s in found(data, app, test, law)]
@@ -97,23 +135,28 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [(app, test) for app in self.applications for test in self.tests]
 
     def _judge(self, app: str, test: str, data: Data) -> list[Condition]:
-        """A deadline that leaves no spare time is looked at, not judged: start-up alone may differ by more than that."""
+        """A deadline that leaves no spare time is looked at, not judged: start-up alone may differ by more than that. Nor is
+        another input size. With a wrong profile only lateness is."""
         runs = found(data, app, test, self.judged)
-        if not runs or self.tests[test].stretch <= 1:
+        what = self.tests[test]
+        if not runs or what.stretch <= 1 or what.size != 1:
             return []
-        of, noise = f"{app} {test}", noise_pct(found(data, app, test, ORACLE))
+        of, noise = f"{app} {test}", self._noise_pct(app, test, data)
         errors = [s["error_pct"] for s in runs]
+        late = Condition(
+            f"{self.judged}: no violation beyond the noise",
+            of,
+            max(errors) <= noise,
+            f"worst {max(errors):+.2f}%, noise {noise:.2f}%, n={len(errors)}",
+        )
+        if not what.plain:
+            return [late]
         apart = statistics.fmean(map(abs, errors))
         ratio = allocated_per_used(runs)
         others = {law: found(data, app, test, law) for law in self.laws if law != self.judged}
         least = min((allocated_per_used(other) for other in others.values() if other), default=None)
         return [
-            Condition(
-                f"{self.judged}: no violation beyond the noise",
-                of,
-                max(errors) <= noise,
-                f"worst {max(errors):+.2f}%, noise {noise:.2f}%, n={len(errors)}",
-            ),
+            late,
             Condition(
                 f"{self.judged}: mean distance from the deadline within {self.most_error_pct:g}% or the noise",
                 of,
@@ -128,27 +171,33 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             ),
         ]
 
+    def _noise_pct(self, app: str, test: str, data: Data) -> float:
+        """Of the test's own runs under the oracle; where it has none, the least of the plain tests'."""
+        tests = [test] if ORACLE in self.under(test) else [t for t, what in self.tests.items() if what.plain]
+        return min((noise_pct(found(data, app, one, ORACLE)) for one in tests), default=0.0)
+
     def tables(self, data: Data) -> str:
         rows = [_row(COLUMNS), "| --- " * len(COLUMNS) + "|"]
         for app, test in self._cells():
-            for law in (*self.laws, ORACLE):
+            for law in self.under(test):
                 runs = found(data, app, test, law)
                 if runs:
                     rows.append(_row([app, test, law, *_numbers(runs)]))
         rows += ["", "All applications together:", "", _row(COLUMNS[1:4] + COLUMNS[5:11] + COLUMNS[13:]), "| --- " * 10 + "|"]
         for test in self.tests:
-            for law in (*self.laws, ORACLE):
+            for law in self.under(test):
                 runs = [s for app in self.applications for s in found(data, app, test, law)]
                 if runs:
                     count, _, *errors, _, _, ratio = _numbers(runs)
                     rows.append(_row([test, law, count, *errors, ratio]))
-        noise_of = " | ".join(f"noise % of {test}" for test in self.tests)
+        with_oracle = [test for test in self.tests if ORACLE in self.under(test)]
+        noise_of = " | ".join(f"noise % of {test}" for test in with_oracle)
         rows += ["", f"| alone on all cores | n | seconds, median | least | most | {noise_of} |"]
-        rows.append("| --- " * (5 + len(self.tests)) + "|")
+        rows.append("| --- " * (5 + len(with_oracle)) + "|")
         for app in self.applications:
-            ends = _bases(data, app)
+            ends = _bases(data, app, 1.0)
             if ends:
-                noises = [f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in self.tests]
+                noises = [f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in with_oracle]
                 times = [f"{statistics.median(ends):.1f}", f"{min(ends):.1f}", f"{max(ends):.1f}"]
                 rows.append(_row([app, str(len(ends)), *times, *noises]))
         return "\n".join(rows)
@@ -159,9 +208,20 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return {f"{app}-{test}": [steps[0].jobs[0].app_id] for (app, test), steps in first.items() if steps}
 
 
-def base(app: str) -> str:
+def base(app: str, size: float = 1.0) -> str:
     """What names of the application's base runs start with."""
-    return f"{BASE}-{app}-"
+    return f"{BASE}-{app}-" if size == 1.0 else f"{BASE}-{app}-x{size:g}-"
+
+
+def sized(words: Sequence[str], size: float) -> tuple[str, ...]:
+    """The workload's words with `size` times the input. Raises `ValueError` when none of them tells a size."""
+    if size == 1.0:
+        return tuple(words)
+    for place, word in enumerate(words[:-1]):
+        if word in SIZES:
+            more = size * float(words[place + 1])
+            return (*words[: place + 1], f"{max(1, round(more)) if word == '--copies' else more:g}", *words[place + 2 :])
+    raise ValueError(f"{' '.join(words)} tells no size; another input size needs one of {', '.join(SIZES)}")
 
 
 def group(app: str, test: str, law: str) -> str:
@@ -181,13 +241,18 @@ def _summaries(steps: Iterable[StepRecord]) -> list[Summary]:
     return [step.jobs[0].summary for step in steps]
 
 
-def base_s(data: Data, app: str) -> float:
+def base_s(data: Data, app: str, size: float = 1.0) -> float:
     """Seconds alone on all cores, the median of the base runs."""
-    return float(statistics.median(_bases(data, app)))
+    return float(statistics.median(_bases(data, app, size)))
 
 
-def _bases(data: Data, app: str) -> list[float]:
-    return [s["end_s"] for s in _summaries(data.starting(base(app)))]
+def _bases(data: Data, app: str, size: float) -> list[float]:
+    return [s["end_s"] for s in _summaries(data.starting(base(app, size)))]
+
+
+def _base_runs(data: Data, app: str) -> list[str]:
+    """Application ids."""
+    return [step.jobs[0].app_id for step in data.starting(base(app))]
 
 
 def span_s(summary: Summary) -> float:

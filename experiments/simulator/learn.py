@@ -15,7 +15,8 @@ from experiments.simulator import driver
 from experiments.simulator.engine import App, Effects, Engine, Executor, Submission, Task, Worker
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import SimJob
-from stage_model.profile import Profile, RunRecord, StageRecord, profile
+from experiments.wrong_profile import off_by
+from stage_model.profile import Profile, RunRecord, profile
 from stage_model.run import Run
 from stage_model.run_record import to_record
 
@@ -74,19 +75,5 @@ def pre_run(job: SimJob, cluster: Sequence[Worker], *, effects: Effects, seed: i
 
 def learned(record: RunRecord, job: SimJob) -> Profile:
     """A profile of one run, of which each stage's work and times are as wrong as the job says."""
-    stages = tuple(_times(stage, job.stages[driver.place_of(stage.name)].profile_factor) for stage in record.stages)
+    stages = tuple(off_by(stage, job.stages[driver.place_of(stage.name)].profile_factor) for stage in record.stages)
     return profile(record.name, [structs.replace(record, stages=stages)])
-
-
-def _times(stage: StageRecord, factor: float) -> StageRecord:
-    if factor == 1.0:
-        return stage
-    cores_s = None if stage.cores_s is None else factor * stage.cores_s
-    return structs.replace(
-        stage,
-        work_core_s=factor * stage.work_core_s,
-        run_s=factor * stage.run_s,
-        task_s=factor * stage.task_s,
-        duration_s=factor * stage.duration_s,
-        cores_s=cores_s,
-    )

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from experiments.recorded import Data, StepRecord
-from experiments.scenarios.table4 import ORACLE, Deadline, Table4, noise_pct
+from experiments.recorded import Data, StepRecord, Taught
+from experiments.scenarios.table4 import ORACLE, STATIC, Table4, Trial, noise_pct, sized
 from tests.fakes.recorded import job_run, samples_of, step_record
 
+UNDER = ("paper", "forecast", ORACLE)
 SCENARIO = Table4(
     applications={"sort": ("sort.py",), "sort-int": ("sort.py", "--int")},
-    tests={"test0": Deadline(stretch=1.0, every=2), "test20": Deadline(stretch=1.2)},
+    tests={"test0": Trial(stretch=1.0, every=2, under=UNDER), "test20": Trial(stretch=1.2, under=UNDER)},
     laws={"paper": ("--law", "paper"), "forecast": ("--law", "forecast")},
     repetitions=2,
 )
@@ -159,3 +160,73 @@ def test_pictures_are_of_the_first_runs_under_the_judged_law() -> None:
     assert SCENARIO.pictures(story()) == {
         f"{app}-{test}": [f"{app}-{test}-forecast-0"] for app in SCENARIO.applications for test in SCENARIO.tests
     }
+
+
+# ---------------------------------------------------------------- static sizes, wrong profiles, other inputs
+
+OTHERS = Table4(
+    applications={"sort": ("sort.py", "--millions", "20")},
+    tests={
+        "test20": Trial(stretch=1.2),
+        "low": Trial(stretch=1.2, profile=0.7, under=("forecast",)),
+        "double": Trial(stretch=1.2, size=2.0, under=("forecast",)),
+    },
+    laws={"forecast": ("--law", "forecast")},
+    repetitions=1,
+)
+
+
+def alone(step: str, end_s: float, used_core_s: float) -> StepRecord:
+    job = job_run("sort", step, end_s=end_s)
+    job.summary.update(used_core_s=used_core_s)
+    return step_record(step, job)
+
+
+OTHER_BASES = {step.step: step for step in (alone("base-sort-0", 60, 80), alone("base-sort-x2-0", 110, 160))}
+
+
+def test_each_input_size_has_base_runs_of_its_own() -> None:
+    assert OTHERS.steps() == [
+        *("base-sort-0", "base-sort-x2-0"),
+        *("sort-test20-forecast-0", "sort-test20-static-0", "sort-test20-oracle-0", "sort-low-forecast-0"),
+        "sort-double-forecast-0",
+    ]
+    [twice] = OTHERS.orders("base-sort-x2-0", Data())
+    assert twice.words == ("sort.py", "--millions", "40")
+
+
+def test_a_wrong_profile_or_another_size_is_told_by_the_plain_base_runs_alone() -> None:
+    data = Data(OTHER_BASES)
+    [plain] = OTHERS.orders("sort-test20-forecast-0", data)
+    assert plain.deadline_s == pytest.approx(72)
+    assert plain.profile is None
+    [low] = OTHERS.orders("sort-low-forecast-0", data)
+    assert low.deadline_s == pytest.approx(72)
+    assert low.profile == Taught(("base-sort-0",), 0.7)
+    [double] = OTHERS.orders("sort-double-forecast-0", data)
+    assert double.deadline_s == pytest.approx(132)
+    assert double.profile == Taught(("base-sort-0",), 1.0)
+    assert double.words == ("sort.py", "--millions", "40")
+
+
+def test_the_static_size_is_the_base_runs_work_in_the_time_there_is() -> None:
+    # the base run's 80 core-seconds, from first to last task 49 of 60 s; 12 s more make 61
+    [order] = OTHERS.orders(f"sort-test20-{STATIC}-0", Data(OTHER_BASES))
+    assert order.options == ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={80 / 61:.3f}")
+
+
+def test_with_a_wrong_profile_lateness_alone_is_judged_and_another_size_is_not() -> None:
+    late = paced("sort-low-forecast-0", 73, 72)
+    slow = paced("sort-double-forecast-0", 140, 132)
+    data = Data({**OTHER_BASES, late.step: late, slow.step: slow})
+    judged = [(c.name, c.of, c.holds) for c in OTHERS.conditions(data) if c.of in ("sort low", "sort double")]
+    assert judged == [("forecast: no violation beyond the noise", "sort low", False)]
+
+
+def test_sizes_are_scaled_where_the_words_tell_them() -> None:
+    assert sized(("pagerank.py", "g.txt", "--copies", "9"), 0.5) == ("pagerank.py", "g.txt", "--copies", "4")
+    assert sized(("svm.py", "--millions", "1.5", "--seed", "2"), 2) == ("svm.py", "--millions", "3", "--seed", "2")
+    with pytest.raises(ValueError, match=r"sort\.py tells no size"):
+        Table4(applications={"sort": ("sort.py",)}, tests={"half": Trial(stretch=1.2, size=0.5)}, laws={})
+    with pytest.raises(ValueError, match="test x names what is none of static, oracle"):
+        Table4(applications={}, tests={"x": Trial(stretch=1.2, under=("fast",))}, laws={})

@@ -1,0 +1,35 @@
+"""Profiles that are wrong on purpose, for real runs and simulated ones: some runs' records, every work and time off alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec import structs
+
+from controller.profile_store import ProfileStore
+from stage_model.errors import BadInput
+from stage_model.profile import Profile, StageRecord, profile
+
+
+def off_by(stage: StageRecord, factor: float) -> StageRecord:
+    """The record of a stage that took `factor` times the work and the time."""
+    return structs.replace(
+        stage,
+        work_core_s=factor * stage.work_core_s,
+        run_s=factor * stage.run_s,
+        task_s=factor * stage.task_s,
+        duration_s=factor * stage.duration_s,
+        cores_s=None if stage.cores_s is None else factor * stage.cores_s,
+    )
+
+
+def taught_by(store: ProfileStore, runs: Collection[str], factor: float) -> Profile:
+    """What these runs alone taught, `factor` times. Raises `BadInput` when the store has none of them."""
+    for key in store.list():
+        known = store.load(key)
+        kept = [run for run in known.runs if run.id in runs] if known else []
+        if kept:
+            return profile(
+                key, [structs.replace(run, stages=tuple(off_by(stage, factor) for stage in run.stages)) for run in kept]
+            )
+    raise BadInput(f"no stored profile has a run {' or '.join(runs)}; the base runs come first, in the same folder")
