@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
+import msgspec
 from rich.console import Console
 
-from experiments.harness import asked, read_spec, report, run, scenario_of
+from experiments.harness import asked, goals, read_spec, report, run, scenario_of
 from experiments.machine import PROJECT
 from experiments.recorded import Condition
 from experiments.result_folder import ResultFolder
@@ -52,6 +53,13 @@ def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions
 def report_command(folder: Path) -> None:
     """Makes report.md and the pictures of a result folder from its data alone."""
     _judge(ResultFolder(folder.absolute()))
+
+
+@main.command("goals")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True))
+def goals_command(folders: tuple[Path, ...]) -> None:
+    """Prints the goals that these result folders show, met or missed, as JSON."""
+    click.echo(msgspec.json.format(msgspec.json.encode([goal for folder in folders for goal in goals(ResultFolder(folder))])))
 
 
 def _judge(folder: ResultFolder) -> None:

@@ -25,7 +25,7 @@ from experiments import machine
 from experiments.local_cluster import LocalCluster
 from experiments.recorded import Condition, Data, JobRun, SimulatedStep, StepRecord, used_core_s
 from experiments.result_folder import Asked, ResultFolder, Session
-from experiments.scenarios import Real, Scenario, Simulated, make
+from experiments.scenarios import Ambitious, Real, Scenario, Simulated, make
 from stage_model.errors import BadInput
 
 SPECS = Path(__file__).resolve().parent / "specs"
@@ -157,6 +157,19 @@ def report(folder: ResultFolder) -> list[Condition]:
     pictures = draw(folder, scenario, data)
     (folder.path / "report.md").write_text(text(what, folder.sessions(), scenario, data, conditions, pictures))
     return conditions
+
+
+def goals(folder: ResultFolder) -> list[dict[str, Any]]:
+    """What the folder's data say of the project's goals, each with the command that measured it."""
+    what = folder.read_settings()
+    scenario = scenario_of(folder, what)
+    if not isinstance(scenario, Ambitious):
+        return []
+    command = f"python -m experiments run {what.spec} --seed {what.seed}" + (" --quick" if what.quick else "")
+    return [
+        {**msgspec.to_builtins(goal), "met": goal.met, "command": command, "data": folder.path.name}
+        for goal in scenario.goals(folder.data())
+    ]
 
 
 def text(

@@ -112,6 +112,20 @@ class Condition:
     detail: str
 
 
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that was to be reached: `measured` at most `limit`, both in `unit`; `n` runs or jobs tell it."""
+
+    goal: str
+    measured: float
+    limit: float
+    unit: str
+    n: int
+
+    @property
+    def met(self) -> bool:
+        return self.measured <= self.limit
+
+
 # ---------------------------------------------------------------- arithmetic
 
 

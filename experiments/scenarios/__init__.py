@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from experiments.recorded import Condition, Data, Order
+from experiments.recorded import Condition, Data, Goal, Order
 from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
@@ -34,6 +34,15 @@ class Scenario(Protocol):
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
         """Names of pictures, and the applications that each shows: several over one time axis, one in detail."""
+        ...
+
+
+@runtime_checkable
+class Ambitious(Protocol):
+    """A scenario that shows how near the project's goals are."""
+
+    def goals(self, data: Data) -> list[Goal]:
+        """Of what was recorded so far; none where nothing was."""
         ...
 
 

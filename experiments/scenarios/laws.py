@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from experiments.recorded import Condition, Data, complete
+from experiments.recorded import Condition, Data, Goal, complete
 from experiments.simulator.compare import Case, Row, Setting, rows, variants
 
 COLUMNS = (
@@ -23,7 +23,7 @@ COLUMNS = (
 )
 
 
-class Goal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """At most. Percent of the jobs, of the deadline; a ratio."""
 
     violations_pct: float = 2.0
@@ -39,7 +39,7 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     repetitions: int = 20
     seeds: int = 10
     other_seeds: int = 2
-    goal: Goal = Goal()
+    goal: Limits = Limits()
     seed: int = 1
 
     def steps(self) -> list[str]:
@@ -71,6 +71,30 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 detail = f"{mine:.3f} against {papers[best]:.3f} of {best}, simulated"
                 holds = mine <= papers[best]
                 found.append(Condition(f"{name} of forecast below every paper variant's", self.goal_case, holds, detail))
+        return found
+
+    def goals(self, data: Data) -> list[Goal]:
+        by_law = _by_law(data, self.goal_case)
+        found = []
+        limits = (self.goal.violations_pct, self.goal.error_pct, self.goal.allocated_to_used)
+        for (name, measure), limit in zip(MEASURES.items(), limits, strict=True):
+            if "forecast" not in by_law:
+                break
+            mine, n = measure(by_law["forecast"]), len(by_law["forecast"])
+            of = f"forecast, simulated, {self.goal_case}: {name.rstrip(',')}"
+            found.append(Goal(goal=of, measured=round(mine, 4), limit=limit, unit=UNITS[name], n=n))
+            papers = [measure(one) for law, one in by_law.items() if law.startswith("paper")]
+            if papers:
+                best = round(min(papers), 4)
+                found.append(
+                    Goal(
+                        goal=f"{of}, against the best paper variant's",
+                        measured=round(mine, 4),
+                        limit=best,
+                        unit=UNITS[name],
+                        n=n,
+                    )
+                )
         return found
 
     def tables(self, data: Data) -> str:
@@ -110,6 +134,9 @@ MEASURES: dict[str, Callable[[Sequence[Row]], float]] = {
     "mean |error|, % of the deadline,": mean_error_pct,
     "allocated / used": allocated_to_used,
 }
+
+
+UNITS = dict(zip(MEASURES, ("% of the jobs", "% of the deadline", "ratio"), strict=True))
 
 
 def _by_law(data: Data, case: str) -> dict[str, list[Row]]:

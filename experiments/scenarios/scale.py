@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from experiments.recorded import Condition, Data, complete
+from experiments.recorded import Condition, Data, Goal, complete
 from experiments.simulator.crowd import CrowdRow, crowd
 
 COLUMNS = (
@@ -66,6 +66,19 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 holds = row.most_over_capacity <= 1e-6
                 found.append(Condition("grants never sum to more than a worker has", point.name, holds, detail))
         return found
+
+    def goals(self, data: Data) -> list[Goal]:
+        return [
+            Goal(
+                goal=f"{point.jobs} jobs on {point.workers} workers are simulated in time",
+                measured=max(row.wall_s for row in found),
+                limit=point.most_s,
+                unit="s",
+                n=len(found),
+            )
+            for point in self.points
+            if point.most_s is not None and (found := _rows(data, point.name))
+        ]
 
     def tables(self, data: Data) -> str:
         lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]

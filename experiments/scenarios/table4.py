@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from experiments.recorded import Condition, Data, Order, StepRecord, Taught, answers_right, complete, within_capacity
+from experiments.recorded import Condition, Data, Goal, Order, StepRecord, Taught, answers_right, complete, within_capacity
 
 BASE, STATIC, ORACLE = "base", "static", "oracle"
 SIZES = ("--millions", "--copies")
@@ -153,8 +153,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return [late]
         apart = statistics.fmean(map(abs, errors))
         ratio = allocated_per_used(runs)
-        others = {law: found(data, app, test, law) for law in self.laws if law != self.judged}
-        least = min((allocated_per_used(other) for other in others.values() if other), default=None)
+        least = self._least_ratio(app, test, data)
         return [
             late,
             Condition(
@@ -170,6 +169,40 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"{ratio:.3f}, others {'-' if least is None else f'{least:.3f}'}",
             ),
         ]
+
+    def goals(self, data: Data) -> list[Goal]:
+        """Of the judged law at deadlines with spare time, each over all applications."""
+        found_goals = []
+        for test, what in self.tests.items():
+            ran = {app: runs for app in self.applications if (runs := found(data, app, test, self.judged))}
+            if not ran or what.stretch <= 1 or what.size != 1:
+                continue
+            n = sum(map(len, ran.values()))
+            noise = {app: self._noise_pct(app, test, data) for app in ran}
+            of = f"{self.judged}, real, {test}"
+            late = max(max(s["error_pct"] for s in runs) - noise[app] for app, runs in ran.items())
+            found_goals.append(_goal(f"{of}: latest end beyond its application's noise", late, 0, "% of the deadline", n))
+            if not what.plain:
+                continue
+            apart = {app: statistics.fmean(abs(s["error_pct"]) for s in runs) for app, runs in ran.items()}
+            far = sum(apart[app] > max(self.most_error_pct, noise[app]) for app in ran)
+            ratio = {app: allocated_per_used(runs) for app, runs in ran.items()}
+            others = {app: self._least_ratio(app, test, data) for app in ran}
+            above = sum(least is not None and ratio[app] >= least for app, least in others.items())
+            found_goals += [
+                _goal(f"{of}: mean |error|", statistics.fmean(apart.values()), self.most_error_pct, "% of the deadline", n),
+                _goal(
+                    f"{of}: applications whose mean |error| is beyond that and beyond the noise", far, 0, "applications", n
+                ),
+                _goal(f"{of}: most allocated / used of an application", max(ratio.values()), self.most_allocated, "ratio", n),
+                _goal(f"{of}: applications with allocated / used not below the other laws'", above, 0, "applications", n),
+            ]
+        return found_goals
+
+    def _least_ratio(self, app: str, test: str, data: Data) -> float | None:
+        """The least allocated / used of the other laws; None where none ran."""
+        others = [found(data, app, test, law) for law in self.laws if law != self.judged]
+        return min((allocated_per_used(runs) for runs in others if runs), default=None)
 
     def _noise_pct(self, app: str, test: str, data: Data) -> float:
         """Of the test's own runs under the oracle; where it has none, the least of the plain tests'."""
@@ -293,6 +326,10 @@ def _numbers(runs: Sequence[Summary]) -> list[str]:
         *(f"{mean(s[key] for s in runs):.1f}" for key in ("allocated_core_s", "used_core_s")),
         f"{allocated_per_used(runs):.3f}",
     ]
+
+
+def _goal(goal: str, measured: float, limit: float, unit: str, n: int) -> Goal:
+    return Goal(goal=goal, measured=round(measured, 4), limit=limit, unit=unit, n=n)
 
 
 def _row(cells: Iterable[str]) -> str:

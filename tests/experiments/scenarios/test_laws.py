@@ -75,3 +75,20 @@ def test_a_block_runs_every_law_and_yardstick_on_the_same_job() -> None:
     assert by_law["all cores"].end_s == pytest.approx(by_law["all cores"].base_s, abs=0.01)
     # what the job needs does not depend on who controls it, but for the order in which its tasks warm executors up
     assert max(o.used_core_s for o in rows) < 1.02 * min(o.used_core_s for o in rows)
+
+
+def test_goals_tell_measured_and_limit_and_the_paper_at_its_best() -> None:
+    mixed = data(
+        row("forecast", -0.5), row("forecast", 0.5, seed=2), row("paper", -3.0, 104.0), row("paper, alpha 1", 0.2, 101.0)
+    )
+    told = [(goal.measured, goal.limit, goal.met) for goal in scenario().goals(mixed)]
+    # half are late, and no paper variant in all is the best: each measure has its own
+    assert told == [
+        (50, 2, False),
+        (50, 0, False),
+        (0.5, 1, True),
+        (0.5, 0.2, False),
+        (1.02, 1.05, True),
+        (1.02, 1.01, False),
+    ]
+    assert scenario().goals(Data()) == []

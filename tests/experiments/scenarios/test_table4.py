@@ -230,3 +230,23 @@ def test_sizes_are_scaled_where_the_words_tell_them() -> None:
         Table4(applications={"sort": ("sort.py",)}, tests={"half": Trial(stretch=1.2, size=0.5)}, laws={})
     with pytest.raises(ValueError, match="test x names what is none of static, oracle"):
         Table4(applications={}, tests={"x": Trial(stretch=1.2, under=("fast",))}, laws={})
+
+
+def test_goals_are_over_all_applications() -> None:
+    told = {goal.goal.partition(": ")[2]: (goal.measured, goal.limit, goal.met, goal.n) for goal in SCENARIO.goals(story())}
+    # each of four runs ends 0.36 s of 72 s early; the oracle's all alike: no noise
+    assert told == {
+        "latest end beyond its application's noise": (-0.5, 0, True, 4),
+        "mean |error|": (0.5, 1, True, 4),
+        "applications whose mean |error| is beyond that and beyond the noise": (0, 0, True, 4),
+        "most allocated / used of an application": (1.05, 1.15, True, 4),
+        "applications with allocated / used not below the other laws'": (0, 0, True, 4),
+    }
+    late = paced("sort-test20-forecast-1", 75, 72, allocated=100)
+    missed = {goal.goal.partition(": ")[2] for goal in SCENARIO.goals(story(late=late)) if not goal.met}
+    assert missed == {
+        "latest end beyond its application's noise",
+        "mean |error|",
+        "applications whose mean |error| is beyond that and beyond the noise",
+    }
+    assert SCENARIO.goals(Data()) == []
