@@ -75,6 +75,11 @@ def live_stages(plan: ApplicationPlan, executor: Executor) -> list[StageLive]:
     return stages
 
 
+START_CORES = 1.0
+"""An executor that starts before there is work for it is one busy thread most of the time; more would be taken from others
+for nothing."""
+
+
 def decide(
     plan: ApplicationPlan,
     executor: Executor,
@@ -107,7 +112,7 @@ def decide(
             memory=memory,
         )
     if executor.idle_s is None:
-        decision = Decision(float(executor.slots), memory, "before its first task")
+        decision = Decision(float(executor.slots) if waiting else START_CORES, memory, "before its first task")
     elif plan.law == "constant" and constrained is not None:
         decision = replace(LAWS["constant"](constrained), planned=True)
     elif not own:

@@ -17,6 +17,7 @@ from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
 from experiments.scenarios.scale import Scale
+from experiments.scenarios.streams import Streams
 from experiments.scenarios.table4 import Table4
 from stage_model.errors import BadInput
 
@@ -64,6 +65,7 @@ SCENARIOS: dict[str, Callable[..., Real | Simulated]] = {
     "laws": Laws,
     "mixed": Mixed,
     "scale": Scale,
+    "streams": Streams,
     "table4": Table4,
 }
 

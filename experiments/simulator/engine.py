@@ -209,6 +209,13 @@ class Engine:
         self.events += 1
         heapq.heappush(self._heap, (max(time_s, self.now_s), self.events, what, argument))
 
+    def submit(self, asked: Submission) -> None:
+        """One more application, while the others run; it arrives at once."""
+        app = App(len(self.apps), asked)
+        self.apps.append(app)
+        self.left += 1
+        self.at(self.now_s, self._arrive, app)
+
     def run(self) -> list[App]:
         """Until all applications have ended."""
         for app in self.apps:

@@ -14,12 +14,14 @@ from controller.messages import Desired, WorkerSync
 from controller.runtime.base import ExecutorKey, Observed
 from controller.runtime.fake import FakeRuntime
 from stage_model.errors import RuntimeFailed
-from stage_model.plan import ApplicationPlan
+from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, MemoryProgress, Progress
 from tests.fakes.worker import CLUSTER, FakeWorker, report_of, spec
 
 FIRST, SECOND = ExecutorKey("first", "1"), ExecutorKey("second", "1")
 MB = 1 << 20
+STAGE = StagePlan(stage=1, attempt=0, tasks=20)
+"""Work waits, so an executor wants all its slots."""
 
 
 @pytest.fixture
@@ -32,7 +34,10 @@ def want(worker: FakeWorker, stopped: tuple[str, ...] = (), **budgets: int) -> N
     """The master wants these applications with these budgets; each needs 1000 MiB besides."""
     worker.want(
         [spec(name, memory_mb=1000, off_heap_floor_mb=64) for name in budgets],
-        [ApplicationPlan(application_id=name, name=name, priority=50 if name == "first" else 60) for name in budgets],
+        [
+            ApplicationPlan(application_id=name, name=name, priority=50 if name == "first" else 60, stages=(STAGE,))
+            for name in budgets
+        ],
         stopped=stopped,
     )
     received = worker.agent.received

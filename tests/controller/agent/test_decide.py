@@ -24,8 +24,9 @@ def decided(plan: ApplicationPlan, seen: Executor, memory: Memory = Memory()) ->
     return decide(plan, seen, memory, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
 
 
-def test_before_its_first_task_an_executor_asks_for_all_its_slots() -> None:
+def test_before_its_first_task_an_executor_asks_for_all_its_slots_when_tasks_wait_and_else_for_a_core() -> None:
     assert decided(PLAN, executor(idle_s=None)).demand == 4.0
+    assert decided(msgspec.structs.replace(PLAN, stages=()), executor(idle_s=None)).demand == 1.0
 
 
 def test_without_a_deadline_it_asks_for_what_its_tasks_can_use() -> None:

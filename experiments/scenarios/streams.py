@@ -1,0 +1,137 @@
+"""The paper's Figs. 6 and 7 with many jobs, simulated: every scheduler meets the same streams.
+
+How they are drawn and run is `experiments.simulator.streams`. Real runs of the same kind, of few jobs, are
+`preemption`'s.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from experiments.recorded import Condition, Data, Goal, complete
+from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
+
+COLUMNS = (
+    *("load", "scheduler", "streams", "short jobs", "mean s", "p50", "p95", "long jobs", "mean s", "lost core-s"),
+    "used core-s per stream",
+)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ours may be at most, as multiples: short jobs' 95th percentile of that of killing; long jobs' mean time of that of
+    killing and of FIFO."""
+
+    short_p95_of_kill: float
+    long_mean_of_kill: float = 0.65
+    long_mean_of_fifo: float = 1.05
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`load`: share of the cluster that short jobs ask for."""
+
+    name: str
+    load: float
+    limits: Limits
+
+
+class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`repetitions` streams of `length_s` seconds for each load, each under every scheduler."""
+
+    loads: tuple[Load, ...]
+    length_s: float = 3600.0
+    repetitions: int = 5
+    seed: int = 1
+
+    def steps(self) -> list[str]:
+        return [f"{load.name}-{number}" for number in range(self.repetitions) for load in self.loads]
+
+    def simulate(self, step: str) -> list[dict[str, Any]]:
+        name, _, number = step.rpartition("-")
+        [load] = [load for load in self.loads if load.name == name]
+        seed = 1000 * self.seed + int(number)
+        return [msgspec.to_builtins(stream(scheduler, load.load, seed, self.length_s)) for scheduler in SCHEDULERS]
+
+    def conditions(self, data: Data) -> list[Condition]:
+        found = [complete(data, self.steps())]
+        for goal in self.goals(data):
+            detail = f"{goal.measured:.3f}, limit {goal.limit:g}, n={goal.n}, simulated"
+            found.append(Condition(goal.goal, "simulated", goal.met, detail))
+        return found
+
+    def goals(self, data: Data) -> list[Goal]:
+        found = []
+        for load in self.loads:
+            rows = _rows(data, load.name)
+            if not rows:
+                continue
+            short, long, n = _short_p95(rows[OURS]), _long_mean(rows[OURS]), sum(len(row.short_s) for row in rows[OURS])
+            of, limits = f"simulated, {load.name}", load.limits
+            ratios = (
+                ("short jobs' p95 / kill-based", short / _short_p95(rows["kill"]), limits.short_p95_of_kill),
+                ("long jobs' mean time / kill-based", long / _long_mean(rows["kill"]), limits.long_mean_of_kill),
+                ("long jobs' mean time / FIFO", long / _long_mean(rows["fifo"]), limits.long_mean_of_fifo),
+            )
+            found += [
+                Goal(goal=f"{of}: {name}", measured=round(r, 4), limit=limit, unit="ratio", n=n) for name, r, limit in ratios
+            ]
+            lost = math.fsum(row.lost_core_s for row in rows[OURS])
+            found.append(Goal(goal=f"{of}: work lost", measured=lost, limit=0, unit="core-s", n=n))
+        return found
+
+    def tables(self, data: Data) -> str:
+        lines = ["Short jobs' times are from arrival to end, long jobs' from first task to end.", ""]
+        lines += [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+        for load in self.loads:
+            for scheduler, rows in _rows(data, load.name).items():
+                shorts = [one for row in rows for one in row.short_s]
+                longs = [one for row in rows for one in row.long_s]
+                lines.append(
+                    f"| {load.load:.0%} | {scheduler} | {len(rows)} | {len(shorts)} | {statistics.fmean(shorts):.1f} | "
+                    f"{_percentile(shorts, 0.5):.1f} | {_percentile(shorts, 0.95):.1f} | {len(longs)} | "
+                    f"{_long_mean(rows):.1f} | {math.fsum(row.lost_core_s for row in rows):.0f} | "
+                    f"{statistics.fmean(row.used_core_s for row in rows):.0f} |"
+                )
+        return "\n".join(lines)
+
+    def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders
+        return {}
+
+    def distributions(self, data: Data) -> dict[str, dict[str, list[float]]]:
+        """Times of the short jobs under each scheduler."""
+        found = {}
+        for load in self.loads:
+            rows = _rows(data, load.name)
+            if rows:
+                found[f"short-jobs-{load.name}"] = {s: [one for row in r for one in row.short_s] for s, r in rows.items()}
+        return found
+
+
+def _short_p95(rows: Sequence[StreamRow]) -> float:
+    return _percentile([one for row in rows for one in row.short_s], 0.95)
+
+
+def _long_mean(rows: Sequence[StreamRow]) -> float:
+    """Nan where no long job ended."""
+    found = [one for row in rows for one in row.long_s]
+    return statistics.fmean(found) if found else math.nan
+
+
+def _percentile(values: Sequence[float], share: float) -> float:
+    """The least value that at least that share of them does not exceed."""
+    return sorted(values)[math.ceil(share * len(values)) - 1] if values else math.nan
+
+
+def _rows(data: Data, load: str) -> dict[str, list[StreamRow]]:
+    """By scheduler."""
+    found: dict[str, list[StreamRow]] = {}
+    for name, step in data.simulated.items():
+        if name.rpartition("-")[0] == load:
+            for row in step.rows:
+                one = msgspec.convert(row, type=StreamRow)
+                found.setdefault(one.scheduler, []).append(one)
+    return found

@@ -1,0 +1,63 @@
+"""Figs. 6 and 7 simulated: streams that are the same for every scheduler, goals that are met and missed, on made-up rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from experiments.recorded import Data, SimulatedStep
+from experiments.scenarios.streams import Limits, Load, Streams
+from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
+
+SCENARIO = Streams(loads=(Load(name="low", load=0.6, limits=Limits(short_p95_of_kill=1.0)),), repetitions=1, length_s=60)
+
+
+def row(scheduler: str, short_s: float, long_s: float, lost_core_s: float = 0.0) -> dict[str, Any]:
+    made = StreamRow(
+        scheduler=scheduler,
+        load=0.6,
+        seed=1,
+        # 1 of 20 may be later than the 95th percentile
+        short_s=(*[short_s] * 19, 999.0),
+        long_s=(long_s, long_s),
+        lost_core_s=lost_core_s,
+        used_core_s=100.0,
+    )
+    return dict(msgspec.to_builtins(made))
+
+
+def data(ours: dict[str, Any]) -> Data:
+    rows = (ours, row("kill", 50.0, 500.0, 40.0), row("fifo", 90.0, 310.0))
+    return Data(simulated={"low-0": SimulatedStep(step="low-0", session=1, took_s=1.0, rows=rows)})
+
+
+def test_goals_are_ratios_to_killing_and_to_fifo() -> None:
+    good = SCENARIO.goals(data(row(OURS, 40.0, 310.0)))
+    assert [goal.measured for goal in good] == pytest.approx([0.8, 0.62, 1.0, 0.0])
+    assert all(goal.met for goal in good)
+    bad = SCENARIO.goals(data(row(OURS, 51.0, 400.0, 1.0)))
+    assert not any(goal.met for goal in bad)
+    assert all(condition.holds for condition in SCENARIO.conditions(data(row(OURS, 40.0, 310.0))))
+
+
+def test_a_long_job_that_never_ended_is_no_success() -> None:
+    nothing = {**row(OURS, 40.0, 310.0), "long_s": ()}
+    assert [goal.met for goal in SCENARIO.goals(data(nothing))] == [True, False, False, True]
+
+
+def test_the_table_tells_every_scheduler_and_without_rows_nothing_fails_but_completeness() -> None:
+    assert "| 60% | kill | 1 | 20 | 97.5 | 50.0 | 50.0 | 2 | 500.0 | 40 | 100 |" in SCENARIO.tables(
+        data(row(OURS, 40.0, 310.0))
+    )
+    assert [condition.holds for condition in SCENARIO.conditions(Data())] == [False]
+
+
+def test_every_scheduler_meets_the_same_jobs_and_one_long_job_runs_all_the_time() -> None:
+    found = {name: stream(name, 0.6, 1, 60.0) for name in SCHEDULERS}
+    assert len({len(one.short_s) for one in found.values()}) == 1
+    assert all(one.long_s for one in found.values())
+    # only killing loses anything; fifo has one more long job, as one waits
+    assert [name for name, one in found.items() if one.lost_core_s > 0] in ([], ["kill"])
+    assert len(found["fifo"].long_s) > len(found["reserve"].long_s)
