@@ -6,8 +6,10 @@ virtual-time schedule of its work on the cores it had (control.md, "What real Sp
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from stage_model.profile import RunRecord, StageRecord
-from stage_model.virtual_time import Forecast, stage_busy
+from stage_model.virtual_time import Busy, Forecast, stage_busy
 
 
 def explained_s(stage: StageRecord, run: RunRecord) -> float:
@@ -23,5 +25,11 @@ def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cor
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores <= 0:
         return 0.0
-    busy = stage_busy(tasks, work_core_s, cv, max(1, slots))
-    return Forecast(busy, speed_limit=min(1.0, most_cores / max(1, slots))).time_s(cores)
+    forecast = Forecast(_unit_busy(tasks, cv, max(1, slots)), speed_limit=min(1.0, most_cores / max(1, slots)))
+    return work_core_s * forecast.time_s(cores)
+
+
+@lru_cache(maxsize=4096)
+def _unit_busy(tasks: int, cv: float, slots: int) -> Busy:
+    """Of one core-second: every work stretches the same schedule, so runs of one profile share it."""
+    return stage_busy(tasks, 1.0, cv, slots)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 import msgspec
@@ -35,17 +35,19 @@ STATUS = {BadInput: 400, Denied: 401, Infeasible: 409, Unavailable: 503}
 
 
 class Changes:
-    """Wakes everybody who waits for a newer version of the desired state."""
+    """Wakes the agents that wait for a newer version of their desired state."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._events: dict[str, asyncio.Event] = {}
 
-    def notify(self) -> None:
-        self._event.set()
-        self._event = asyncio.Event()
+    def notify(self, worker_ids: Collection[str]) -> None:
+        for worker_id in worker_ids:
+            event = self._events.pop(worker_id, None)
+            if event:
+                event.set()
 
-    async def wait(self, timeout_s: float) -> None:
-        event = self._event
+    async def wait(self, worker_id: str, timeout_s: float) -> None:
+        event = self._events.setdefault(worker_id, asyncio.Event())
         try:
             await asyncio.wait_for(event.wait(), timeout_s)
         except TimeoutError:
@@ -139,10 +141,10 @@ class Api:
 
     async def worker_changes(self, request: Request) -> object:
         self.gate.admin(_token(request))
-        seen = _number(request, "seen")
-        if self.cluster.version == seen:
-            await self.changes.wait(min(LONGEST_WAIT_S, _number(request, "wait")))
-        return {"version": self.cluster.version}
+        worker_id, seen = request.path_params["id"], _number(request, "seen")
+        if self.cluster.version_of(worker_id) == seen:
+            await self.changes.wait(worker_id, min(LONGEST_WAIT_S, _number(request, "wait")))
+        return {"version": self.cluster.version_of(worker_id)}
 
 
 def _token(request: Request) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from controller.master.actions import Actions
+from controller.master.capacity import Capacity
 from controller.master.job_options import JobOptions
 from controller.messages import (
     ExecutorGone,
@@ -25,8 +26,10 @@ from controller.messages import (
 from stage_model.debt import Debt
 from stage_model.estimate import ApplicationEstimate
 from stage_model.events import AnyEvent, TaskEnd
+from stage_model.match import Matched
 from stage_model.profile import Profile
 from stage_model.run import Run
+from stage_model.virtual_time import Busy
 
 StageKey = tuple[int, int]
 
@@ -70,6 +73,15 @@ class Executor:
                 total[key] = _joined(total[key], use) if key in total else use
         return total
 
+    def use_of(self, stage: int, attempt: int) -> StageUse | None:
+        """`use` of one stage attempt."""
+        total = None
+        for stages in self.record.uses.values():
+            use = stages.get(_name(stage, attempt))
+            if use is not None:
+                total = use if total is None else _joined(total, use)
+        return total
+
     def sampled(self, sample: Sample) -> Sample:
         """Takes a sample in; returns it with the debt of the executor by then."""
         before, self.sample = self.sample, sample
@@ -78,15 +90,24 @@ class Executor:
             self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
         return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
 
-    def take(self, instance: str, report: ExecutorReport) -> None:
-        """Takes a report in."""
+    def take(self, instance: str, report: ExecutorReport) -> list[StageKey]:
+        """Takes a report in; returns the stage attempts of which it tells something new."""
         self.report = report
         self.ran = self.ran or report.state == "running"
         self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
         self.record.log_dir = report.log_dir
         stages = self.record.uses.setdefault(instance, {})
-        for use in report.stages:
-            stages[f"{use.stage}.{use.attempt}"] = use
+        new = [use for use in report.stages if stages.get(_name(use.stage, use.attempt)) != use]
+        for use in new:
+            stages[_name(use.stage, use.attempt)] = use
+        return [(use.stage, use.attempt) for use in new]
+
+
+Placed = tuple["Application", Executor]
+
+
+def _name(stage: int, attempt: int) -> str:
+    return f"{stage}.{attempt}"
 
 
 def _joined(a: StageUse, b: StageUse) -> StageUse:
@@ -154,6 +175,29 @@ class Target:
 
 
 @dataclass(slots=True)
+class Outline:
+    """What follows from a revision of an application and stays true until the next one (`planning`)."""
+
+    revision: int
+    estimate: ApplicationEstimate
+    matched: Matched
+    ahead: Ahead | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The schedule of the stages to come and the pace so far, for `jobs` (None: all), with so many slots of `most`."""
+
+    jobs: frozenset[int] | None
+    slots: int
+    most: Capacity
+    busy: Busy
+    fixed_s: float
+    last_task_sd_s: float
+    pace: float
+
+
+@dataclass(slots=True)
 class Application:
     """One application."""
 
@@ -184,6 +228,9 @@ class Application:
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     finished: bool = False
+    revision: int = 0
+    """Grows with all that the stages seen so far are matched by: what ended stages did, not what those under way do."""
+    outline: Outline | None = None
 
     def __post_init__(self) -> None:
         self.actions = Actions(self.record.registration.conf)
@@ -226,6 +273,9 @@ class Application:
 
     def apply(self, event: AnyEvent) -> None:
         """Folds one event of the driver in."""
+        known = self.run.attempts.get((event.stage, event.attempt)) if isinstance(event, TaskEnd) else None
+        if known is None or not known.active:
+            self.revision += 1
         self.run.apply(event)
         complaint = self.actions.apply(event)
         if complaint:
@@ -233,6 +283,18 @@ class Application:
         if isinstance(event, TaskEnd):
             self.first_task_ms = min(self.first_task_ms or event.launch_ms, event.launch_ms)
             self.last_task_ms = max(self.last_task_ms or 0, event.finish_ms)
+
+    def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
+        """Takes in what is active now, after events were lost."""
+        self.revision += 1
+        self.run.replace_active(snapshot)
+
+    def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
+        """Takes the report of one of its executors in."""
+        for key in executor.take(instance, report):
+            stage = self.run.attempts.get(key)
+            if stage is not None and not stage.active:
+                self.revision += 1
 
     def live_executors(self) -> Iterable[Executor]:
         return (e for e in self.executors.values() if e.live)

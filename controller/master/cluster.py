@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 
@@ -70,7 +70,7 @@ SAVE_S = 10.0
 
 
 class ClusterState:
-    """The cluster. `changed` is called whenever agents should look again."""
+    """The cluster. `changed` is called with the ids of workers whose agents should look again."""
 
     def __init__(
         self,
@@ -79,13 +79,14 @@ class ClusterState:
         profiles: ProfileStore,
         *,
         default_law: str,
-        changed: Callable[[], None],
+        changed: Callable[[Collection[str]], None],
         now_s: float,
         memory_policy: str = "equal",
     ) -> None:
         self.store, self.recorder, self.profiles = store, recorder, profiles
         self.default_law, self.memory_policy, self._changed = default_law, memory_policy, changed
         self.version = 1
+        self._versions: dict[str, int] = {}
         self._saved_s = now_s
         with store.transaction():
             self.cluster_id = store.meta("cluster_id") or uuid.uuid4().hex[:8]
@@ -95,10 +96,16 @@ class ClusterState:
         self.registry = Registry(store, profiles, now_s)
         self.workers, self.applications = self.registry.workers, self.registry.applications
 
-    def bump(self) -> None:
-        """The desired state has changed."""
+    def bump(self, application: Application) -> None:
+        """The desired state of the application's workers has changed."""
         self.version += 1
-        self._changed()
+        where = {e.record.worker_id for e in application.executors.values() if not e.cleaned}
+        self._versions.update(dict.fromkeys(where, self.version))
+        self._changed(where)
+
+    def version_of(self, worker_id: str) -> int:
+        """Of a worker's desired state: grows whenever its agent should look again before the period is over."""
+        return self._versions.get(worker_id, 1)
 
     # ------------------------------------------------------------------ drivers
 
@@ -135,7 +142,7 @@ class ClusterState:
         self.applications[application_id] = application
         log.info("%s registered: %s, deadline %s", application_id, registration.name, application.options.deadline_s)
         self._reconcile(application, now_s)
-        self.bump()
+        self.bump(application)
         return Registered(application_id=application_id, token=token, notices=self._new_notices(application))
 
     def driver_sync(self, application_id: str, sync: DriverSync, now_s: float) -> DriverReply:
@@ -167,7 +174,7 @@ class ClusterState:
             changed = True
         if changed:
             self._reconcile(application, now_s)
-            self.bump()
+            self.bump(application)
         stop = application.record.end_reason if application.ended and not sync.ended else ""
         return DriverReply(
             acknowledged=application.acknowledged,
@@ -190,60 +197,58 @@ class ClusterState:
         for note in sync.notes:
             log.warning("worker %s: %s", worker_id, note)
         self._take_samples(worker, sync)
-        changed = False
+        changed = {}
         reported = set()
         for report in sync.executors:
             reported.add((report.application_id, report.executor_id))
-            changed = self._take_report(worker_id, sync.instance, report, now_s) or changed
-        for application in self.applications.values():
-            for executor in application.executors.values():
-                key = (application.id, executor.record.executor_id)
-                if (
-                    executor.record.worker_id == worker_id
-                    and executors.stopped(application, executor)
-                    and key not in reported
-                ):
-                    executor.cleaned = True
-                    executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
+            if self._take_report(worker_id, sync.instance, report, now_s):
+                changed[report.application_id] = self.applications[report.application_id]
+        for application, executor in self.registry.on(worker_id):
+            key = (application.id, executor.record.executor_id)
+            if executors.stopped(application, executor) and key not in reported:
+                executor.cleaned = True
+                executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
         for application_id in sync.drivers_gone:
             gone = self.applications.get(application_id)
             if gone and not gone.ended:
                 self._end(gone, "its driver died", now_s)
-                changed = True
+                changed[application_id] = gone
         if changed:
             self._reconcile_all(now_s)
-            self.bump()
+            for application in changed.values():
+                self.bump(application)
         return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self._desired(worker_id, now_s))
 
     def _desired(self, worker_id: str, now_s: float) -> Desired:
-        specs, stopped, ended, plans = [], [], [], []
-        for application in self.applications.values():
-            here = [e for e in application.executors.values() if e.record.worker_id == worker_id and not e.cleaned]
-            for executor in here:
-                if executors.stopped(application, executor):
-                    stopped.append(f"{application.id}/{executor.record.executor_id}")
-                else:
-                    specs.append(executor.record.spec)
-            if here and application.ended:
-                ended.append(application.id)
-            elif here:
-                plans.append(
-                    planning.application_plan(application, worker_id, self.workers.capacity(application, now_s), now_s)
-                )
+        specs, stopped = [], []
+        here: dict[str, Application] = {}
+        for application, executor in self.registry.on(worker_id):
+            if executor.cleaned:
+                continue
+            here[application.id] = application
+            if executors.stopped(application, executor):
+                stopped.append(f"{application.id}/{executor.record.executor_id}")
+            else:
+                specs.append(executor.record.spec)
+        plans = [
+            planning.application_plan(application, worker_id, self.workers.capacity(application, now_s), now_s)
+            for application in here.values()
+            if not application.ended
+        ]
         return Desired(
             cluster_id=self.cluster_id,
             generation=self.generation,
-            version=self.version,
+            version=self.version_of(worker_id),
             executors=tuple(specs),
             stopped=tuple(stopped),
-            ended=tuple(ended),
+            ended=tuple(application.id for application in here.values() if application.ended),
             applications=tuple(plans),
             budgets_mb=self._budgets_mb(worker_id),
         )
 
     def _budgets_mb(self, worker_id: str) -> dict[str, int]:
         known = self.workers.by_id.get(worker_id)
-        return memory.budgets(known.info, self.applications.values(), self.memory_policy) if known else {}
+        return memory.budgets(known.info, self.registry.on(worker_id), self.memory_policy) if known else {}
 
     def _take_samples(self, worker: Worker, sync: WorkerSync) -> None:
         if sync.instance != worker.instance:
@@ -264,7 +269,7 @@ class ClusterState:
         executor = application.executors.get(report.executor_id) if application else None
         if application is None or executor is None or executor.record.worker_id != worker_id:
             return False
-        executor.take(instance, report)
+        application.take(executor, instance, report)
         # one that was thought removed but shows itself (a start crossed the order to stop) is to be stopped again
         executor.cleaned = False
         if not executor.live:
@@ -297,7 +302,7 @@ class ClusterState:
         application = self.registry.known(application_id)
         if not application.ended:
             self._end(application, "it was killed", now_s)
-            self.bump()
+            self.bump(application)
 
     def change(self, application_id: str, asked: Change, now_s: float) -> None:
         """`sparkpace set`. Raises `BadInput` and `Infeasible`; then nothing has changed."""
@@ -305,7 +310,7 @@ class ClusterState:
         most = self.workers.capacity(application, now_s)
         change(application, asked, most, self.registry.promised(now_s, but=application_id), now_s)
         self.registry.save(application)
-        self.bump()
+        self.bump(application)
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
@@ -321,11 +326,11 @@ class ClusterState:
         for application in memory.by_rank(self.applications.values()):
             if not application.ended and self._driver_gone(application, now_s):
                 self._end(application, "its driver died", now_s)
-                self.bump()
+                self.bump(application)
             if application.ended:
                 self._try_finish(application, now_s)
             elif self._reconcile(application, now_s):
-                self.bump()
+                self.bump(application)
         if now_s - self._saved_s > SAVE_S:
             self._saved_s = now_s
             self.registry.save_counters()
@@ -372,7 +377,7 @@ class ClusterState:
     def _take_snapshot(self, application: Application, sync: DriverSync, now_s: float) -> bool:
         """Events were lost: what is active now replaces what was thought to be active."""
         assert sync.snapshot is not None
-        application.run.replace_active(sync.snapshot)
+        application.replace_active(sync.snapshot)
         for event in sync.snapshot:
             if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.goals:
                 planning.set_goal(
@@ -399,7 +404,8 @@ class ClusterState:
 
     def _reconcile_all(self, now_s: float) -> None:
         for application in memory.by_rank(self.applications.values()):
-            self._reconcile(application, now_s)
+            if self._reconcile(application, now_s):
+                self.bump(application)
 
     # ------------------------------------------------------------------ memory of the master
 

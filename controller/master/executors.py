@@ -46,21 +46,24 @@ def reconcile(application: Application, registry: Registry, now_s: float) -> boo
 
 
 def _add_missing(application: Application, profile_id: str, wish: ExecutorWish, registry: Registry, now_s: float) -> bool:
-    workers = {info.worker_id: info for info in registry.workers.fresh(now_s)}
     live = [e for e in application.live_executors() if not e.record.planned_end]
     have = sum(e.record.profile_id == profile_id for e in live)
+    if wish.count is not None and have >= wish.count:
+        return False
+    workers = {info.worker_id: info for info in registry.workers.fresh(now_s)}
     missing = (len(workers) if wish.count is None else min(wish.count, len(workers))) - have
     if missing <= 0:
         return False
     registration = application.record.registration
     slots = {name: executor_slots(registration.conf, wish, profile_id, info) for name, info in workers.items()}
     asked = (application, wish, profile_id, list(workers.values()))
-    everybody = list(registry.applications.values())
-    chosen = choose(memory.rooms(*asked, everybody), missing, memory.least_mb(*asked))
+    others = (registry.applications.values(), registry.on)
+    chosen = choose(memory.rooms(*asked, *others), missing, memory.least_mb(*asked))
     if not chosen and not live:
-        application.waiting = memory.why_waiting(*asked, everybody)
+        application.waiting = memory.why_waiting(*asked, *others)
     for worker_id in chosen:
         executor = _new(application, worker_id, profile_id, wish, slots[worker_id])
+        registry.place(application, executor)
         registry.save(application)
         registry.save_executor(application, executor)
     return bool(chosen)
@@ -75,9 +78,8 @@ def _new(application: Application, worker_id: str, profile_id: str, wish: Execut
     record = ExecutorRecord(
         executor_id=executor_id, worker_id=worker_id, profile_id=profile_id, spec=spec, created_epoch_s=time.time()
     )
-    executor = application.executors[executor_id] = Executor(record)
     log.info("%s executor %s goes to worker %s with %d slots", application.id, executor_id, worker_id, slots)
-    return executor
+    return Executor(record)
 
 
 def stopped(application: Application, executor: Executor) -> bool:

@@ -7,9 +7,9 @@ The arithmetic is `master_memory.split`; this module finds the applications on a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from controller.master.application import Application, Executor
+from controller.master.application import Application, Executor, Placed
 from controller.master.executor_spec import executor_memory, executor_slots
 from controller.messages import ExecutorWish, WorkerInfo
 from master_memory.room import free_mb
@@ -17,22 +17,19 @@ from master_memory.split import POLICIES, Need, admits, share_mb
 from placement.spread import Room
 
 Rank = tuple[int, float, str]
+On = Callable[[str], Iterable[Placed]]
+"""The executors placed on a worker, by its id."""
 
 
-def budgets(info: WorkerInfo, applications: Iterable[Application], policy: str) -> dict[str, int]:
-    """The wanted split of one worker: off-heap memory by "APPLICATION/EXECUTOR"."""
-    return POLICIES[policy](info.memory_mb, occupants(info.worker_id, applications))
+def budgets(info: WorkerInfo, there: Iterable[Placed], policy: str) -> dict[str, int]:
+    """The wanted split of one worker: off-heap memory by "APPLICATION/EXECUTOR"; `there` are the executors placed on it."""
+    return POLICIES[policy](info.memory_mb, occupants(there))
 
 
-def occupants(worker_id: str, applications: Iterable[Application]) -> list[Need]:
-    """Who counts there: executors that are wanted and live. One that is being stopped still has its container, for which the
-    agent waits."""
-    return [
-        _need(application, executor)
-        for application in applications
-        for executor in _counting(application)
-        if executor.record.worker_id == worker_id
-    ]
+def occupants(there: Iterable[Placed]) -> list[Need]:
+    """Who counts of them: executors that are wanted and live. One that is being stopped still has its container, for which
+    the agent waits."""
+    return [_need(application, executor) for application, executor in there if _counts(application, executor)]
 
 
 def newcomer(application: Application, wish: ExecutorWish, profile_id: str, info: WorkerInfo) -> Need:
@@ -53,8 +50,10 @@ def by_rank(applications: Iterable[Application]) -> list[Application]:
 
 def waits(application: Application) -> bool:
     """It wants executors and has none."""
+    if application.ended:
+        return False
     wants = any(wish.count is None or wish.count > 0 for wish in application.wanted.values())
-    return wants and not application.ended and not _counting(application)
+    return wants and not any(_counts(application, executor) for executor in application.executors.values())
 
 
 def place(application: Application, applications: Iterable[Application]) -> int | None:
@@ -80,17 +79,22 @@ def rooms(
     wish: ExecutorWish,
     profile_id: str,
     workers: Sequence[WorkerInfo],
-    applications: Sequence[Application],
+    applications: Iterable[Application],
+    on: On,
 ) -> list[Room]:
     """The workers as placement sees them for one application: with the container it would get there, 0 where it may not go,
     because it does not fit or because one ahead of it waits for that worker."""
     ahead = _ahead(application, applications)
     taken = {e.record.worker_id for e in application.executors.values() if not e.cleaned}
     found = []
+    needs: dict[int, Need] = {}
+    """Of workers where it would have so many slots: the same."""
     for info in workers:
-        present = occupants(info.worker_id, applications)
-        need = newcomer(application, wish, profile_id, info)
-        container_mb = 0
+        present = occupants(on(info.worker_id))
+        slots = executor_slots(application.record.registration.conf, wish, profile_id, info)
+        if slots not in needs:
+            needs[slots] = newcomer(application, wish, profile_id, info)
+        need, container_mb = needs[slots], 0
         if not _kept_for(info, ahead) and admits(info.memory_mb, present, need):
             elastic = need.floor_mb is not None
             container_mb = need.fixed_mb + share_mb(info.memory_mb, [*present, need]) if elastic else _free_mb(info, present)
@@ -116,7 +120,8 @@ def why_waiting(
     wish: ExecutorWish,
     profile_id: str,
     workers: Sequence[WorkerInfo],
-    applications: Sequence[Application],
+    applications: Iterable[Application],
+    on: On,
 ) -> str:
     """One clause that says why no worker takes an executor of it now."""
     if not workers:
@@ -126,16 +131,13 @@ def why_waiting(
     if not open_to_it:
         return f"{len(ahead)} ahead of it {'waits' if len(ahead) == 1 else 'wait'} for memory, too"
     nearest, present, need = max(
-        (
-            (info, occupants(info.worker_id, applications), newcomer(application, wish, profile_id, info))
-            for info in open_to_it
-        ),
+        ((info, occupants(on(info.worker_id)), newcomer(application, wish, profile_id, info)) for info in open_to_it),
         key=lambda found: share_mb(found[0].memory_mb, [*found[1], found[2]]),
     )
     after = [*present, need]
     elastic = [one for one in after if one.floor_mb is not None]
     if not elastic or sum(one.least_mb for one in after) > nearest.memory_mb:
-        free = max(_free_mb(info, occupants(info.worker_id, applications)) for info in open_to_it)
+        free = max(_free_mb(info, occupants(on(info.worker_id))) for info in open_to_it)
         return f"an executor needs {need.least_mb} MiB and the most that is free on a worker is {free} MiB"
     if admits(nearest.memory_mb, present, need):
         return "its executor on every worker that has room is not removed yet"
@@ -163,10 +165,8 @@ def _kept_for(info: WorkerInfo, ahead: Iterable[Application]) -> bool:
     )
 
 
-def _counting(application: Application) -> list[Executor]:
-    if application.ended:
-        return []
-    return [e for e in application.live_executors() if not e.record.planned_end]
+def _counts(application: Application, executor: Executor) -> bool:
+    return executor.live and not executor.record.planned_end and not application.ended
 
 
 def _need(application: Application, executor: Executor) -> Need:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from controller.master.application import Application, StageGoal, StageKey, Target
+from controller.master.application import Ahead, Application, Outline, StageGoal, StageKey, Target
 from controller.master.capacity import Capacity, initial
 from controller.master.feasibility import make_estimate
 from controller.messages import Sample, StageUse
@@ -71,7 +71,7 @@ def promise(application: Application, most: Capacity, now_s: float) -> Claim | N
     if target is None or what is None or application.ended:
         return None
     left_s = target.due_s - application.elapsed_s(now_s)
-    matched = match(what, application.run, application.stage_use())
+    matched = _matched(application, what)
     under_way = []
     for key, expected in matched.active.items():
         stage = application.run.attempts[key]
@@ -103,7 +103,7 @@ def set_goal(
         return
     constants = _constants(application).paper
     submitted_s = application.elapsed_s(now_s) if at_ms is None else at_ms / 1000 - application.record.started_epoch_s
-    matched = match(what, application.run, application.stage_use())
+    matched = _matched(application, what)
     mine = matched.active.get((stage, attempt))
     if mine is None:
         return
@@ -156,14 +156,14 @@ def application_plans(
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots() or most.slots
     busy: Busy = ()
-    fixed_s = 0.0
+    fixed_s, paced = 0.0, 1.0
     matched: Matched | None = None
-    ahead: tuple[StageEstimate, ...] = ()
+    ahead: Ahead | None = None
     if what is not None:
-        matched = match(what, application.run, application.stage_use())
-        ahead = _ahead(application, target, matched)
-        busy, fixed_s = to_come(ahead, slots, matched.work_ratio)
-        fixed_s += _margins(application, target, what, elapsed_s)
+        matched = _matched(application, what)
+        ahead = _schedule(application, target, matched, slots, most)
+        busy, paced = ahead.busy, ahead.pace
+        fixed_s = ahead.fixed_s + _margins(application, target, what, elapsed_s)
     plan = ApplicationPlan(
         application_id=application.id,
         name=application.name,
@@ -176,13 +176,13 @@ def application_plans(
         elapsed_s=elapsed_s,
         future_busy=busy,
         future_fixed_s=fixed_s,
-        future_task_sd_s=ahead[-1].task_sd_s * matched.work_ratio if matched and ahead else 0.0,
+        future_task_sd_s=ahead.last_task_sd_s if ahead else 0.0,
         work_ratio=matched.work_ratio if matched else 1.0,
         slots=slots,
         executors=most.executors,
         cores=most.cores,
         speed_limit=most.speed_limit,
-        pace=_pace(application, matched, most) if matched else 1.0,
+        pace=paced,
         debt_core_s=round(application.debt_core_s(), 3),
     )
     stages = [(stage, matched, elapsed_s) for stage in application.run.active_stages()]
@@ -190,6 +190,28 @@ def application_plans(
         structs.replace(plan, stages=tuple(_stage_plan(application, worker_id, *stage) for stage in stages))
         for worker_id in worker_ids
     ]
+
+
+def _matched(application: Application, what: ApplicationEstimate) -> Matched:
+    """The run against its estimate, worked out once for a revision."""
+    known = application.outline
+    if known is None or known.revision != application.revision or known.estimate is not what:
+        matched = match(what, application.run, application.stage_use())
+        known = application.outline = Outline(application.revision, what, matched)
+    return known.matched
+
+
+def _schedule(application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity) -> Ahead:
+    """What is to come of a run matched by `_matched`, worked out once for the same question."""
+    outline, jobs = application.outline, target.jobs if target else None
+    assert outline is not None
+    known = outline.ahead
+    if known is None or (known.jobs, known.slots, known.most) != (jobs, slots, most):
+        stages = _ahead(application, target, matched)
+        busy, fixed_s = to_come(stages, slots, matched.work_ratio)
+        last_task_sd_s = matched.work_ratio * stages[-1].task_sd_s if stages else 0.0
+        known = outline.ahead = Ahead(jobs, slots, most, busy, fixed_s, last_task_sd_s, _pace(application, matched, most))
+    return known
 
 
 def _ahead(application: Application, target: Target | None, matched: Matched) -> tuple[StageEstimate, ...]:
@@ -263,7 +285,7 @@ def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[
     ran are to be run again."""
     uses = []
     for executor in application.executors.values():
-        use = executor.use().get(key)
+        use = executor.use_of(*key)
         if use is None or (executor.live and executor.record.worker_id == worker_id):
             continue
         if not executor.live:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import structs
 
 from controller.master import planning
 from controller.master.admission import make_application
-from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
+from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Placed
 from controller.master.store import Store
 from controller.master.workers import Workers
 from controller.profile_store import ProfileStore
@@ -36,6 +37,7 @@ class Registry:
         self.store, self.profiles = store, profiles
         self.workers = Workers(store)
         self.applications: dict[str, Application] = {}
+        self._on: dict[str, list[Placed]] = defaultdict(list)
         for application_id, live, data in store.applications():
             if live:
                 self._restore(application_id, data, now_s)
@@ -46,6 +48,15 @@ class Registry:
         if application is None:
             raise BadInput(f"application {application_id!r} is not known here; accepted: an id that `sparkpace ps` shows")
         return application
+
+    def place(self, application: Application, executor: Executor) -> None:
+        """Gives an application an executor."""
+        application.executors[executor.record.executor_id] = executor
+        self._on[executor.record.worker_id].append((application, executor))
+
+    def on(self, worker_id: str) -> Sequence[Placed]:
+        """The executors that were ever placed on a worker, of all applications that are still known."""
+        return self._on.get(worker_id, ())
 
     def promised(self, now_s: float, but: str = "") -> Promised:
         """What the running applications, but one, were promised."""
@@ -85,7 +96,12 @@ class Registry:
                 self.store.forget(old)
         self.store.checkpoint()
         for old in removed:
-            self.applications.pop(old, None)
+            self._forget(old)
+
+    def _forget(self, application_id: str) -> None:
+        application = self.applications.pop(application_id, None)
+        for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
+            self._on[worker_id] = [placed for placed in self._on[worker_id] if placed[0] is not application]
 
     # ------------------------------------------------------------------ restart
 
@@ -98,9 +114,9 @@ class Registry:
             application = make_application(record, started_s, self.profiles, now_s)
             if record.ended_s is not None:
                 application.ended_monotonic_s = now_s
-            for blob in self.store.executors(application_id):
-                executor = Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True)
-                application.executors[executor.record.executor_id] = executor
+            blobs = self.store.executors(application_id)
+            for executor in [Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True) for blob in blobs]:
+                self.place(application, executor)
             self.applications[application_id] = application
             for seq, event in self.store.events(application_id):
                 application.acknowledged = seq

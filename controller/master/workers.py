@@ -68,8 +68,9 @@ class Workers:
 
     def capacity(self, application: Application, now_s: float) -> Capacity:
         """The most an application can get: of the workers it has executors on, else of all that are there."""
-        mine = {e.record.worker_id for e in application.executors.values() if e.live or application.ended}
-        infos = [w.info for w in self.by_id.values() if w.info.worker_id in mine] if mine else self.fresh(now_s)
+        executors = application.executors.values()
+        mine = dict.fromkeys(e.record.worker_id for e in executors if e.live or application.ended)
+        infos = [self.by_id[name].info for name in mine if name in self.by_id] if mine else self.fresh(now_s)
         conf = application.record.registration.conf
         wish = next(iter(application.wanted.values()), ExecutorWish())
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info), wish.count)

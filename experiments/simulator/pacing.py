@@ -276,7 +276,8 @@ class Pacing:
     def _report(self, held: _Held, capacity_cores: float, sampled: bool) -> None:
         now_s, decision, paced = self.engine.now_s, held.decision, held.paced
         assert decision is not None
-        held.known.take(
+        paced.application.take(
+            held.known,
             "life",
             ExecutorReport(
                 application_id=held.key.application_id,

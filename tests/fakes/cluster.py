@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class FakeCluster:
 
     def __init__(self, path: Path, memory_policy: str = "equal") -> None:
         self.path, self.now_s, self.changes, self.memory_policy = path, 100.0, 0, memory_policy
+        self.woken: set[str] = set()
         for folder in ("runs", "profiles"):
             (path / folder).mkdir(exist_ok=True)
         self.restart()
@@ -58,8 +60,9 @@ class FakeCluster:
             memory_policy=self.memory_policy,
         )
 
-    def _changed(self) -> None:
+    def _changed(self, worker_ids: Collection[str]) -> None:
         self.changes += 1
+        self.woken |= set(worker_ids)
 
     def register(self, **changed: Any) -> str:
         return self.state.register(registration(**changed), self.now_s).application_id

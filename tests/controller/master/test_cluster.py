@@ -138,6 +138,34 @@ def test_a_stage_event_changes_the_desired_state_at_once(cluster: FakeCluster) -
     assert cluster.changes > 0
 
 
+def test_only_agents_with_executors_of_an_application_are_woken_by_its_events(cluster: FakeCluster) -> None:
+    for worker in ("w1", "w2", "w3"):
+        cluster.worker(worker)
+    application_id = cluster.register(wanted={"0": ExecutorWish(count=2)})
+    mine = {e.record.worker_id for e in cluster.state.applications[application_id].executors.values()}
+    [other] = {"w1", "w2", "w3"} - mine
+    before = {worker: cluster.state.version_of(worker) for worker in ("w1", "w2", "w3")}
+    cluster.woken.clear()
+    cluster.driver(application_id, *one_stage_run(1000)[:2], wanted={"0": ExecutorWish(count=2)})
+    assert cluster.woken == mine
+    assert cluster.state.version_of(other) == before[other]
+    for worker in mine:
+        assert cluster.worker(worker).desired.version == cluster.state.version_of(worker) > before[worker]
+
+
+def test_an_executor_that_exits_wakes_the_agents_of_its_application_and_of_who_gets_its_place(cluster: FakeCluster) -> None:
+    for worker in ("w1", "w2"):
+        cluster.worker(worker, memory_mb=2000)
+    first = cluster.register(wanted={"0": ExecutorWish(count=2)})
+    waiting = cluster.register(instance="second", wanted={"0": ExecutorWish(count=1)})
+    cluster.driver(first, wanted={"0": ExecutorWish(count=1)}, killed=("2",))
+    cluster.woken.clear()
+    cluster.worker("w2", report(first, "2", "exited", exit_code=143), memory_mb=2000)
+    assert cluster.woken == {"w1", "w2"}
+    [placed] = cluster.state.applications[waiting].executors.values()
+    assert placed.record.worker_id == "w2"
+
+
 def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
@@ -272,6 +300,7 @@ def test_old_runs_are_removed(cluster: FakeCluster) -> None:
         finished_run(cluster, instance=f"run {number}")
     assert not (cluster.path / "runs" / first).exists()
     assert len(list((cluster.path / "runs").iterdir())) == 3
+    assert {application.id for application, _ in cluster.state.registry.on("w1")} == set(cluster.state.applications)
 
 
 def test_nobody_registers_as_another_user(cluster: FakeCluster) -> None:

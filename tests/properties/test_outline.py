@@ -1,0 +1,159 @@
+"""What the master works out once for a revision of an application is what it would work out anew, whatever came between."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.master import planning
+from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
+from controller.master.capacity import Capacity
+from controller.master.executors import gone
+from controller.master.feasibility import make_estimate
+from controller.master.job_options import JobOptions
+from controller.messages import ExecutorReport, ExecutorSpec
+from stage_model.events import AnyEvent, ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.profile import Profile, profile
+from stage_model.run import Run
+from stage_model.run_record import to_record
+from tests.fakes.cluster import registration, use
+
+STAGES, TASKS, TASK_MS = 4, 3, 2000
+MOST = Capacity(cores=2.0, slots=2, speed_limit=1.0, executors=2)
+
+
+def info(stage: int) -> StageInfo:
+    return StageInfo(stage=stage, name=f"step{stage} at app.py:1", tasks=TASKS, parents=(stage - 1,) if stage else ())
+
+
+def events() -> list[AnyEvent]:
+    """Stages one after the other; of every other one the last task's end is told after the stage's."""
+    found: list[AnyEvent] = [JobStart(job=0, time_ms=0, stages=tuple(info(i) for i in range(STAGES)))]
+    now_ms = 0
+    for stage in range(STAGES):
+        found.append(StageSubmitted(info=info(stage), time_ms=now_ms))
+        for task in range(TASKS):
+            now_ms += TASK_MS
+            found.append(
+                TaskEnd(
+                    stage=stage,
+                    attempt=0,
+                    task=task,
+                    index=task,
+                    executor="1",
+                    launch_ms=now_ms - TASK_MS,
+                    finish_ms=now_ms,
+                    ok=True,
+                    run_ms=TASK_MS,
+                    cpu_ns=TASK_MS * 1_000_000,
+                    input_records=10,
+                )
+            )
+        found.insert(len(found) - stage % 2, StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
+    return [*found, JobEnd(job=0, time_ms=now_ms, ok=True)]
+
+
+EVENTS = events()
+
+
+def taught() -> Profile:
+    run = Run()
+    for event in (*EVENTS, ApplicationEnd(time_ms=60_000)):
+        run.apply(event)
+    works = {(stage, 0): TASKS * TASK_MS / 1000 for stage in range(STAGES)}
+    record = to_record(
+        run,
+        id="run",
+        name="app",
+        main="app.py",
+        when_ms=0,
+        spark_version="4.3.0",
+        cores=2.0,
+        slots=2,
+        executors=2,
+        started_ms=0,
+        container_core_s=works,
+        allocated_core_s=works,
+    )
+    return profile("app@app.py", [record])
+
+
+PROFILE = taught()
+
+
+def application() -> Application:
+    """With a deadline and an executor on each of two workers."""
+    record = ApplicationRecord(
+        application_id="app",
+        token_hash="",
+        registration=registration(),
+        started_epoch_s=time.time(),
+        started_monotonic_s=0.0,
+        boot_id="",
+        options=JobOptions(deadline_s=60.0),
+    )
+    made = Application(
+        record=record, started_s=0.0, profile_key="app", profile_runs=1, estimate=make_estimate(PROFILE), profile=PROFILE
+    )
+    for number in ("1", "2"):
+        spec = ExecutorSpec(
+            application_id="app",
+            executor_id=number,
+            java_home="",
+            java_args=(),
+            environment={},
+            mounts=(),
+            slots=1,
+            memory_mb=1,
+            uid=0,
+            gid=0,
+        )
+        kept = ExecutorRecord(executor_id=number, worker_id=f"w{number}", profile_id="0", spec=spec, created_epoch_s=0.0)
+        made.executors[number] = Executor(kept)
+    return made
+
+
+executors = st.sampled_from(("1", "2"))
+told_next = st.integers(1, 9).map(lambda count: f"next {count}")
+reports = st.tuples(
+    executors, st.sampled_from(("life", "next life")), st.integers(0, STAGES - 1), st.integers(0, TASKS), st.floats(0, 20)
+)
+late = st.integers(0, len(EVENTS) - 1)
+"""An event once more, or one that overtakes those before it."""
+steps = st.lists(st.one_of(told_next, reports, late, st.sampled_from(("lost", "snapshot", "smaller"))), max_size=12)
+
+
+def kept_alike(app: Application, most: Capacity, now_s: float) -> None:
+    kept = planning.application_plan(app, "w1", most, now_s)
+    promised = planning.promise(app, most, now_s)
+    app.outline = None
+    assert planning.application_plan(app, "w1", most, now_s) == kept
+    assert planning.promise(app, most, now_s) == promised
+
+
+@settings(deadline=None)
+@given(steps)
+def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) -> None:
+    app, told, most = application(), 0, MOST
+    for now_s, step in enumerate(steps):
+        if isinstance(step, str) and step.startswith("next"):
+            first, told = told, told + int(step[5:])
+            for event in EVENTS[first:told]:
+                planning.take_event(app, event, lambda: MOST, float(now_s))
+                kept_alike(app, most, float(now_s))
+        elif isinstance(step, int):
+            planning.take_event(app, EVENTS[step], lambda: MOST, float(now_s))
+        elif isinstance(step, tuple):
+            number, life, stage, done, cpu_core_s = step
+            seen = use(stage, cpu_core_s, done=done)
+            told_by = ExecutorReport(application_id="app", executor_id=number, state="running", stages=(seen,))
+            app.take(app.executors[number], life, told_by)
+        elif step == "lost":
+            gone(app, app.executors["2"], 137, "killed")
+        elif step == "snapshot":
+            app.replace_active(EVENTS[:2])
+        elif step == "smaller":
+            most = Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
+        kept_alike(app, most, float(now_s))
