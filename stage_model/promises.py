@@ -74,11 +74,13 @@ def end_s(forecast: Forecast, room: Room, most: float = math.inf) -> float:
 
 def least_cores(claim: Claim, room: Room) -> float | None:
     """The least constant cores of `room` that keep the claim's deadline; None when all of it is not enough."""
+    alone = claim.forecast.least_cores(claim.left_s)
+    if alone is not None and claim.forecast.fixed_s <= claim.left_s:
+        there = (free for since_s, free in _begins(room) if since_s < claim.left_s)
+        if alone <= min(there, default=math.inf):
+            return alone
     if end_s(claim.forecast, room) > claim.left_s:
         return None
-    alone = claim.forecast.least_cores(claim.left_s)
-    if alone is not None and alone <= min(free for since_s, free in _begins(room) if since_s < claim.left_s):
-        return alone
     low, high = 0.0, max(cores for _, cores in room)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -131,6 +133,11 @@ def fits(new: Claim, promised: Promised) -> bool:
     """Whether `new` is kept and no promise of its priority or above is broken that would be kept
     without it."""
     before, _ = _serve(promised.claims, promised.cores)
+    return _fits(new, promised, before)
+
+
+def _fits(new: Claim, promised: Promised, before: Sequence[bool]) -> bool:
+    """`before`: which promises are kept without it."""
     after, _ = _serve([*promised.claims, new], promised.cores)
     held = (after[i] for i, claim in enumerate(promised.claims) if before[i] and claim.priority >= new.priority)
     return after[-1] and all(held)
@@ -143,9 +150,10 @@ def least_deadline_s(new: Claim, promised: Promised) -> float:
     if math.isinf(high):
         return math.inf
     low = end_s(new.forecast, constant_room(promised.cores))
-    if fits(replace(new, left_s=low), promised):
+    before, _ = _serve(promised.claims, promised.cores)
+    if _fits(replace(new, left_s=low), promised, before):
         return low
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if fits(replace(new, left_s=middle), promised) else (middle, high)
+        low, high = (low, middle) if _fits(replace(new, left_s=middle), promised, before) else (middle, high)
     return high
