@@ -97,7 +97,9 @@ class Runtime(Protocol):
         """All executors of this worker, ended ones included until removed."""
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        """Sets the CPU quota; False when the executor is gone (ordinary, not an error). `cores` >= 0.01."""
+        """Sets the CPU quota; False when the executor is gone (ordinary, not an error). `cores` >= 0.01.
+
+        Several threads may call it at once, each for another executor."""
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
         """Sets the memory limit, without swap; False when the executor is gone, or has no limit that could be changed.

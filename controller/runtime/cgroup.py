@@ -12,7 +12,7 @@ import errno
 import math
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from controller.runtime.base import CPU_PERIOD_US
 
 MIN_QUOTA_US = 1_000
 """The kernel refuses a smaller quota."""
+READ_BYTES = 16_384
 UNLIMITED_BYTES = 1 << 62
 KILL_ROUNDS = 20
 """A group that forks while it is killed is empty after a few rounds; a process in uninterruptible sleep may not be."""
@@ -82,7 +83,7 @@ class CgroupTree:
     def _paths_of(self, pid: int) -> dict[str, str]:
         """Controller name ("" on v2) -> path within its hierarchy, from /proc/PID/cgroup."""
         paths: dict[str, str] = {}
-        for line in (_text(self._proc / str(pid) / "cgroup") or "").splitlines():
+        for line in (_text(f"{self._proc}/{pid}/cgroup") or "").splitlines():
             _, names, path = line.split(":", 2)
             paths.update(dict.fromkeys(names.split(","), path))
         return paths
@@ -120,18 +121,18 @@ class CgroupTree:
 
     def _cpu_s(self, group: Group) -> float | None:
         if self.version == 2:
-            micros = _keyed(group.cpuacct / "cpu.stat", "usage_usec")
+            micros = _keyed(f"{group.cpuacct}/cpu.stat", "usage_usec")
             return None if micros is None else micros / 1e6
-        nanos = _text(group.cpuacct / "cpuacct.usage")
+        nanos = _text(f"{group.cpuacct}/cpuacct.usage")
         return None if nanos is None else int(nanos) / 1e9
 
     def read_quota(self, group: Group) -> float | None:
         """Cores the quota allows, inf without one, None when the group is gone."""
         if self.version == 2:
-            both = _text(group.cpu / "cpu.max")
+            both = _text(f"{group.cpu}/cpu.max")
             quota, period = both.split() if both else (None, None)
         else:
-            quota, period = _text(group.cpu / "cpu.cfs_quota_us"), _text(group.cpu / "cpu.cfs_period_us")
+            quota, period = _text(f"{group.cpu}/cpu.cfs_quota_us"), _text(f"{group.cpu}/cpu.cfs_period_us")
         if quota is None or period is None:
             return None
         if quota == "max" or int(quota) < 0:
@@ -142,31 +143,30 @@ class CgroupTree:
         if group.memory is None:
             return None
         v2 = self.version == 2
-        used = _text(group.memory / ("memory.current" if v2 else "memory.usage_in_bytes"))
+        used = _text(f"{group.memory}/{'memory.current' if v2 else 'memory.usage_in_bytes'}")
         if used is None:
             return None
         names = ("inactive_file", "active_file") if v2 else ("total_inactive_file", "total_active_file")
-        droppable = sum(_keyed(group.memory / "memory.stat", name) or 0 for name in names)
-        return max(0, int(used) - droppable)
+        return max(0, int(used) - _sum(f"{group.memory}/memory.stat", names))
 
     def read_memory_limit(self, group: Group) -> int | None:
         """The group's own memory limit in bytes; None without one, without a memory controller, or when the group is gone."""
         if group.memory is None:
             return None
-        text = _text(group.memory / ("memory.max" if self.version == 2 else "memory.limit_in_bytes"))
+        text = _text(f"{group.memory}/{'memory.max' if self.version == 2 else 'memory.limit_in_bytes'}")
         # v1 says "no limit" with the largest number of whole pages
         return None if text is None or text == "max" or int(text) >= UNLIMITED_BYTES else int(text)
 
     def throttled_s(self, group: Group) -> float | None:
         """Seconds in which the quota held the group back (summed over CPUs); None when the group is gone."""
         if self.version == 2:
-            micros = _keyed(group.cpu / "cpu.stat", "throttled_usec")
+            micros = _keyed(f"{group.cpu}/cpu.stat", "throttled_usec")
             return None if micros is None else micros / 1e6
-        nanos = _keyed(group.cpu / "cpu.stat", "throttled_time")
+        nanos = _keyed(f"{group.cpu}/cpu.stat", "throttled_time")
         return None if nanos is None else nanos / 1e9
 
     def pids(self, group: Group) -> tuple[int, ...]:
-        return tuple(int(pid) for pid in (_text(group.cpu / "cgroup.procs") or "").split())
+        return tuple(int(pid) for pid in (_text(f"{group.cpu}/cgroup.procs") or "").split())
 
     # ---------------------------------------------------------------- writing
 
@@ -244,20 +244,32 @@ class CgroupTree:
         return all(results)
 
 
-def _text(path: Path) -> str | None:
+def _text(path: str) -> str | None:
+    """Six of these for each executor and period: a path as text and a bare descriptor cost a fifth of what `Path` does."""
     try:
-        return path.read_text().strip()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(descriptor, READ_BYTES)
+            while len(data) % READ_BYTES == 0 and (more := os.read(descriptor, READ_BYTES)):
+                data += more
+        finally:
+            os.close(descriptor)
     except OSError:  # ENOENT: never there or gone; ENODEV: removed while it was open
         return None
+    return data.decode().strip()
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
+def _lines(path: str) -> Iterator[list[str]]:
     for line in (_text(path) or "").splitlines():
         yield line.split()
 
 
-def _keyed(path: Path, key: str) -> int | None:
+def _keyed(path: str, key: str) -> int | None:
     return next((int(fields[1]) for fields in _lines(path) if fields[0] == key), None)
+
+
+def _sum(path: str, keys: Collection[str]) -> int:
+    return sum(int(fields[1]) for fields in _lines(path) if fields[0] in keys)
 
 
 def _write(path: Path, value: str) -> bool:

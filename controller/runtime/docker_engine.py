@@ -3,8 +3,8 @@
 `observe` runs every control period, so it asks the engine for the list only at the start and every `LIST_EVERY_S`; else
 it reads the kernel's files of the known containers. Where those are not visible (agent in a container, Docker Desktop)
 each container costs one inspect and one stats request instead. Quotas go through the engine (`docker update`), so that
-`docker inspect` tells the truth. One thread may start and stop while another observes, paces and removes. Not here:
-building the image (`image`), container options (`docker_container`).
+`docker inspect` tells the truth. One thread may start and stop while another observes and removes, and several pace. Not
+here: building the image (`image`), container options (`docker_container`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from docker.errors import APIError, DockerException, NotFound
 from controller.runtime import docker_container as container
 from controller.runtime import image as images
 from controller.runtime import launching, process_identity
-from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, Java, Launch, Observed, Program
+from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
+from controller.runtime.engine_updates import Updates
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 
 LIST_EVERY_S = 10.0
@@ -76,6 +77,7 @@ class DockerRuntime:
         self._clock = clock
         self._cgroups = cgroups or CgroupTree()
         self._client = connect(base_url)
+        self._updates = Updates(self._client)
         self._known: dict[ExecutorKey, _Known] = {}
         self._starting: set[ExecutorKey] = set()
         self._list_at = -math.inf
@@ -190,6 +192,7 @@ class DockerRuntime:
         """As the protocol says; a program that is under way ends."""
         with suppress(DockerException, OSError):
             container.clear(self._client, self._program_labels)
+        self._updates.close()
         self._client.close()
 
     # ---------------------------------------------------------------- pacing
@@ -201,7 +204,7 @@ class DockerRuntime:
             return False
         with _engine(f"the quota of executor {'/'.join(key)}"):
             try:
-                self._client.update_container(known.id, cpu_period=CPU_PERIOD_US, cpu_quota=quota_us(cores))
+                self._updates.set_quota(known.id, quota_us(cores))
             except APIError:
                 if self._alive(known) and self._look(known).running:
                     raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -19,6 +20,7 @@ class Identity:
     boot_id: str
 
 
+@cache
 def boot_id() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
@@ -49,7 +51,8 @@ def is_this_boot(identity: Identity) -> bool:
 
 def _fields(pid: int) -> list[str] | None:
     try:
-        stat = (PROC / str(pid) / "stat").read_text()
+        with open(f"{PROC}/{pid}/stat") as file:  # noqa: PTH123 - asked of every executor, several times a period
+            stat = file.read()
     except OSError:
         return None
     return stat[stat.rindex(")") + 2 :].split()  # the command name may hold spaces and brackets
