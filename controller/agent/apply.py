@@ -21,6 +21,11 @@ class Change:
     before: float | None
     cores: float
 
+    @property
+    def lowers(self) -> bool:
+        """An unlimited quota counts as infinite: limiting it is lowering."""
+        return self.before is None or self.cores < self.before
+
 
 def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[ExecutorKey, float]) -> list[Change]:
     """Writes that bring `current` quotas (None: unlimited) to `wanted` ones; executors not in `current` are left out."""
@@ -29,5 +34,4 @@ def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[Executo
         for key, before in current.items()
         if key in wanted and (before is None or abs(before - wanted[key]) >= SAME_CORES)
     ]
-    # an unlimited quota counts as infinite: limiting it is lowering
-    return sorted(todo, key=lambda c: (c.before is not None and c.cores > c.before, c.key))
+    return sorted(todo, key=lambda change: (not change.lowers, change.key))

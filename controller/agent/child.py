@@ -28,7 +28,9 @@ from stage_model.settings import QuotaSettings
 log = logging.getLogger("sparkpace.agent")
 
 LEAST_PAUSE_S = 0.05
-"""Stage events wake the loop, but not more often than this."""
+"""Stage events wake the loop, but not more often than this,"""
+WOKEN_SHARE = 0.05
+"""and not so often that being woken takes more than this part of a core: with a hundred executors there are many."""
 LONGEST_BACKOFF_S = 10.0
 
 
@@ -75,6 +77,7 @@ class Child:
         backoff_s = 0.0
         due_s = time.monotonic()
         while not self.stop.is_set():
+            spent_s = time.process_time()
             due_s = max(due_s + self.options.period_s, time.monotonic())
             self.wake.wait(max(0.0, due_s - time.monotonic()))
             if self.wake.is_set():
@@ -88,7 +91,7 @@ class Child:
                 log.exception("control period failed")
                 backoff_s = min(LONGEST_BACKOFF_S, max(self.options.period_s, 2 * backoff_s))
                 self.stop.wait(backoff_s)
-            self.stop.wait(LEAST_PAUSE_S)
+            self.stop.wait(min(self.options.period_s, max(LEAST_PAUSE_S, (time.process_time() - spent_s) / WOKEN_SHARE)))
         self.agent.fail_open("the agent was stopped")
         self.runtime.close()
 

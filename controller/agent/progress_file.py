@@ -26,9 +26,8 @@ class ProgressRefused(Exception):
 
 def read_progress(directory: Path, executor_id: str, uid: int) -> Progress | None:
     """The executor's progress, None when there is none yet. Raises `ProgressRefused`."""
-    path = directory / NAME
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(f"{directory}/{NAME}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
