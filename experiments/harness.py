@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -25,12 +26,19 @@ from experiments import machine
 from experiments.local_cluster import LocalCluster
 from experiments.recorded import Condition, Data, JobRun, SimulatedStep, StepRecord, used_core_s
 from experiments.result_folder import Asked, ResultFolder, Session
-from experiments.scenarios import Ambitious, Real, Scenario, Simulated, make
+from experiments.scenarios import Ambitious, AnyScenario, Measured, Real, Scenario, Simulated, make
 from stage_model.errors import BadInput
 
 SPECS = Path(__file__).resolve().parent / "specs"
 SLICE_S = 20 * 60.0
 """Longest step. A call can be interrupted at any time and loses no more than this."""
+
+
+SIMULATED = (
+    "## Simulated",
+    "No Spark ran: tasks are a fluid under a virtual clock, laws, arbiter and planner are the production code.",
+)
+MEASURED = ("## Measured without Spark", "What runs is the production code; what is made up beside it, the tables say.")
 
 
 class _Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,11 +78,11 @@ def asked(name: str, spec: Spec, *, quick: bool, seed: int) -> Asked:
     )
 
 
-def scenario_of(folder: ResultFolder, what: Asked) -> Real | Simulated:
+def scenario_of(folder: ResultFolder, what: Asked) -> AnyScenario:
     return make(what.scenario, what.settings, what.seed, folder.settings_file)
 
 
-def run(folder: ResultFolder, scenario: Real | Simulated, up: Sequence[str], console: Console) -> None:
+def run(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], console: Console) -> None:
     """Runs the steps that are missing, each in a slice of its own; nothing when none is."""
     steps = scenario.steps()
     if folder.data().done.issuperset(steps):
@@ -83,9 +91,9 @@ def run(folder: ResultFolder, scenario: Real | Simulated, up: Sequence[str], con
         when=datetime.now(UTC).isoformat(timespec="seconds"), commit=machine.commit(), machine=machine.describe()
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    if isinstance(scenario, Simulated):
+    if isinstance(scenario, Simulated | Measured):
         with Progress(*columns, console=console) as progress:
-            _simulate(folder, scenario, session, progress)
+            _without_spark(folder, scenario, session, progress)
         return
     with LocalCluster(folder.path).running(up) as cluster, Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(steps))
@@ -100,17 +108,22 @@ def run(folder: ResultFolder, scenario: Real | Simulated, up: Sequence[str], con
             progress.advance(task)
 
 
-def _simulate(folder: ResultFolder, scenario: Simulated, session: Session, progress: Progress) -> None:
-    """The same, in the simulator."""
+def _without_spark(folder: ResultFolder, scenario: Simulated | Measured, session: Session, progress: Progress) -> None:
+    """The same for steps that yield rows."""
     task = progress.add_task("", total=len(scenario.steps()))
+    how = "simulated" if isinstance(scenario, Simulated) else "measured"
     for step in scenario.steps():
         if step not in folder.data().simulated:
-            progress.update(task, description=f"{step} (simulated)")
+            progress.update(task, description=f"{step} ({how})")
             begun_s = time.monotonic()
-            rows = scenario.simulate(step)
+            if isinstance(scenario, Simulated):
+                rows = scenario.simulate(step)
+            else:
+                with TemporaryDirectory(dir=folder.path) as scratch:
+                    rows = scenario.measure(step, Path(scratch))
             took_s = round(time.monotonic() - begun_s, 3)
             folder.add_simulated(SimulatedStep(step=step, session=session.number, took_s=took_s, rows=tuple(rows)))
-            progress.console.print(f"{step}: {len(rows)} simulated rows in {took_s:.1f} s", soft_wrap=True)
+            progress.console.print(f"{step}: {len(rows)} {how} rows in {took_s:.1f} s", soft_wrap=True)
         progress.advance(task)
 
 
@@ -196,19 +209,18 @@ def text(
         scenario.tables(data),
         "",
         *(f"![{name}]({name})\n" for name in pictures),
-        *_cost(data),
+        *_cost(scenario, data),
         "## Where and with what",
         *(_session(session) for session in sessions),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _cost(data: Data) -> list[str]:
-    """What the steps took; of simulated ones only time."""
-    if data.simulated:
+def _cost(scenario: Scenario, data: Data) -> list[str]:
+    """What the steps took; of those without Spark only time."""
+    if isinstance(scenario, Simulated | Measured):
         return [
-            "## Simulated",
-            "No Spark ran: tasks are a fluid under a virtual clock, laws, arbiter and planner are the production code.",
+            *(SIMULATED if isinstance(scenario, Simulated) else MEASURED),
             "",
             "| step | rows | session | seconds of this machine |",
             "| --- " * 4 + "|",

@@ -75,7 +75,8 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulated step that ended, one line of `simulated.jsonl`: what its scenario found, one mapping per row."""
+    """A step without Spark (simulated, or the product's own parts measured) that ended, one line of `simulated.jsonl`: what
+    its scenario found, one mapping per row."""
 
     step: str
     session: int

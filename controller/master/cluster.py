@@ -217,9 +217,10 @@ class ClusterState:
             self._reconcile_all(now_s)
             for application in changed.values():
                 self.bump(application)
-        return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self._desired(worker_id, now_s))
+        return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
 
-    def _desired(self, worker_id: str, now_s: float) -> Desired:
+    def desired(self, worker_id: str, now_s: float) -> Desired:
+        """What a worker should be like now."""
         specs, stopped = [], []
         here: dict[str, Application] = {}
         for application, executor in self.registry.on(worker_id):

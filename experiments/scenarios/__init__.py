@@ -16,6 +16,7 @@ from experiments.recorded import Condition, Data, Goal, Order
 from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
+from experiments.scenarios.overhead import Overhead
 from experiments.scenarios.scale import Scale
 from experiments.scenarios.streams import Streams
 from experiments.scenarios.table4 import Table4
@@ -60,22 +61,33 @@ class Simulated(Scenario, Protocol):
     def simulate(self, step: str) -> list[dict[str, Any]]: ...
 
 
-SCENARIOS: dict[str, Callable[..., Real | Simulated]] = {
+@runtime_checkable
+class Measured(Scenario, Protocol):
+    """Its steps measure the product's own code, processes and containers, without Spark; each yields rows of plain values and
+    may use `folder`, which is empty before and removed afterwards."""
+
+    def measure(self, step: str, folder: Path) -> list[dict[str, Any]]: ...
+
+
+AnyScenario = Real | Simulated | Measured
+
+SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "fig4": Fig4,
     "laws": Laws,
     "mixed": Mixed,
+    "overhead": Overhead,
     "scale": Scale,
     "streams": Streams,
     "table4": Table4,
 }
 
 
-def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> Real | Simulated:
+def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> AnyScenario:
     """Raises `BadInput`, naming `source`, for an unknown scenario or a setting that is unknown or of the wrong kind."""
     if name not in SCENARIOS:
         raise BadInput(f"{source} names scenario {name!r}; there are: {', '.join(SCENARIOS)}")
     try:
-        made: Real | Simulated = msgspec.convert({**settings, "seed": seed}, type=SCENARIOS[name])
+        made: AnyScenario = msgspec.convert({**settings, "seed": seed}, type=SCENARIOS[name])
     except msgspec.ValidationError as problem:
         raise BadInput(f"{source} has a setting that scenario {name} cannot use: {problem}") from problem
     return made

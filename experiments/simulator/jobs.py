@@ -120,9 +120,11 @@ class Shape:
         return SimJob(tuple(stages), startup_s, self.tail_s, self.name)
 
 
-def random_shape(rng: random.Random, slots: int, base_s: float, **changes: float) -> Shape:
+def random_shape(
+    rng: random.Random, slots: int, base_s: float, *, stages: tuple[int, int] = (4, 8), **changes: float
+) -> Shape:
     """Four to eight stages of four to twelve waves on `slots` slots, about `base_s` seconds on all of them together."""
-    count = rng.randint(4, 8)
+    count = rng.randint(*stages)
     weights = [rng.uniform(0.5, 1.5) for _ in range(count)]
     tasks, works = [], []
     for weight in weights:

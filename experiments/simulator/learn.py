@@ -16,6 +16,7 @@ from experiments.simulator.engine import App, Effects, Engine, Executor, Submiss
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import SimJob
 from experiments.wrong_profile import off_by
+from stage_model.events import AnyEvent
 from stage_model.profile import Profile, RunRecord, profile
 from stage_model.run import Run
 from stage_model.run_record import to_record
@@ -25,37 +26,47 @@ from stage_model.run_record import to_record
 class _Recorder(Fixed):
     """`Fixed`, and a record of one application's events and CPU by stage."""
 
-    run: Run = field(default_factory=Run)
+    events: list[AnyEvent] = field(default_factory=list)
     cpu_core_s: dict[int, float] = field(default_factory=dict)
 
     def stage_submitted(self, app: App, stage: int) -> None:
         assert self.engine
-        if not self.run.jobs:
-            self.run.apply(driver.job_start(app, self.engine.now_s))
-        self.run.apply(driver.submitted(app, stage, self.engine.now_s))
+        if not self.events:
+            self.events.append(driver.job_start(app, self.engine.now_s))
+        self.events.append(driver.submitted(app, stage, self.engine.now_s))
 
     def task_ended(self, app: App, executor: Executor, task: Task) -> None:
         assert self.engine
-        self.run.apply(driver.task_end(app, executor, task, self.engine.now_s))
+        self.events.append(driver.task_end(app, executor, task, self.engine.now_s))
         self.cpu_core_s[task.stage] = self.cpu_core_s.get(task.stage, 0.0) + task.work
 
     def stage_completed(self, app: App, stage: int) -> None:
         assert self.engine
-        self.run.apply(driver.completed(stage, self.engine.now_s))
+        self.events.append(driver.completed(stage, self.engine.now_s))
 
     def ended(self, app: App) -> None:
         assert self.engine
-        self.run.apply(driver.job_end(self.engine.now_s))
-        self.run.apply(driver.application_end(self.engine.now_s))
+        self.events += [driver.job_end(self.engine.now_s), driver.application_end(self.engine.now_s)]
 
 
 def pre_run(job: SimJob, cluster: Sequence[Worker], *, effects: Effects, seed: int = 0) -> tuple[App, RunRecord]:
     """The job alone on all cores of these workers: how it went, and its record."""
+    app, record, _ = told_pre_run(job, cluster, effects=effects, seed=seed)
+    return app, record
+
+
+def told_pre_run(
+    job: SimJob, cluster: Sequence[Worker], *, effects: Effects, seed: int = 0
+) -> tuple[App, RunRecord, list[AnyEvent]]:
+    """The same, with what its driver told."""
     recorder = _Recorder(everything().quota)
     app = Engine(cluster, [Submission(job)], recorder, effects=effects, seed=seed).run()[0]
+    run = Run()
+    for event in recorder.events:
+        run.apply(event)
     cores = math.fsum(min(worker.cores, worker.slots) for worker in cluster)
     record = to_record(
-        recorder.run,
+        run,
         id="pre-run",
         name=job.name,
         main="app.py",
@@ -70,7 +81,7 @@ def pre_run(job: SimJob, cluster: Sequence[Worker], *, effects: Effects, seed: i
             (stage, 0): cores * (app.stage_ends_s[stage] - app.stage_starts_s[stage]) for stage in app.stage_ends_s
         },
     )
-    return app, record
+    return app, record, recorder.events
 
 
 def learned(record: RunRecord, job: SimJob) -> Profile:

@@ -1,0 +1,126 @@
+"""How long a quota takes from the agent's call into the kernel: the production's docker runtime on real containers."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import docker
+import msgspec
+
+from controller.agent.loop import QUOTA_WRITERS
+from controller.runtime.base import ExecutorKey, Launch
+from controller.runtime.cgroup import CgroupTree, Group
+from controller.runtime.docker_container import CLUSTER
+from controller.runtime.docker_engine import DockerRuntime
+from controller.runtime.launching import unique_name
+
+IDLE, BUSY = "sleep 1000000", "while :; do :; done"
+MEMORY_BYTES = 64 << 20
+SETTLE_S = 3.0
+BETWEEN_S = 0.05
+START = 0.95
+
+
+class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
+    """`busy` containers compute all the time. `each_ms`: of every change made alone; `together_s`: until the last of as many
+    changes, which the agent makes in one period, is in the kernel."""
+
+    containers: int
+    busy: int
+    each_ms: tuple[float, ...]
+    together_s: float
+
+
+def measure(containers: int, busy: int, seed: int) -> QuotaRow:
+    """Changes the quota of `containers` idle containers one by one, then of all in one go, while `busy` more compute."""
+    rng = random.Random(seed)
+    with _running(containers, busy) as (runtime, groups):
+        keys = list(groups)
+        each = []
+        for key in keys:
+            time.sleep(BETWEEN_S)
+            each.append(1000 * _change(runtime, groups[key], key, _cores(rng)))
+        wanted = {key: _cores(rng) for key in keys}
+        with ThreadPoolExecutor(QUOTA_WRITERS) as writers:
+            begun_s = time.monotonic()
+            list(writers.map(lambda key: _change(runtime, groups[key], key, wanted[key]), keys))
+            together_s = time.monotonic() - begun_s
+    return QuotaRow(
+        containers=containers,
+        busy=busy,
+        each_ms=tuple(round(ms, 2) for ms in each),
+        together_s=round(together_s, 3),
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least that share of them do not exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _cores(rng: random.Random) -> float:
+    """In whole hundredths, never what it starts with."""
+    return rng.randrange(10, 90) / 100
+
+
+def _change(runtime: DockerRuntime, group: Group, key: ExecutorKey, cores: float) -> float:
+    """Seconds until the kernel's file has it, which is looked at when the call is back."""
+    begun_s = time.monotonic()
+    runtime.set_quota(key, cores)
+    while abs((CgroupTree().read_quota(group) or 0.0) - cores) > 1e-6:
+        time.sleep(0.001)
+    return time.monotonic() - begun_s
+
+
+@contextmanager
+def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, dict[ExecutorKey, Group]]]:
+    """A runtime with so many containers, and the idle ones' control groups; all are gone afterwards."""
+    cluster = f"quotas-{uuid.uuid4().hex[:8]}"
+    engine = docker.from_env()
+    runtime = DockerRuntime(cluster, "w1")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            launches = [_launch(Path(folder), n, BUSY if n < busy else IDLE) for n in range(idle + busy)]
+            for launch in launches:
+                runtime.start(launch)
+            groups = {}
+            for launch in launches[busy:]:
+                seen = engine.api.inspect_container(unique_name(cluster, "w1", launch.key))
+                group = CgroupTree().group_of(seen["State"]["Pid"], must_contain=seen["Id"])
+                if group is None:
+                    raise SystemExit("the containers' control groups are not visible here; run this beside the engine")
+                groups[launch.key] = group
+            time.sleep(SETTLE_S)
+            yield runtime, groups
+    finally:
+        for left in engine.api.containers(all=True, filters={"label": f"{CLUSTER}={cluster}"}):
+            with suppress(docker.errors.NotFound):
+                engine.api.remove_container(left["Id"], force=True, v=True)
+        runtime.close()
+        engine.close()
+
+
+def _launch(folder: Path, number: int, command: str) -> Launch:
+    own = folder / str(number)
+    own.mkdir()
+    return Launch(
+        key=ExecutorKey("application", str(number)),
+        argv=["/bin/sh", "-c", command],
+        environment={},
+        binds=[],
+        working_dir=own,
+        log_dir=own,
+        memory_bytes=MEMORY_BYTES,
+        cores=1.0 if command == BUSY else START,
+        uid=os.getuid(),
+        gid=os.getgid(),
+    )

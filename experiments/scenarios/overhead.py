@@ -1,0 +1,267 @@
+"""What control itself costs, by part: a planning pass of the master, an agent's period, a decide step, a quota's way into the
+kernel; and where master and agent spend their time.
+
+Every figure is of the production's code; what is made up beside it is told in the tables. Sizes are settings, limits are the
+goals for the full sizes.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from experiments.overhead import crowded_agent, decisions, quotas
+from experiments.overhead.crowd import Crowd, PassRow, one_pass, passes, period
+from experiments.overhead.crowded_agent import Spent
+from experiments.overhead.quotas import QuotaRow, percentile
+from experiments.overhead.where import own_time
+from experiments.recorded import Condition, Data, complete
+
+Row = TypeVar("Row")
+
+PASS_MS, FEW_MS = 1000.0, 20.0
+AGENT_SHARE = 0.03
+DECIDE_MS = 1.0
+"""For 100 executors; other numbers in proportion."""
+IDLE_MS, LOADED_MS = 50.0, 150.0
+PERIOD_S = 1.0
+PARTS = ("decide", "quota-idle", "quota-loaded", "agent", "agent-woken", "master")
+PROFILED = ("agent-profiled", "master-profiled")
+LONG_STAGE_S, SHORT_STAGE_S = 1000.0, 20.0
+"""Of the agent's applications: no stage event in the time measured, or one every ten seconds in each of them."""
+
+
+class Master(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`kinds`: profiles among the applications; `few` of them change in a small pass; `passes`: number of the large ones."""
+
+    applications: int
+    workers: int
+    kinds: int
+    few: int
+    passes: int
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    executors: int
+    seconds: float
+
+
+class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    executors: int
+    steps: int
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As many changes are made as there are `containers`; loaded means `busy` more that compute."""
+
+    containers: int
+    busy: int
+
+
+class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    master: Master
+    agent: Agent
+    decide: Decide
+    quota: Quota
+    repetitions: int = 1
+    seed: int = 1
+
+    def steps(self) -> list[str]:
+        return [*(f"{part}-{n}" for n in range(self.repetitions) for part in PARTS), *PROFILED]
+
+    def measure(self, step: str, folder: Path) -> list[dict[str, Any]]:
+        part, _, number = step.rpartition("-")
+        if step in PROFILED:
+            return [self._profile(step, folder)]
+        return self._measure(part, folder, 1000 * self.seed + int(number))
+
+    def _measure(self, part: str, folder: Path, seed: int) -> list[dict[str, Any]]:
+        if part == "decide":
+            here = decisions.executors(self.decide.executors, seed)
+            return [{"executors": len(here), "steps_ms": decisions.timed_steps(here, self.decide.steps)}]
+        if part.startswith("quota"):
+            busy = self.quota.busy if part == "quota-loaded" else 0
+            return [msgspec.to_builtins(quotas.measure(self.quota.containers, busy, seed))]
+        if part.startswith("agent"):
+            stage_s = SHORT_STAGE_S if part == "agent-woken" else LONG_STAGE_S
+            return [msgspec.to_builtins(crowded_agent.measure(folder, self.agent.executors, self.agent.seconds, stage_s))]
+        return [msgspec.to_builtins(row) for row in passes(self._crowd(folder, seed), self.master.few, self.master.passes)]
+
+    def _profile(self, step: str, folder: Path) -> dict[str, float]:
+        if step == "agent-profiled":
+            return crowded_agent.profiled(folder, self.agent.executors, self.agent.seconds, LONG_STAGE_S)
+        crowd, tracer = self._crowd(folder, 1000 * self.seed), cProfile.Profile()
+        one_pass(crowd, crowd.drivers, tracer)
+        return own_time(tracer)
+
+    def _crowd(self, folder: Path, seed: int) -> Crowd:
+        asked = self.master
+        crowd = Crowd(folder, asked.applications, asked.workers, asked.kinds, seed)
+        period(crowd)  # the agents' first reports, which start everything
+        return crowd
+
+    # ------------------------------------------------------------------ what must hold
+
+    def conditions(self, data: Data) -> list[Condition]:
+        parts = (self._master(data), self._agent(data), self._decide(data), self._quota(data))
+        return [complete(data, self.steps()), *(condition for part in parts for condition in part)]
+
+    def _master(self, data: Data) -> Iterable[Condition]:
+        rows = _rows(data, "master", PassRow)
+        for name, limit_ms, found in (("all", PASS_MS, _all(rows)), ("few", FEW_MS, _few(rows))):
+            if found:
+                took = [row.pass_ms for row in found]
+                detail = _times(took, limit_ms)
+                of = f"{found[0].applications} applications, {found[0].workers} workers, {found[0].changed} changed"
+                yield Condition(f"a planning pass is short: {name} changed", of, percentile(took, 0.99) <= limit_ms, detail)
+
+    def _agent(self, data: Data) -> Iterable[Condition]:
+        for spent in _rows(data, "agent", Spent):
+            detail = f"{100 * spent.share:.2f}% of a core, limit {100 * AGENT_SHARE:g}%, {spent.writes} quotas written"
+            of = f"{spent.executors} executors, {spent.seconds:.0f} s"
+            yield Condition("an agent at a period of 1 s is cheap", of, spent.share <= AGENT_SHARE, detail)
+
+    def _decide(self, data: Data) -> Iterable[Condition]:
+        for row in _plain(data, "decide"):
+            limit_ms, took = DECIDE_MS * row["executors"] / 100, row["steps_ms"]
+            of = f"{row['executors']} executors"
+            yield Condition("a decide step is short", of, percentile(took, 0.99) <= limit_ms, _times(took, limit_ms))
+
+    def _quota(self, data: Data) -> Iterable[Condition]:
+        for step, limit_ms in (("quota-idle", IDLE_MS), ("quota-loaded", LOADED_MS)):
+            for row in _rows(data, step, QuotaRow):
+                holds, of = percentile(row.each_ms, 0.99) <= limit_ms, f"{row.containers} containers, {row.busy} more busy"
+                yield Condition("a quota is in the kernel soon", of, holds, _times(row.each_ms, limit_ms))
+                detail = f"{row.together_s:.2f} s for {row.containers}, limit {PERIOD_S:g}"
+                yield Condition("all quotas change within a period", of, row.together_s <= PERIOD_S, detail)
+
+    # ------------------------------------------------------------------ what is told
+
+    def tables(self, data: Data) -> str:
+        return "\n".join((*_master_table(data), *_agent_table(data), *_step_tables(data), *_where_tables(data)))
+
+    def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders, no pictures
+        return {}
+
+
+def _times(took_ms: Sequence[float], limit_ms: float) -> str:
+    median, p99 = statistics.median(took_ms), percentile(took_ms, 0.99)
+    return f"median {median:.2f} ms, p99 {p99:.2f} ms, limit {limit_ms:g}, n={len(took_ms)}"
+
+
+def _all(rows: Sequence[PassRow]) -> list[PassRow]:
+    return [row for row in rows if row.changed == row.applications]
+
+
+def _few(rows: Sequence[PassRow]) -> list[PassRow]:
+    return [row for row in rows if 0 < row.changed < row.applications]
+
+
+def _master_table(data: Data) -> Iterable[str]:
+    rows = _rows(data, "master", PassRow)
+    if not rows:
+        return
+    yield "**Master.** Medians; milliseconds. Drivers and agents are made up and speak as real ones do, without HTTP between."
+    yield ""
+    yield from _table(
+        ("applications", "workers", "executors", "changed", "workers concerned", "n", "told", "planned", "together", "worst"),
+        (
+            (
+                *(found[0].applications, found[0].workers, found[0].executors, found[0].changed),
+                *(f"{statistics.median(row.concerned for row in found):.0f}", len(found)),
+                *(f"{statistics.median(values):.1f}" for values in _parts(found)),
+                f"{max(row.pass_ms for row in found):.1f}",
+            )
+            for found in (_all(rows), _few(rows), [row for row in rows if not row.changed])
+            if found
+        ),
+    )
+    yield "None changed: the reports of all agents for one period, taken in, with their samples written, and answered."
+    yield ""
+
+
+def _parts(found: Sequence[PassRow]) -> tuple[list[float], ...]:
+    return [row.told_ms for row in found], [row.planned_ms for row in found], [row.pass_ms for row in found]
+
+
+def _agent_table(data: Data) -> Iterable[str]:
+    found = [row for step in ("agent", "agent-woken") for row in _rows(data, step, Spent)]
+    if not found:
+        return
+    yield "**Agent.** Supervisor and child under a real master, with real containers; in them a stand-in writes the progress"
+    yield "file as an executor's plugin does, and drivers are made up. Docker's own work is not in it."
+    yield ""
+    yield from _table(
+        ("executors", "seconds", "% of a core", "quotas written a second", "stage events a second", "MB resident"),
+        (
+            (
+                *(spent.executors, f"{spent.seconds:.0f}", f"{100 * spent.share:.2f}"),
+                *(f"{spent.writes / spent.seconds:.1f}", f"{spent.stage_events / spent.seconds:.1f}", f"{spent.rss_mb:.0f}"),
+            )
+            for spent in found
+        ),
+    )
+
+
+def _step_tables(data: Data) -> Iterable[str]:
+    steps = _plain(data, "decide")
+    if steps:
+        yield "**Decide step.** `decide` for every executor, each of another application, then `arbitrate`."
+        yield ""
+        yield from _table(
+            ("executors", "n", "median ms", "p99 ms"),
+            (
+                (
+                    *(row["executors"], len(row["steps_ms"])),
+                    *(f"{statistics.median(row['steps_ms']):.2f}", f"{percentile(row['steps_ms'], 0.99):.2f}"),
+                )
+                for row in steps
+            ),
+        )
+    found = [row for step in ("quota-idle", "quota-loaded") for row in _rows(data, step, QuotaRow)]
+    if found:
+        yield "**Quota.** From the call until the control group's file shows it; one at a time, then all as in one period."
+        yield ""
+        yield from _table(
+            ("containers", "busy besides", "n", "median ms", "p99 ms", "worst ms", "all together s"),
+            (
+                (
+                    *(row.containers, row.busy, len(row.each_ms), f"{statistics.median(row.each_ms):.1f}"),
+                    *(f"{percentile(row.each_ms, 0.99):.1f}", f"{max(row.each_ms):.1f}", f"{row.together_s:.2f}"),
+                )
+                for row in found
+            ),
+        )
+
+
+def _where_tables(data: Data) -> Iterable[str]:
+    for step, what in (("master-profiled", "a pass in which all changed"), ("agent-profiled", "the agent's control loop")):
+        for row in _plain(data, step):
+            yield f"Where the time goes in {what}, under Python's profiler, waiting left out:"
+            yield ""
+            shares = ((part, f"{100 * share:.1f}%") for part, share in row.items())
+            yield from _table(("own code of", "share of the time"), shares)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterable[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "| --- " * len(columns) + "|"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+    yield ""
+
+
+def _plain(data: Data, step: str) -> Sequence[Mapping[str, Any]]:
+    """The rows of a part, of all its repetitions."""
+    return [
+        row for name, found in data.simulated.items() if name.rstrip("0123456789").rstrip("-") == step for row in found.rows
+    ]
+
+
+def _rows(data: Data, step: str, kind: type[Row]) -> list[Row]:
+    return [msgspec.convert(row, type=kind) for row in _plain(data, step)]

@@ -1,0 +1,61 @@
+"""The pure parts of what measures control: shares of a profile, percentiles, made-up applications and their profile."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.agent.decide import Memory
+from controller.master.feasibility import make_estimate
+from experiments.machine import PROJECT
+from experiments.overhead import decisions, executor
+from experiments.overhead.crowded_agent import WORK_CORES, made_up_profile
+from experiments.overhead.quotas import percentile
+from experiments.overhead.where import shares
+
+
+def test_time_is_told_by_module_and_waiting_is_none() -> None:
+    spent = {
+        (str(PROJECT / "controller/agent/loop.py"), 1, "run_once"): 2.0,
+        (str(PROJECT / "controller/agent/loop.py"), 9, "_decide"): 1.0,
+        ("/x/lib/python3.11/site-packages/urllib3/connection.py", 1, "request"): 0.5,
+        ("~", 0, "<built-in method posix.open>"): 0.25,
+        ("/x/lib/python3.11/json/decoder.py", 1, "decode"): 0.25,
+        ("~", 0, "<method 'acquire' of '_thread.lock' objects>"): 100.0,
+    }
+    assert shares(spent) == {
+        "controller/agent/loop.py": 0.75,
+        "urllib3": 0.125,
+        "reading and writing files, built in": 0.0625,
+        "Python and its library": 0.0625,
+    }
+    assert shares({}) == {}
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 1), (10, 10), (100, 99), (200, 198)])
+def test_a_percentile_is_one_of_the_values(count: int, expected: int) -> None:
+    assert percentile(list(range(count, 0, -1)), 0.99) == expected
+
+
+def test_a_made_up_profile_expects_the_work_that_its_applications_need() -> None:
+    what = make_estimate(made_up_profile(3, 20.0))
+    assert [stage.tasks for stage in what.stages] == [executor.TASKS] * 3
+    assert [stage.work_core_s for stage in what.stages] == pytest.approx([WORK_CORES * 20.0] * 3)
+    assert [stage.parents for stage in what.stages] == [(), (0,), (1,)]
+
+
+def test_stages_of_different_applications_begin_at_different_moments() -> None:
+    offsets = [executor.offset_s(f"application-{n}", 20.0) for n in range(50)]
+    assert offsets == [executor.offset_s(f"application-{n}", 20.0) for n in range(50)]
+    assert len(set(offsets)) == 50
+    assert all(0 <= offset < 20 for offset in offsets)
+
+
+def test_a_decide_step_grants_cores_to_every_executor_within_the_worker() -> None:
+    here = decisions.executors(5, seed=1)
+    memory = [Memory()] * 5
+    grants = decisions.step(here, memory, 10.0, 0.0)
+    assert len(grants) == 5
+    assert all(cores >= decisions.QUOTA.floor for cores in grants.values())
+    assert sum(grants.values()) <= 10.0 + 1e-9
+    # a law decided, so that what is measured is not a special case
+    assert all(one.demand and one.demand > 0 for one in memory)

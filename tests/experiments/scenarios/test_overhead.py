@@ -1,0 +1,120 @@
+"""What control costs: conditions and tables on made-up data, and a tiny cluster's master measured for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from experiments.overhead.crowd import PassRow
+from experiments.overhead.crowded_agent import Spent
+from experiments.overhead.quotas import QuotaRow
+from experiments.recorded import Data, SimulatedStep
+from experiments.scenarios.overhead import Agent, Decide, Master, Overhead, Quota
+
+SMALL = Overhead(
+    master=Master(applications=6, workers=8, kinds=2, few=2, passes=1),
+    agent=Agent(executors=100, seconds=60),
+    decide=Decide(executors=3, steps=2),
+    quota=Quota(containers=100, busy=2),
+)
+
+
+def pass_row(changed: int, told_ms: float, planned_ms: float) -> PassRow:
+    return PassRow(
+        applications=1000,
+        workers=1000,
+        executors=4000,
+        changed=changed,
+        concerned=min(1000, 4 * changed or 1000),
+        told_ms=told_ms,
+        planned_ms=planned_ms,
+    )
+
+
+def made_up(slower: float = 1.0) -> Data:
+    """Everything takes its limit less a bit, times `slower`."""
+    spent = Spent(executors=100, seconds=60.0, cpu_s=1.7 * slower, writes=120, stage_events=6, rss_mb=70.0)
+    each_ms = tuple(0.48 * slower * n for n in range(1, 101))  # p99: 47.52 ms
+    thrice_ms = tuple(3 * ms for ms in each_ms)
+    large, small = pass_row(1000, 400 * slower, 500 * slower), pass_row(10, 9 * slower, 10 * slower)
+    found: dict[str, list[Any]] = {
+        "decide-0": [{"executors": 100, "steps_ms": [0.9 * slower] * 10}],
+        "quota-idle-0": [QuotaRow(containers=100, busy=0, each_ms=each_ms, together_s=0.9 * slower)],
+        "quota-loaded-0": [QuotaRow(containers=100, busy=2, each_ms=thrice_ms, together_s=0.9 * slower)],
+        "agent-0": [spent],
+        "agent-woken-0": [spent],
+        "master-0": [large, small, pass_row(0, 0.0, 800.0)],
+        "agent-profiled": [{"controller/agent/loop.py": 0.4, "Python and its library": 0.3}],
+        "master-profiled": [{"controller/master/planning.py": 0.25}],
+    }
+    steps = [
+        SimulatedStep(step=name, session=1, took_s=1.0, rows=tuple(map(msgspec.to_builtins, rows)))
+        for name, rows in found.items()
+    ]
+    return Data(simulated={step.step: step for step in steps})
+
+
+def test_every_goal_is_a_condition_with_its_limit() -> None:
+    conditions = SMALL.conditions(made_up())
+    assert [(c.name, c.holds) for c in conditions] == [
+        ("every step was run", True),
+        ("a planning pass is short: all changed", True),
+        ("a planning pass is short: few changed", True),
+        ("an agent at a period of 1 s is cheap", True),
+        ("a decide step is short", True),
+        ("a quota is in the kernel soon", True),
+        ("all quotas change within a period", True),
+        ("a quota is in the kernel soon", True),
+        ("all quotas change within a period", True),
+    ]
+    # 1.7 s of CPU in a minute
+    assert conditions[3].detail == "2.83% of a core, limit 3%, 120 quotas written"
+    assert conditions[5].detail == "median 24.24 ms, p99 47.52 ms, limit 50, n=100"
+
+
+def test_a_quarter_more_of_everything_is_too_much() -> None:
+    assert not any(condition.holds for condition in SMALL.conditions(made_up(slower=1.25))[1:])
+
+
+def test_a_decide_step_of_fewer_executors_must_be_shorter() -> None:
+    step = SimulatedStep(step="decide-0", session=1, took_s=1.0, rows=({"executors": 50, "steps_ms": [0.6]},))
+    [condition] = SMALL.conditions(Data(simulated={"decide-0": step}))[1:]
+    assert not condition.holds
+    assert "limit 0.5" in condition.detail
+
+
+def test_the_tables_tell_all_of_it() -> None:
+    text = SMALL.tables(made_up())
+    assert "| 1000 | 1000 | 4000 | 1000 | 1000 | 1 | 400.0 | 500.0 | 900.0 | 900.0 |" in text
+    assert "| 1000 | 1000 | 4000 | 10 | 40 | 1 | 9.0 | 10.0 | 19.0 | 19.0 |" in text
+    assert "| 100 | 60 | 2.83 | 2.0 | 0.1 | 70 |" in text
+    assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.90 |" in text
+    assert "| controller/agent/loop.py | 40.0% |" in text
+    assert "| controller/master/planning.py | 25.0% |" in text
+    assert SMALL.tables(Data()) == ""
+
+
+def test_a_tiny_master_is_measured_and_only_the_workers_concerned_are_planned(tmp_path: Path) -> None:
+    rows = [msgspec.convert(row, type=PassRow) for row in SMALL.measure("master-0", tmp_path)]
+    assert (rows[0].changed, rows[1].changed) == (6, 0)
+    assert {row.executors for row in rows} == {24}
+    few = rows[2:]
+    assert len(few) == 10
+    # two applications have executors on four workers each, of eight
+    assert all(row.changed == 2 and 4 <= row.concerned <= 8 for row in few)
+    assert all(row.planned_ms > 0 for row in rows)
+
+
+def test_a_profiled_pass_tells_where_time_goes(tmp_path: Path) -> None:
+    [where] = SMALL.measure("master-profiled", tmp_path)
+    assert "controller/master/planning.py" in where
+    assert sum(where.values()) == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_decide_step_is_measured(tmp_path: Path) -> None:
+    [row] = SMALL.measure("decide-0", tmp_path)
+    assert row["executors"] == 3
+    assert len(row["steps_ms"]) == 2
