@@ -116,7 +116,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name, limit_ms, found in (("all", PASS_MS, _all(rows)), ("few", FEW_MS, _few(rows))):
             if found:
                 took = [row.pass_ms for row in found]
-                detail = _times(took, limit_ms)
+                detail = f"{_times(took, limit_ms)}; CPU: median {statistics.median(row.cpu_ms for row in found):.1f} ms"
                 of = f"{found[0].applications} applications, {found[0].workers} workers, {found[0].changed} changed"
                 yield Condition(f"a planning pass is short: {name} changed", of, percentile(took, 0.99) <= limit_ms, detail)
 
@@ -169,13 +169,26 @@ def _master_table(data: Data) -> Iterable[str]:
     yield "**Master.** Medians; milliseconds. Drivers and agents are made up and speak as real ones do, without HTTP between."
     yield ""
     yield from _table(
-        ("applications", "workers", "executors", "changed", "workers concerned", "n", "told", "planned", "together", "worst"),
+        (
+            "applications",
+            "workers",
+            "executors",
+            "changed",
+            "workers concerned",
+            "n",
+            "told",
+            "planned",
+            "together",
+            "worst",
+            "CPU",
+        ),
         (
             (
                 *(found[0].applications, found[0].workers, found[0].executors, found[0].changed),
                 *(f"{statistics.median(row.concerned for row in found):.0f}", len(found)),
                 *(f"{statistics.median(values):.1f}" for values in _parts(found)),
                 f"{max(row.pass_ms for row in found):.1f}",
+                f"{statistics.median(row.cpu_ms for row in found):.1f}",
             )
             for found in (_all(rows), _few(rows), [row for row in rows if not row.changed])
             if found

@@ -31,6 +31,7 @@ def pass_row(changed: int, told_ms: float, planned_ms: float) -> PassRow:
         concerned=min(1000, 4 * changed or 1000),
         told_ms=told_ms,
         planned_ms=planned_ms,
+        cpu_ms=told_ms + planned_ms,
     )
 
 
@@ -88,8 +89,8 @@ def test_a_decide_step_of_fewer_executors_must_be_shorter() -> None:
 
 def test_the_tables_tell_all_of_it() -> None:
     text = SMALL.tables(made_up())
-    assert "| 1000 | 1000 | 4000 | 1000 | 1000 | 1 | 400.0 | 500.0 | 900.0 | 900.0 |" in text
-    assert "| 1000 | 1000 | 4000 | 10 | 40 | 1 | 9.0 | 10.0 | 19.0 | 19.0 |" in text
+    assert "| 1000 | 1000 | 4000 | 1000 | 1000 | 1 | 400.0 | 500.0 | 900.0 | 900.0 | 900.0 |" in text
+    assert "| 1000 | 1000 | 4000 | 10 | 40 | 1 | 9.0 | 10.0 | 19.0 | 19.0 | 19.0 |" in text
     assert "| 100 | 60 | 2.83 | 2.0 | 0.1 | 70 |" in text
     assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.90 |" in text
     assert "| controller/agent/loop.py | 40.0% |" in text
