@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,9 +24,11 @@ from controller.plot_runs import plot_runs
 from controller.run_folder import read_samples
 from experiments import machine
 from experiments.local_cluster import LocalCluster
+from experiments.plot_cdf import plot_cdf
 from experiments.recorded import Condition, Data, JobRun, SimulatedStep, StepRecord, used_core_s
 from experiments.result_folder import Asked, ResultFolder, Session
-from experiments.scenarios import Ambitious, AnyScenario, Measured, Real, Scenario, Simulated, make
+from experiments.scenarios import Ambitious, AnyScenario, Distributions, Measured, Real, Scenario, Scheduled, Simulated, make
+from experiments.streams import field_of, play
 from stage_model.errors import BadInput
 
 SPECS = Path(__file__).resolve().parent / "specs"
@@ -100,9 +102,14 @@ def run(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], console:
         for step in steps:
             data = folder.data()
             if step not in data.steps:
-                record = _perform(
-                    step, scenario, data, cluster, session, lambda text: progress.update(task, description=text)
-                )
+
+                def show(text: str) -> None:
+                    progress.update(task, description=text)
+
+                if isinstance(scenario, Scheduled):
+                    record = _play(step, scenario, data, cluster, session, show)
+                else:
+                    record = _perform(step, scenario, data, cluster, session, show)
                 folder.add(record, cluster.home.runs)
                 progress.console.print(_line(record), soft_wrap=True)
             progress.advance(task)
@@ -127,24 +134,57 @@ def _without_spark(folder: ResultFolder, scenario: Simulated | Measured, session
         progress.advance(task)
 
 
-def _perform(
-    step: str, scenario: Real, data: Data, cluster: LocalCluster, session: Session, show: Callable[[str], None]
-) -> StepRecord:
+Show = Callable[[str], None]
+
+
+def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
+    """A stream under one scheduler."""
+    what = scenario.play(step, data)
+    cluster.prepare([*what.shorts, *what.longs])
+    show(f"{step}: starting")
+    with field_of(what, cluster) as field:
+        watch = _Watch()
+        played = play(what, field, len(cluster.capacity()), step, limit_s=SLICE_S, show=show)
+        return watch.record(step, session, cluster, played.core_s, played.jobs, played.given_up)
+
+
+def _perform(step: str, scenario: Real, data: Data, cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
+    """Jobs at given times."""
     orders = scenario.orders(step, data)
     cluster.prepare(orders)
-    before, begun_s = machine.cpu_times(), time.monotonic()
+    watch = _Watch()
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
-    spent, took_s = machine.cpu_times().since(before), time.monotonic() - begun_s
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
-    return StepRecord(
-        step=step,
-        session=session.number,
-        took_s=round(took_s, 3),
-        outside_core_s=round(spent.busy - inside, 3),
-        steal_core_s=round(spent.steal, 3),
-        capacity=cluster.capacity(),
-        jobs=tuple(jobs),
-    )
+    return watch.record(step, session, cluster, inside, jobs)
+
+
+class _Watch:
+    """Looks at the machine before and after a step."""
+
+    def __init__(self) -> None:
+        self._before, self._begun_s = machine.cpu_times(), time.monotonic()
+
+    def record(
+        self,
+        step: str,
+        session: Session,
+        cluster: LocalCluster,
+        inside_core_s: float,
+        jobs: Sequence[JobRun],
+        given_up: Mapping[str, float] | None = None,
+    ) -> StepRecord:
+        """`inside_core_s`: CPU of executors."""
+        spent, took_s = machine.cpu_times().since(self._before), time.monotonic() - self._begun_s
+        return StepRecord(
+            step=step,
+            session=session.number,
+            took_s=round(took_s, 3),
+            outside_core_s=round(spent.busy - inside_core_s, 3),
+            steal_core_s=round(spent.steal, 3),
+            capacity=cluster.capacity(),
+            jobs=tuple(jobs),
+            given_up=dict(given_up or {}),
+        )
 
 
 def _executors_core_s(cluster: LocalCluster, job: JobRun) -> float:
@@ -258,5 +298,9 @@ def draw(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
         elif drawable:
             plot_runs(drawable, folder.path / f"{name}.png")
         if drawable:
+            names.append(f"{name}.png")
+    if isinstance(scenario, Distributions):
+        for name, curves in scenario.distributions(data).items():
+            plot_cdf(curves, folder.path / f"{name}.png")
             names.append(f"{name}.png")
     return names

@@ -84,7 +84,9 @@ class Sparkpace:
 
 
 @dataclass(slots=True)
-class _Job:
+class Job:
+    """One that was submitted."""
+
     order: Order
     submission: str
     process: subprocess.Popen[bytes]
@@ -130,24 +132,25 @@ class LocalCluster:
         """
         begun_s = time.monotonic()
         to_come = sorted(orders, key=lambda order: order.delay_s)
-        jobs: list[_Job] = []
+        jobs: list[Job] = []
         workers: dict[tuple[str, str], str] = {}
         try:
             while to_come or any(job.process.poll() is None for job in jobs):
                 elapsed_s = time.monotonic() - begun_s
                 while to_come and to_come[0].delay_s <= elapsed_s:
-                    jobs.append(self._submit(step, to_come.pop(0)))
-                workers.update(self._executors())
+                    jobs.append(self.submit(step, to_come.pop(0)))
+                workers.update(self.executors())
                 if elapsed_s > limit_s:
                     raise SystemExit(f"{step} has not ended within {limit_s:g} s; the logs are in {self.logs}")
                 running = [job.order.job for job in jobs if job.process.poll() is None]
                 show(f"{step}: {', '.join(running) or 'nothing'} running, {len(to_come)} to come")
                 time.sleep(LOOK_S)
         finally:
-            _end([job.process for job in jobs])
-        return [self._record(job, workers) for job in jobs]
+            end_processes([job.process for job in jobs])
+        return [self.record(job, workers) for job in jobs]
 
-    def _submit(self, step: str, order: Order) -> _Job:
+    def submit(self, step: str, order: Order) -> Job:
+        """Starts `sparkpace submit` in the background."""
         submission, log = str(uuid.uuid4()), self.logs / f"{step}-{order.job}.log"
         script, *arguments = (word.format(out=self.folder) for word in order.words)
         deadline = () if order.deadline_s is None else ("--deadline", f"{order.deadline_s:.2f}s")
@@ -164,7 +167,7 @@ class LocalCluster:
                 stderr=out,
                 start_new_session=True,
             )
-        return _Job(order, submission, process, log)
+        return Job(order, submission, process, log)
 
     def _taught(self, what: Taught) -> Path:
         """The profile's file, kept: the store forgets old runs."""
@@ -174,7 +177,7 @@ class LocalCluster:
             file.write_bytes(profile_json(taught_by(ProfileStore(self.home.profiles), what.runs, what.factor)))
         return file
 
-    def _executors(self) -> dict[tuple[str, str], str]:
+    def executors(self) -> dict[tuple[str, str], str]:
         """The worker of each (application, executor) that an agent keeps now; samples do not tell it."""
         found = {}
         for record in self.home.path.glob("agents/*/*.json"):
@@ -182,7 +185,8 @@ class LocalCluster:
             found[application_id, executor_id] = record.parent.name
         return found
 
-    def _record(self, job: _Job, workers: Mapping[tuple[str, str], str]) -> JobRun:
+    def record(self, job: Job, workers: Mapping[tuple[str, str], str], arrived_epoch_s: float | None = None) -> JobRun:
+        """What is kept of a job that ended. Raises `SystemExit` when it never became an application."""
         view = find(self._client(), job.submission)
         if view is None:
             raise SystemExit(f"{job.order.job} never became an application; see {job.log}")
@@ -196,13 +200,14 @@ class LocalCluster:
             exit_code=job.process.returncode,
             summary=read_summary(folder),
             workers={executor: worker for (app, executor), worker in workers.items() if app == view.application_id},
+            arrived_epoch_s=arrived_epoch_s,
         )
 
     def _client(self) -> MasterClient:
         return MasterClient(self.home.need_cluster().url, self.home.submit_token())
 
 
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def end_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Ends submissions that still run, each with its application; by process, never by name."""
     living = [process for process in processes if process.poll() is None]
     for process in living:

@@ -46,20 +46,28 @@ class Order:
 
 
 class JobRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of a step that ended. `summary` is its run's; `workers` tells each executor's worker."""
+    """One job of a step that ended. `summary` is its run's; `workers` tells each executor's worker; `arrived_epoch_s`: when
+    it came, where it may have waited to be submitted."""
 
     job: str
     app_id: str
     exit_code: int
     summary: dict[str, Any]
     workers: dict[str, str] = {}
+    arrived_epoch_s: float | None = None
+
+    @property
+    def waited_s(self) -> float:
+        """From its arrival to its submission."""
+        return 0.0 if self.arrived_epoch_s is None else float(self.summary["submitted_epoch_s"]) - self.arrived_epoch_s
 
 
 class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A step that ended, one line of `records.jsonl`. `session` numbers the call that ran it.
 
     `outside_core_s`: CPU that the machine used outside executors, drivers and services included; `steal_core_s`: what
-    the hypervisor withheld. `capacity`: cores of each worker.
+    the hypervisor withheld. `capacity`: cores of each worker. `given_up`: jobs that were ended before they had, and the
+    seconds since their arrival.
     """
 
     step: str
@@ -69,6 +77,7 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     steal_core_s: float
     capacity: dict[str, float]
     jobs: tuple[JobRun, ...]
+    given_up: dict[str, float] = {}
 
     def job(self, name: str) -> JobRun:
         return next(job for job in self.jobs if job.job == name)

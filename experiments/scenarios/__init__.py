@@ -12,11 +12,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from experiments.admission import Play
 from experiments.recorded import Condition, Data, Goal, Order
 from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
 from experiments.scenarios.overhead import Overhead
+from experiments.scenarios.preemption import Preemption
 from experiments.scenarios.scale import Scale
 from experiments.scenarios.streams import Streams
 from experiments.scenarios.table4 import Table4
@@ -69,13 +71,27 @@ class Measured(Scenario, Protocol):
     def measure(self, step: str, folder: Path) -> list[dict[str, Any]]: ...
 
 
-AnyScenario = Real | Simulated | Measured
+@runtime_checkable
+class Scheduled(Scenario, Protocol):
+    """Its steps run streams of jobs, each under one scheduler: ours, or one of stock Spark beside it."""
 
+    def play(self, step: str, data: Data) -> Play: ...
+
+
+@runtime_checkable
+class Distributions(Protocol):
+    """A scenario with pictures of distributions: by picture's name, seconds of every curve; infinite is "did not end"."""
+
+    def distributions(self, data: Data) -> dict[str, dict[str, list[float]]]: ...
+
+
+AnyScenario = Real | Simulated | Measured | Scheduled
 SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "fig4": Fig4,
     "laws": Laws,
     "mixed": Mixed,
     "overhead": Overhead,
+    "preemption": Preemption,
     "scale": Scale,
     "streams": Streams,
     "table4": Table4,

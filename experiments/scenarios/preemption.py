@@ -1,0 +1,302 @@
+"""The paper's Figs. 5 to 7: short jobs come while long ones run, under stock schedulers and under ours.
+
+`base` runs each short kind alone on stock Spark, on one Worker of its own (its size): its time is the deadline under ours,
+and says how often jobs must come for the load. `learn` runs the same on ours, which teaches the profiles. Then, `repetitions`
+times, the same arrivals meet every scheduler. One long job runs and one waits all the time (`experiments.admission`); a long
+job's time counts from its first task, as how long it waits is the experiment's choice. What must hold is `conditions`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from itertools import cycle
+
+import msgspec
+
+from experiments.admission import SCHEDULERS, SIZES, Play
+from experiments.recorded import Condition, Data, JobRun, Order, StepRecord, answers_right, complete, within_capacity
+
+BASE, LEARN, OURS = "base", "learn", "sparkpace"
+MOST_S = 1200.0
+"""Arrivals are drawn for so long; a step is not longer."""
+APART_S = 15.0
+"""Between the jobs of `base`, each on a worker of its own: drivers start one after another."""
+NO_DEADLINE_S = 3600.0
+"""Law `constant` wants one; it does not look at it."""
+MOST_ROWS = 10
+"""Of a picture of runs below one another."""
+COLUMNS = (
+    *("scheduler", "runs", "short jobs", "mean s", "p50", "p95", "delay p50 s", "p95", "given up"),
+    *("long jobs", "mean s", "least", "most", "mean since arrival s", "executors lost", "tasks failed", "lost core-s"),
+)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ours may be at most, as a multiple of another scheduler's: 95th percentile of the short jobs' times, median of
+    their delay (arrival to first task), mean time of the long jobs. None: not judged."""
+
+    short_p95: float | None = None
+    short_delay: float | None = None
+    long_mean: float | None = None
+
+
+class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`short`, `long`: words of each kind. Short jobs ask for the share `load` of the cluster and come at random, or they
+    come at the times `arrivals_s`. `short_executors` and `long_executors` are ours: the stock schedulers' are their sizes.
+    `most_outside`: cores that drivers and services may use on average, so that they do not eat into the executors'."""
+
+    short: dict[str, tuple[str, ...]]
+    long: dict[str, tuple[str, ...]]
+    schedulers: tuple[str, ...]
+    window_s: float
+    against: dict[str, Limits]
+    most_outside: float
+    load: float | None = None
+    arrivals_s: tuple[float, ...] = ()
+    count_longs: int = 2
+    endless: bool = True
+    drain_s: float = 180.0
+    short_executors: int = 1
+    long_executors: int = 4
+    options: tuple[str, ...] = ()
+    repetitions: int = 1
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in (*self.schedulers, *self.against) if name not in SCHEDULERS]
+        if unknown:
+            raise ValueError(f"scheduler {unknown[0]!r} is unknown; there are: {', '.join(SCHEDULERS)}")
+        if (self.load is None) == (not self.arrivals_s):
+            raise ValueError("give either load or arrivals_s")
+
+    def steps(self) -> list[str]:
+        return [BASE, LEARN, *(f"{name}-{number}" for number in range(self.repetitions) for name in self.schedulers)]
+
+    # ------------------------------------------------------------------ what is run
+
+    def play(self, step: str, data: Data) -> Play:
+        if step in (BASE, LEARN):
+            options = (*self.options, *self._executors(self.short_executors)) if step == LEARN else self.options
+            kinds = enumerate(self.short.items())
+            alone = tuple(Order(kind, words, delay_s=n * APART_S, options=options) for n, (kind, words) in kinds)
+            scheduler = OURS if step == LEARN else "fifo"
+            window_s = len(alone) * APART_S
+            return Play(scheduler, alone, (), window_s, count_longs=0, endless=False, drain_s=MOST_S)
+        scheduler, _, number = step.rpartition("-")
+        return Play(
+            scheduler,
+            tuple(
+                self._short(scheduler, kind, n, at_s, data) for n, (kind, at_s) in enumerate(self.arrivals(int(number), data))
+            ),
+            tuple(self._long(scheduler, kind, data) for kind in self.long),
+            self.window_s,
+            self.count_longs,
+            endless=self.endless,
+            drain_s=self.drain_s,
+        )
+
+    def arrivals(self, repetition: int, data: Data) -> list[tuple[str, float]]:
+        """Kind and time of every short job: the same for every scheduler."""
+        if self.load is None:
+            return list(zip(cycle(self.short), self.arrivals_s, strict=False))
+        rng, found, at_s = random.Random(f"{self.seed}/{repetition}"), [], 0.0
+        kinds, every_s = list(self.short), self.every_s(data)
+        while (at_s := at_s + rng.expovariate(1 / every_s)) < MOST_S:
+            found.append((rng.choice(kinds), round(at_s, 3)))
+        return found
+
+    def every_s(self, data: Data) -> float:
+        """Mean time between arrivals: a job asks for its size of the workers for as long as it takes alone."""
+        assert self.load is not None
+        workers = len(data.steps[BASE].capacity)
+        return statistics.fmean(alone_s(data, kind) for kind in self.short) * SIZES["short"] / (workers * self.load)
+
+    def _short(self, scheduler: str, kind: str, number: int, at_s: float, data: Data) -> Order:
+        name, words = f"{kind}-{number}", self.short[kind]
+        if scheduler == OURS:
+            options = (*self.options, *self._executors(self.short_executors))
+            return Order(name, words, alone_s(data, kind), "high", at_s, options)
+        if scheduler == "suspend":
+            return Order(name, words, NO_DEADLINE_S, "high", at_s, (*self.options, *self._size("short", data)))
+        return Order(name, words, delay_s=at_s, options=self.options)
+
+    def _long(self, scheduler: str, kind: str, data: Data) -> Order:
+        words = self.long[kind]
+        if scheduler == OURS:
+            return Order(kind, words, None, "low", options=(*self.options, *self._executors(self.long_executors)))
+        if scheduler == "suspend":
+            return Order(kind, words, NO_DEADLINE_S, "low", options=(*self.options, *self._size("long", data)))
+        return Order(kind, words, options=self.options)
+
+    def _executors(self, count: int) -> tuple[str, ...]:
+        return "--num-executors", str(count)
+
+    def _size(self, kind: str, data: Data) -> tuple[str, ...]:
+        """Constantly the cores of a job's size on as many executors."""
+        cores = SIZES[kind] * max(data.steps[BASE].capacity.values())
+        law = ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={cores:g}")
+        return (*self._executors(SIZES[kind]), *law)
+
+    # ------------------------------------------------------------------ what was found
+
+    def conditions(self, data: Data) -> list[Condition]:
+        found = [complete(data, self.steps())]
+        if data.starting(f"{OURS}-"):
+            found += [c for other, limits in self.against.items() for c in self._judge(other, limits, data)]
+            found.append(no_lost_work(data.starting(f"{OURS}-")))
+        streams = [step for name in self.schedulers for step in data.starting(f"{name}-")]
+        paced = [step for name in self.schedulers if SCHEDULERS[name].cluster == OURS for step in data.starting(f"{name}-")]
+        return [
+            *found,
+            *(self._drivers_fit(step) for step in streams),
+            *within_capacity(paced, data),
+            *answers_right(data.steps.values()),
+        ]
+
+    def _judge(self, other: str, limits: Limits, data: Data) -> list[Condition]:
+        measures: list[tuple[str, float | None, Callable[[Sequence[StepRecord]], float]]] = [
+            ("short jobs' p95", limits.short_p95, lambda steps: percentile(self.short_times(steps), 0.95)),
+            ("short jobs' delay p50", limits.short_delay, lambda steps: percentile(self.short_delays(steps), 0.5)),
+            ("long jobs' mean time", limits.long_mean, lambda steps: mean(self.long_times(steps))),
+        ]
+        ours, theirs = data.starting(f"{OURS}-"), data.starting(f"{other}-")
+        found = []
+        for name, limit, measure in measures:
+            if limit is None or not theirs:
+                continue
+            mine, his = measure(ours), measure(theirs)
+            ratio = f"{mine / his:.3f}" if 0 < his < math.inf else "-"
+            detail = f"{shown(mine)} s against {shown(his)} s, ratio {ratio}"
+            # a time that nobody knows is no time that could be kept
+            holds = mine < math.inf and mine <= limit * his
+            found.append(Condition(f"{name} at most {limit:g} x {other}'s", OURS, holds, detail))
+        return found
+
+    def _drivers_fit(self, step: StepRecord) -> Condition:
+        used = step.outside_core_s / step.took_s
+        name = f"drivers and services use at most {self.most_outside:g} cores"
+        return Condition(name, step.step, used <= self.most_outside, f"{used:.2f} cores on average")
+
+    def short_times(self, steps: Iterable[StepRecord]) -> list[float]:
+        """Arrival to end; infinite for those that were given up."""
+        found = [time_s(job) for step in steps for job in step.jobs if kind_of(job.job) in self.short]
+        return found + [math.inf] * self.given_up(steps)
+
+    def short_delays(self, steps: Iterable[StepRecord]) -> list[float]:
+        """Arrival to first task."""
+        jobs = [job for step in steps for job in step.jobs if kind_of(job.job) in self.short]
+        return [job.waited_s + job.summary["first_task_s"] for job in jobs] + [math.inf] * self.given_up(steps)
+
+    def long_times(self, steps: Iterable[StepRecord]) -> list[float]:
+        """First task to end."""
+        return [job.summary["end_s"] - job.summary["first_task_s"] for job in self.longs(steps)]
+
+    def longs(self, steps: Iterable[StepRecord]) -> list[JobRun]:
+        return [job for step in steps for job in step.jobs if kind_of(job.job) in self.long]
+
+    def given_up(self, steps: Iterable[StepRecord]) -> int:
+        return sum(kind_of(job) in self.short for step in steps for job in step.given_up)
+
+    def tables(self, data: Data) -> str:
+        rows = [_row(COLUMNS), "| --- " * len(COLUMNS) + "|"]
+        for name in self.schedulers:
+            steps = data.starting(f"{name}-")
+            if steps:
+                rows.append(_row([name, str(len(steps)), *self._shorts_told(steps), *self._longs_told(steps)]))
+        rows += [
+            "",
+            "Short jobs' times are from arrival to end, their delay from arrival to first task; long jobs' times from ",
+        ]
+        rows[-1] += "first task to end. Lost core-s: seconds of tasks that had to run again, times the cores of their slot."
+        if BASE in data.steps:
+            rows += ["", "| alone | n | stock, on its size s | ours s | CPU outside, cores |", "| --- " * 5 + "|"]
+            rows += [self._alone_told(kind, data) for kind in self.short]
+        if BASE in data.steps and self.load is not None:
+            rows += ["", f"Short jobs ask for {self.load:.0%} of the cluster: one comes every {self.every_s(data):.1f} s."]
+        return "\n".join(rows)
+
+    def _shorts_told(self, steps: Sequence[StepRecord]) -> list[str]:
+        times, delays = self.short_times(steps), self.short_delays(steps)
+        numbers = [
+            mean(times),
+            percentile(times, 0.5),
+            percentile(times, 0.95),
+            *(percentile(delays, p) for p in (0.5, 0.95)),
+        ]
+        return [str(len(times)), *map(shown, numbers), str(self.given_up(steps))]
+
+    def _longs_told(self, steps: Sequence[StepRecord]) -> list[str]:
+        times, jobs = self.long_times(steps), [job for step in steps for job in step.jobs]
+        numbers = [
+            mean(times),
+            min(times, default=math.nan),
+            max(times, default=math.nan),
+            mean(map(time_s, self.longs(steps))),
+        ]
+        sums = [sum(job.summary[key] for job in jobs) for key in ("executors_lost", "tasks_failed")]
+        lost = math.fsum(job.summary.get("lost_core_s", 0.0) for job in jobs)
+        return [str(len(times)), *map(shown, numbers), *map(str, sums), f"{lost:.1f}"]
+
+    def _alone_told(self, kind: str, data: Data) -> str:
+        ours = f"{data.steps[LEARN].job(kind).summary['end_s']:.1f}" if LEARN in data.steps else "-"
+        base = data.steps[BASE]
+        return _row([kind, "1", f"{alone_s(data, kind):.1f}", ours, f"{base.outside_core_s / base.took_s:.2f}"])
+
+    def pictures(self, data: Data) -> dict[str, list[str]]:
+        """Of small streams under ours: every job's cores."""
+        paced = [name for name in self.schedulers if SCHEDULERS[name].cluster == OURS]
+        first = {name: data.starting(f"{name}-")[:1] for name in paced}
+        return {
+            f"cores-{name}": [job.app_id for job in steps[0].jobs]
+            for name, steps in first.items()
+            if steps and len(steps[0].jobs) <= MOST_ROWS
+        }
+
+    def distributions(self, data: Data) -> dict[str, dict[str, list[float]]]:
+        """Times of the short jobs under each scheduler."""
+        found = {name: self.short_times(data.starting(f"{name}-")) for name in self.schedulers}
+        there = {name: times for name, times in found.items() if times}
+        return {"short-jobs": there} if there else {}
+
+
+def alone_s(data: Data, kind: str) -> float:
+    """Seconds of a short job alone on stock Spark, on its size: its deadline under ours."""
+    return float(data.steps[BASE].job(kind).summary["end_s"])
+
+
+def time_s(job: JobRun) -> float:
+    return job.waited_s + float(job.summary["end_s"])
+
+
+def kind_of(job: str) -> str:
+    return job.rpartition("-")[0]
+
+
+def no_lost_work(steps: Iterable[StepRecord]) -> Condition:
+    jobs = [job for step in steps for job in step.jobs]
+    lost, failed = (sum(job.summary[key] for job in jobs) for key in ("executors_lost", "tasks_failed"))
+    detail = f"{lost} executors lost, {failed} tasks failed, n={len(jobs)}"
+    return Condition("no work is lost", OURS, (lost, failed) == (0, 0), detail)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The least value that at least that share of them does not exceed; nan of none."""
+    return sorted(values)[math.ceil(share * len(values)) - 1] if values else math.nan
+
+
+def mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return statistics.fmean(found) if found else math.nan
+
+
+def shown(number: float) -> str:
+    if math.isnan(number):
+        return "-"
+    return "not in this run" if math.isinf(number) else f"{number:.1f}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
