@@ -1,0 +1,112 @@
+"""The stock baseline on real Spark: a standalone cluster whose Workers have quotas, executors that are killed and come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import standalone as module
+from experiments.recorded import Order
+from experiments.standalone import LABEL, Standalone, standalone
+from tests.integration.local_cluster import QUICK_JVM, eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+
+OPTIONS = (
+    *("--driver-memory", "512m", "--executor-memory", "512m", "--driver-java-options", QUICK_JVM),
+    *("--conf", "spark.ui.enabled=false", "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
+)
+APP = """
+import pathlib, sys, time
+from pyspark import SparkContext
+
+sc = SparkContext(appName="rounds")
+stop, rounds = pathlib.Path(sys.argv[1]), 0
+pairs = sc.parallelize(range(40), 8).map(lambda n: (n % 4, n)).reduceByKey(lambda a, b: a + b, 8)
+while not stop.exists():
+    assert sum(pairs.mapValues(lambda n: [time.sleep(0.3), n][1]).values().collect()) == 780
+    rounds += 1
+sc.stop()
+sys.exit(0 if rounds else 1)
+"""
+
+
+@pytest.fixture
+def apps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Applications of this test instead of the workloads."""
+    (tmp_path / "rounds.py").write_text(APP)
+    monkeypatch.setattr(module, "WORKLOADS", tmp_path)
+    return tmp_path
+
+
+def containers(engine: Any, folder: Path) -> list[Any]:
+    return list(engine.api.containers(all=True, filters={"label": f"{LABEL}={folder}"}))
+
+
+def killed(cluster: Standalone, job: str) -> int:
+    log = (cluster.folder / "logs" / f"test-{job}.log").read_text(errors="replace")
+    return log.count("resizable: executor")
+
+
+def joined(cluster: Standalone, job: str) -> int:
+    """Executors that have registered with the job's driver so far."""
+    log = (cluster.folder / "logs" / f"test-{job}.log").read_text(errors="replace")
+    return log.count("Registered executor")
+
+
+def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine: Any, apps: Path) -> None:
+    folder = apps / "cluster"
+    with standalone(folder, workers=2, cores_each=0.5) as cluster:
+        found = [docker_engine.api.inspect_container(one["Id"]) for one in containers(docker_engine, folder)]
+        quotas = sorted(one["HostConfig"]["CpuQuota"] for one in found)
+        assert quotas[:2] == [50_000, 50_000]
+        assert len(quotas) == 3
+        long, short = (Order(name, ("rounds.py", f"{apps}/stop-{name}"), options=OPTIONS) for name in ("long", "short"))
+        cluster.submit("test", long, executors=2, resizable=True)
+        eventually(lambda: joined(cluster, "long") == 2, "two executors", 120.0)
+        assert cluster.begun() <= cluster.asking() <= {"long"}
+
+        # both Workers are taken, so the short job gets one only when the long one has lost it
+        cluster.submit("test", short, executors=1)
+        eventually(lambda: "short" in cluster.asking(), "the short job's driver", 120.0)
+        assert "short" not in cluster.begun()
+        cluster.resize("long", 1)
+        eventually(lambda: joined(cluster, "short") == 1, "the short job's executor", 120.0)
+        assert killed(cluster, "long") == 1
+        assert joined(cluster, "long") == 2
+
+        (apps / "stop-short").touch()
+        eventually(lambda: "short" in cluster.ended(), "the short job's end", 120.0)
+        assert joined(cluster, "long") == 2, "an executor came back that nobody had asked for"
+        cluster.resize("long", 2)
+        eventually(lambda: joined(cluster, "long") == 3, "the executor that comes back", 120.0)
+        (apps / "stop-long").touch()
+        eventually(lambda: "long" in cluster.ended(), "the long job's end", 120.0)
+
+        lost, kept = (cluster.record(job, 0.0) for job in ("long", "short"))
+        assert (lost.exit_code, kept.exit_code) == (0, 0)
+        assert (lost.summary["executors_lost"], kept.summary["executors_lost"]) == (1, 0)
+        assert lost.summary["lost_core_s"] > 0 == kept.summary["lost_core_s"]
+        assert cluster.core_s() > 0
+
+        # one that still runs when the block ends is ended with it
+        cluster.submit("test", Order("left", ("rounds.py", f"{apps}/never"), options=OPTIONS), executors=1)
+        eventually(lambda: joined(cluster, "left") == 1, "the last job's executor", 120.0)
+        left = cluster.jobs["left"].process
+    assert left.poll() is not None
+    assert containers(docker_engine, folder) == []
+
+
+def test_what_a_crash_left_behind_goes_at_the_next_start(docker_engine: Any, apps: Path) -> None:
+    folder = apps / "crashed"
+    begun = standalone(folder, workers=1, cores_each=0.5)
+    begun.__enter__()
+    before = {one["Id"] for one in containers(docker_engine, folder)}
+    assert len(before) == 2
+    # nobody closes the first
+    with standalone(folder, workers=1, cores_each=0.5):
+        assert before.isdisjoint({one["Id"] for one in containers(docker_engine, folder)})
+    begun.__exit__(None, None, None)
+    assert containers(docker_engine, folder) == []
