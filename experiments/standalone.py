@@ -150,9 +150,10 @@ class Standalone:
         now_s = time.monotonic()
         if now_s - self._asked_s >= ASK_S:
             names = {path.name.partition(".")[0]: job for job, one in self.jobs.items() for path in one.events.glob("app-*")}
-            cores = {one["id"]: int(one["cores"]) for one in self.ask()["activeapps"]}
-            self._seen = {names[app]: count for app, count in cores.items() if app in names}
             self._asked_s = now_s
+            with suppress(OSError):  # a Master that is slow to answer is asked again
+                cores = {one["id"]: int(one["cores"]) for one in self.ask()["activeapps"]}
+                self._seen = {names[app]: count for app, count in cores.items() if app in names}
         return self._seen
 
     def ask(self) -> dict[str, Any]:
@@ -182,7 +183,11 @@ class Standalone:
         )
 
     def story(self, job: str) -> Story:
-        return read_story(next(self.jobs[job].events.glob("app-*")))
+        """Raises `SystemExit` for a job that never became an application."""
+        found = next(self.jobs[job].events.glob("app-*"), None)
+        if found is None:
+            raise SystemExit(f"{job} never became an application; see {self.folder}/logs")
+        return read_story(found)
 
     # ------------------------------------------------------------------ life
 

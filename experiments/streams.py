@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.run_folder import read_samples
-from experiments.admission import SCHEDULERS, SIZES, Play, Resize, Stream, Submit
+from experiments.admission import SCHEDULERS, SIZES, End, Play, Resize, Stream, Submit
 from experiments.local_cluster import LOOK_S, Job, LocalCluster, end_processes
 from experiments.recorded import JobRun, used_core_s
 from experiments.standalone import Standalone, standalone
@@ -62,13 +62,13 @@ def play(what: Play, field: Field, workers: int, step: str, *, limit_s: float, s
             if now_s > limit_s:
                 raise SystemExit(f"{step} has not ended within {limit_s:g} s")
             field.look()
-            for action in stream.act(now_s, field.asking(), field.begun(), field.ended()):
+            actions = stream.act(now_s, field.asking(), field.begun(), field.ended())
+            for action in actions:
                 if isinstance(action, Submit):
                     field.submit(step, action)
                 elif isinstance(action, Resize):
                     field.resize(action.job, action.executors)
-                else:
-                    field.end([action.job])
+            field.end([action.job for action in actions if isinstance(action, End)])
             show(f"{step}: {_told(stream)}")
             time.sleep(LOOK_S)
     finally:

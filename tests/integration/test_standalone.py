@@ -1,4 +1,4 @@
-"""The stock baseline on real Spark: a standalone cluster whose Workers have quotas, executors that are killed and come back."""
+"""The stock baseline on real Spark: a standalone cluster whose Workers have quotas; executors are killed and come back."""
 
 from __future__ import annotations
 
