@@ -12,7 +12,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 
 import msgspec
 
@@ -99,13 +99,21 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
     def arrivals(self, repetition: int, data: Data) -> list[tuple[str, float]]:
-        """Kind and time of every short job: the same for every scheduler."""
+        """Kind and time of every short job: the same for every scheduler.
+
+        A Poisson stream with as many jobs in every `window_s` as the load asks for: given their number, its times are evenly
+        random. Left to chance, too, some ten jobs would be up to half as many again, and the load another one.
+        """
         if self.load is None:
             return list(zip(cycle(self.short), self.arrivals_s, strict=False))
-        rng, found, at_s = random.Random(f"{self.seed}/{repetition}"), [], 0.0
-        kinds, every_s = list(self.short), self.every_s(data)
-        while (at_s := at_s + rng.expovariate(1 / every_s)) < MOST_S:
-            found.append((rng.choice(kinds), round(at_s, 3)))
+        rng = random.Random(f"{self.seed}/{repetition}")
+        count = max(1, round(self.window_s / self.every_s(data)))
+        found: list[tuple[str, float]] = []
+        for window in range(math.ceil(MOST_S / self.window_s)):
+            kinds = list(islice(cycle(self.short), count))
+            rng.shuffle(kinds)
+            times = sorted(round(self.window_s * (window + rng.random()), 3) for _ in kinds)
+            found += zip(kinds, times, strict=True)
         return found
 
     def every_s(self, data: Data) -> float:
