@@ -1,11 +1,11 @@
-# make demo | test | check | engine | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+# make demo | experiments | test | check | engine | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
 PYTHON ?= python3
 RUNTIME ?=
 BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo test check engine clean
+.PHONY: all setup jar demo experiments test check engine clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -30,6 +30,11 @@ test: setup
 	@set -e; if [ -z "$${SPARKPACE_SPARK35_PYTHON+given}" ]; then \
 		SPARKPACE_SPARK35_PYTHON=$$(PYTHON='$(PYTHON)' .ci/setup spark35); \
 	fi; export SPARKPACE_SPARK35_PYTHON; exec $(BIN)/python -m pytest $(ARGS)
+
+# The quick version of the experiments, a quarter of an hour: everything works; the figures are too small to tell how well.
+QUICK ?= laws scale fig67-simulated overhead table4 fig6
+experiments: setup
+	@set -e; for spec in $(QUICK); do echo "== $$spec"; $(BIN)/python -m experiments run $$spec --quick; done
 
 check: .venv/.stamp-env
 	$(BIN)/ruff check .

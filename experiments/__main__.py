@@ -3,7 +3,8 @@
     python -m experiments run fig4 [--quick] [--seed N] [--out DIR] [--repetitions N]
     python -m experiments report DIR
 
-Both end with 0 only if every condition of the experiment holds, with 1 if one does not.
+Both end with 0 only if every condition of the experiment holds, with 1 if one does not. A quick run is too small for most of
+them: there every step must have run, with right answers and quotas within capacity.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def _judge(folder: ResultFolder) -> None:
     for condition in conditions:
         click.echo(_said(condition))
     click.echo(folder.path / "report.md")
-    sys.exit(0 if all(condition.holds for condition in conditions) else 1)
+    decisive = [condition for condition in conditions if condition.always or not folder.read_settings().quick]
+    sys.exit(0 if all(condition.holds for condition in decisive) else 1)
 
 
 def _said(condition: Condition) -> str:

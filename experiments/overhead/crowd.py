@@ -258,8 +258,8 @@ class PassRow(msgspec.Struct, frozen=True, kw_only=True):
     """One pass. `changed`: applications in which a stage ended and the next one began; `concerned`: workers whose desired
     state that changes. `told_ms`: the drivers' messages decoded, stored and taken in, with the stages' deadlines;
     `planned_ms`: the workers' desired state worked out and encoded. With none changed: every agent's report of a period is
-    taken in and answered, with samples written. `cpu_ms`: this process's CPU in all of it, which other programs on the machine
-    lengthen less."""
+    taken in and answered, with samples written. `cpu_ms`: CPU of this process in all of it, which other programs on the
+    machine lengthen less."""
 
     applications: int
     workers: int

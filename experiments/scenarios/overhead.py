@@ -20,7 +20,7 @@ from experiments.overhead.crowd import Crowd, PassRow, one_pass, passes, period
 from experiments.overhead.crowded_agent import Spent
 from experiments.overhead.quotas import QuotaRow, percentile
 from experiments.overhead.where import own_time
-from experiments.recorded import Condition, Data, complete
+from experiments.recorded import Condition, Data, Goal, complete
 
 Row = TypeVar("Row")
 
@@ -28,7 +28,7 @@ PASS_MS, FEW_MS = 1000.0, 20.0
 AGENT_SHARE = 0.03
 DECIDE_MS = 1.0
 """For 100 executors; other numbers in proportion."""
-IDLE_MS, LOADED_MS = 50.0, 150.0
+QUOTA_MS = {"quota-idle": 50.0, "quota-loaded": 150.0}
 PERIOD_S = 1.0
 PARTS = ("decide", "quota-idle", "quota-loaded", "agent", "agent-woken", "master")
 PROFILED = ("agent-profiled", "master-profiled")
@@ -133,12 +133,51 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             yield Condition("a decide step is short", of, percentile(took, 0.99) <= limit_ms, _times(took, limit_ms))
 
     def _quota(self, data: Data) -> Iterable[Condition]:
-        for step, limit_ms in (("quota-idle", IDLE_MS), ("quota-loaded", LOADED_MS)):
+        for step, limit_ms in QUOTA_MS.items():
             for row in _rows(data, step, QuotaRow):
                 holds, of = percentile(row.each_ms, 0.99) <= limit_ms, f"{row.containers} containers, {row.busy} more busy"
                 yield Condition("a quota is in the kernel soon", of, holds, _times(row.each_ms, limit_ms))
                 detail = f"{row.together_s:.2f} s for {row.containers}, limit {PERIOD_S:g}"
                 yield Condition("all quotas change within a period", of, row.together_s <= PERIOD_S, detail)
+
+    def goals(self, data: Data) -> list[Goal]:
+        """Each at its worst repetition."""
+        passes_found = _rows(data, "master", PassRow)
+        together = [row.together_s for part in QUOTA_MS for row in _rows(data, part, QuotaRow)]
+        found: list[tuple[str, list[float], float, str]] = [
+            *(
+                (f"a planning pass, {name} changed, p99", [percentile([row.pass_ms for row in rows], 0.99)], limit, "ms")
+                for name, rows, limit in (("all", _all(passes_found), PASS_MS), ("few", _few(passes_found), FEW_MS))
+                if rows
+            ),
+            (
+                "an agent at a period of 1 s",
+                [100 * row.share for row in _rows(data, "agent", Spent)],
+                100 * AGENT_SHARE,
+                "% of a core",
+            ),
+            (
+                "a decide step for 100 executors, p99",
+                [100 / row["executors"] * percentile(row["steps_ms"], 0.99) for row in _plain(data, "decide")],
+                DECIDE_MS,
+                "ms",
+            ),
+            *(
+                (
+                    f"{part}: a quota in the kernel, p99",
+                    [percentile(row.each_ms, 0.99) for row in _rows(data, part, QuotaRow)],
+                    limit,
+                    "ms",
+                )
+                for part, limit in QUOTA_MS.items()
+            ),
+            ("all quotas of a worker changed", together, PERIOD_S, "s"),
+        ]
+        return [
+            Goal(goal=name, measured=round(max(values), 3), limit=limit, unit=unit, n=len(values))
+            for name, values, limit, unit in found
+            if values
+        ]
 
     # ------------------------------------------------------------------ what is told
 

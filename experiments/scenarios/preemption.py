@@ -17,7 +17,7 @@ from itertools import cycle, islice
 import msgspec
 
 from experiments.admission import SCHEDULERS, SIZES, Play
-from experiments.recorded import Condition, Data, JobRun, Order, StepRecord, answers_right, complete, within_capacity
+from experiments.recorded import Condition, Data, Goal, JobRun, Order, StepRecord, answers_right, complete, within_capacity
 
 BASE, LEARN, OURS = "base", "learn", "sparkpace"
 MOST_S = 1200.0
@@ -164,15 +164,33 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             *answers_right(data.steps.values()),
         ]
 
-    def _judge(self, other: str, limits: Limits, data: Data) -> list[Condition]:
-        measures: list[tuple[str, float | None, Callable[[Sequence[StepRecord]], float]]] = [
+    def goals(self, data: Data) -> list[Goal]:
+        ours, found = data.starting(f"{OURS}-"), []
+        n = len(self.short_times(ours))
+        for other, limits in self.against.items():
+            theirs = data.starting(f"{other}-")
+            for name, limit, measure in self._measures(limits):
+                if limit is not None and ours and theirs and (his := measure(theirs)) > 0:
+                    ratio = measure(ours) / his
+                    found.append(
+                        Goal(goal=f"real: {name} / {other}'s", measured=round(ratio, 4), limit=limit, unit="ratio", n=n)
+                    )
+        if ours:
+            lost = sum(job.summary[key] for step in ours for job in step.jobs for key in ("executors_lost", "tasks_failed"))
+            found.append(Goal(goal="real: executors lost and tasks failed", measured=lost, limit=0, unit="", n=n))
+        return found
+
+    def _measures(self, limits: Limits) -> list[tuple[str, float | None, Callable[[Sequence[StepRecord]], float]]]:
+        return [
             ("short jobs' p95", limits.short_p95, lambda steps: percentile(self.short_times(steps), 0.95)),
             ("short jobs' delay p50", limits.short_delay, lambda steps: percentile(self.short_delays(steps), 0.5)),
             ("long jobs' mean time", limits.long_mean, lambda steps: mean(self.long_times(steps))),
         ]
+
+    def _judge(self, other: str, limits: Limits, data: Data) -> list[Condition]:
         ours, theirs = data.starting(f"{OURS}-"), data.starting(f"{other}-")
         found = []
-        for name, limit, measure in measures:
+        for name, limit, measure in self._measures(limits):
             if limit is None or not theirs:
                 continue
             mine, his = measure(ours), measure(theirs)

@@ -156,10 +156,14 @@ def test_a_condition_that_fails_is_the_exit_code(
     tmp_path: Path, cluster: type[MadeUpCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "late", True)
-    done = call("run", "fig4", "--quick", "--out", tmp_path)
+    done = call("run", "fig4", "--out", tmp_path / "full")
     assert done.exit_code == 1
     assert "FAILS  the short job ends by its deadline [both-0]" in done.output
-    assert "**no**" in (tmp_path / "report.md").read_text()
+    assert "**no**" in (tmp_path / "full" / "report.md").read_text()
+    # a quick run is too small for that: told, and no failure
+    quick = call("run", "fig4", "--quick", "--out", tmp_path / "quick")
+    assert "FAILS  the short job ends by its deadline [both-0]" in quick.output
+    assert quick.exit_code == 0
 
 
 def test_another_seed_into_the_same_folder_is_refused(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
