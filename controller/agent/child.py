@@ -91,7 +91,7 @@ class Child:
                 log.exception("control period failed")
                 backoff_s = min(LONGEST_BACKOFF_S, max(self.options.period_s, 2 * backoff_s))
                 self.stop.wait(backoff_s)
-            self.stop.wait(min(self.options.period_s, max(LEAST_PAUSE_S, (time.process_time() - spent_s) / WOKEN_SHARE)))
+            self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         self.agent.fail_open("the agent was stopped")
         self.runtime.close()
 
@@ -122,6 +122,11 @@ class Child:
         received = self.agent.received
         if received is None or received.desired.version != reply.desired.version:
             self.wake.set()
+
+
+def pause_s(cpu_s: float, period_s: float) -> float:
+    """How long the loop cannot be woken after a turn that took `cpu_s` of CPU; the next period comes in time all the same."""
+    return min(period_s, max(LEAST_PAUSE_S, cpu_s / WOKEN_SHARE))
 
 
 def _cluster_id(options: AgentOptions, home: Home) -> str:

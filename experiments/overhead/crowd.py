@@ -34,6 +34,7 @@ from controller.messages import (
 )
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id, of
+from experiments.overhead.where import own_time
 from experiments.simulator.engine import REAL, workers
 from experiments.simulator.jobs import random_shape
 from experiments.simulator.learn import learned, told_pre_run
@@ -258,8 +259,8 @@ class PassRow(msgspec.Struct, frozen=True, kw_only=True):
     """One pass. `changed`: applications in which a stage ended and the next one began; `concerned`: workers whose desired
     state that changes. `told_ms`: the drivers' messages decoded, stored and taken in, with the stages' deadlines;
     `planned_ms`: the workers' desired state worked out and encoded. With none changed: every agent's report of a period is
-    taken in and answered, with samples written. `cpu_ms`: CPU of this process in all of it, which other programs on the
-    machine lengthen less."""
+    taken in and answered, with samples written. `cpu_ms`: this process's CPU in all of it, which other programs on the
+    machine lengthen less. `where`: own time by module, only of a pass under the profiler, which makes it longer."""
 
     applications: int
     workers: int
@@ -269,6 +270,7 @@ class PassRow(msgspec.Struct, frozen=True, kw_only=True):
     told_ms: float
     planned_ms: float
     cpu_ms: float
+    where: dict[str, float] = {}
 
     @property
     def pass_ms(self) -> float:
@@ -276,12 +278,15 @@ class PassRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def passes(crowd: Crowd, few: int, times: int) -> Iterator[PassRow]:
-    """`times` passes in which all applications changed, ten times as many in which `few` did, as many periods' reports."""
+    """`times` passes in which all applications changed, as many periods' reports, ten times as many passes in which `few` did,
+    and one more in which all changed, profiled."""
     for _ in range(times):
         yield one_pass(crowd, crowd.drivers)
         yield period(crowd)
     for _ in range(10 * times):
         yield one_pass(crowd, crowd.rng.sample(crowd.drivers, min(few, len(crowd.drivers))))
+    tracer = cProfile.Profile()
+    yield structs.replace(one_pass(crowd, crowd.drivers, tracer), where=own_time(tracer))
 
 
 def one_pass(crowd: Crowd, changed: Sequence[Driver], tracer: cProfile.Profile | None = None) -> PassRow:

@@ -7,7 +7,6 @@ goals for the full sizes.
 
 from __future__ import annotations
 
-import cProfile
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from experiments.overhead import crowded_agent, decisions, quotas
-from experiments.overhead.crowd import Crowd, PassRow, one_pass, passes, period
+from experiments.overhead.crowd import Crowd, PassRow, passes, period
 from experiments.overhead.crowded_agent import Spent
 from experiments.overhead.quotas import QuotaRow, percentile
-from experiments.overhead.where import own_time
 from experiments.recorded import Condition, Data, Goal, complete
 
 Row = TypeVar("Row")
@@ -31,7 +29,7 @@ DECIDE_MS = 1.0
 QUOTA_MS = {"quota-idle": 50.0, "quota-loaded": 150.0}
 PERIOD_S = 1.0
 PARTS = ("decide", "quota-idle", "quota-loaded", "agent", "agent-woken", "master")
-PROFILED = ("agent-profiled", "master-profiled")
+PROFILED = "agent-profiled"
 LONG_STAGE_S, SHORT_STAGE_S = 1000.0, 20.0
 """Of the agent's applications: no stage event in the time measured, or one every ten seconds in each of them."""
 
@@ -72,12 +70,12 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: int = 1
 
     def steps(self) -> list[str]:
-        return [*(f"{part}-{n}" for n in range(self.repetitions) for part in PARTS), *PROFILED]
+        return [*(f"{part}-{n}" for n in range(self.repetitions) for part in PARTS), PROFILED]
 
     def measure(self, step: str, folder: Path) -> list[dict[str, Any]]:
+        if step == PROFILED:
+            return [crowded_agent.profiled(folder, self.agent.executors, self.agent.seconds, LONG_STAGE_S)]
         part, _, number = step.rpartition("-")
-        if step in PROFILED:
-            return [self._profile(step, folder)]
         return self._measure(part, folder, 1000 * self.seed + int(number))
 
     def _measure(self, part: str, folder: Path, seed: int) -> list[dict[str, Any]]:
@@ -90,20 +88,10 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if part.startswith("agent"):
             stage_s = SHORT_STAGE_S if part == "agent-woken" else LONG_STAGE_S
             return [msgspec.to_builtins(crowded_agent.measure(folder, self.agent.executors, self.agent.seconds, stage_s))]
-        return [msgspec.to_builtins(row) for row in passes(self._crowd(folder, seed), self.master.few, self.master.passes)]
-
-    def _profile(self, step: str, folder: Path) -> dict[str, float]:
-        if step == "agent-profiled":
-            return crowded_agent.profiled(folder, self.agent.executors, self.agent.seconds, LONG_STAGE_S)
-        crowd, tracer = self._crowd(folder, 1000 * self.seed), cProfile.Profile()
-        one_pass(crowd, crowd.drivers, tracer)
-        return own_time(tracer)
-
-    def _crowd(self, folder: Path, seed: int) -> Crowd:
         asked = self.master
         crowd = Crowd(folder, asked.applications, asked.workers, asked.kinds, seed)
         period(crowd)  # the agents' first reports, which start everything
-        return crowd
+        return [msgspec.to_builtins(row) for row in passes(crowd, asked.few, asked.passes)]
 
     # ------------------------------------------------------------------ what must hold
 
@@ -194,7 +182,7 @@ def _times(took_ms: Sequence[float], limit_ms: float) -> str:
 
 
 def _all(rows: Sequence[PassRow]) -> list[PassRow]:
-    return [row for row in rows if row.changed == row.applications]
+    return [row for row in rows if row.changed == row.applications and not row.where]
 
 
 def _few(rows: Sequence[PassRow]) -> list[PassRow]:
@@ -292,12 +280,13 @@ def _step_tables(data: Data) -> Iterable[str]:
 
 
 def _where_tables(data: Data) -> Iterable[str]:
-    for step, what in (("master-profiled", "a pass in which all changed"), ("agent-profiled", "the agent's control loop")):
-        for row in _plain(data, step):
-            yield f"Where the time goes in {what}, under Python's profiler, waiting left out:"
-            yield ""
-            shares = ((part, f"{100 * share:.1f}%") for part, share in row.items())
-            yield from _table(("own code of", "share of the time"), shares)
+    passes_where = [("a pass in which all changed", row.where) for row in _rows(data, "master", PassRow) if row.where]
+    loops_where = [("the agent's control loop", row) for row in _plain(data, PROFILED)]
+    for what, where in (*passes_where[:1], *loops_where):
+        yield f"Where the time goes in {what}, under Python's profiler, waiting left out:"
+        yield ""
+        shares = ((part, f"{100 * share:.1f}%") for part, share in where.items())
+        yield from _table(("own code of", "share of the time"), shares)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterable[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from experiments.overhead.crowd import PassRow
 from experiments.overhead.crowded_agent import Spent
@@ -41,15 +42,16 @@ def made_up(slower: float = 1.0) -> Data:
     each_ms = tuple(0.48 * slower * n for n in range(1, 101))  # p99: 47.52 ms
     thrice_ms = tuple(3 * ms for ms in each_ms)
     large, small = pass_row(1000, 400 * slower, 500 * slower), pass_row(10, 9 * slower, 10 * slower)
+    profiled = structs.replace(pass_row(1000, 5000.0, 5000.0), where={"controller/master/planning.py": 0.25})
     found: dict[str, list[Any]] = {
         "decide-0": [{"executors": 100, "steps_ms": [0.9 * slower] * 10}],
         "quota-idle-0": [QuotaRow(containers=100, busy=0, each_ms=each_ms, together_s=0.9 * slower)],
         "quota-loaded-0": [QuotaRow(containers=100, busy=2, each_ms=thrice_ms, together_s=0.9 * slower)],
         "agent-0": [spent],
         "agent-woken-0": [spent],
-        "master-0": [large, small, pass_row(0, 0.0, 800.0)],
+        # the profiled one is slow and no condition's
+        "master-0": [large, small, pass_row(0, 0.0, 800.0), profiled],
         "agent-profiled": [{"controller/agent/loop.py": 0.4, "Python and its library": 0.3}],
-        "master-profiled": [{"controller/master/planning.py": 0.25}],
     }
     steps = [
         SimulatedStep(step=name, session=1, took_s=1.0, rows=tuple(map(msgspec.to_builtins, rows)))
@@ -102,17 +104,15 @@ def test_a_tiny_master_is_measured_and_only_the_workers_concerned_are_planned(tm
     rows = [msgspec.convert(row, type=PassRow) for row in SMALL.measure("master-0", tmp_path)]
     assert (rows[0].changed, rows[1].changed) == (6, 0)
     assert {row.executors for row in rows} == {24}
-    few = rows[2:]
+    few = rows[2:-1]
     assert len(few) == 10
     # two applications have executors on four workers each, of eight
     assert all(row.changed == 2 and 4 <= row.concerned <= 8 for row in few)
     assert all(row.planned_ms > 0 for row in rows)
-
-
-def test_a_profiled_pass_tells_where_time_goes(tmp_path: Path) -> None:
-    [where] = SMALL.measure("master-profiled", tmp_path)
+    where = rows[-1].where
     assert "controller/master/planning.py" in where
     assert sum(where.values()) == pytest.approx(1.0, abs=0.2)
+    assert not any(row.where for row in rows[:-1])
 
 
 def test_a_decide_step_is_measured(tmp_path: Path) -> None:
