@@ -278,8 +278,8 @@ class PassRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def passes(crowd: Crowd, few: int, times: int) -> Iterator[PassRow]:
-    """`times` passes in which all applications changed, as many periods' reports, ten times as many passes in which `few` did,
-    and one more in which all changed, profiled."""
+    """`times` passes in which all applications changed, as many periods' reports, ten times as many passes in which
+    `few` did, and one more in which all changed, profiled."""
     for _ in range(times):
         yield one_pass(crowd, crowd.drivers)
         yield period(crowd)
