@@ -56,7 +56,8 @@ SCHEDULERS: Mapping[str, Scheduler] = {
 class Play:
     """One stream under one scheduler. `shorts` come in the order of their `delay_s`; those that come within `window_s` count,
     the later ones only keep the load up until the first `count_longs` long jobs have ended. `longs` come one after another,
-    again and again if `endless`. Short jobs that count and have not ended `drain_s` after that are given up."""
+    again and again if `endless`. Short jobs that count and have not ended `drain_s` after that are given up, and after
+    `most_s` everything is."""
 
     scheduler: str
     shorts: tuple[Order, ...]
@@ -65,6 +66,7 @@ class Play:
     count_longs: int
     endless: bool = True
     drain_s: float = 180.0
+    most_s: float = 1100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,10 @@ class Stream:
                 job.state = "ended"
             elif job.state == "submitted" and (name in begun or not self.scheduler.waits_in_cluster):
                 job.state = "begun"
-        if self.closed_s is None and self._has_shown_all(now_s):
+        late = now_s >= self.play.most_s
+        if self.closed_s is None and (late or self._has_shown_all(now_s)):
             self.closed_s = now_s
-        if self.closed_s is not None and self._may_end(now_s):
+        if self.closed_s is not None and (late or self._may_end(now_s)):
             return self._end_all()
         if self.closed_s is None:
             self._arrive(now_s)

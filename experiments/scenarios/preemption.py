@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import cycle, islice
 
 import msgspec
@@ -20,8 +20,10 @@ from experiments.admission import SCHEDULERS, SIZES, Play
 from experiments.recorded import Condition, Data, Goal, JobRun, Order, StepRecord, answers_right, complete, within_capacity
 
 BASE, LEARN, OURS = "base", "learn", "sparkpace"
-MOST_S = 1200.0
-"""Arrivals are drawn for so long; a step is not longer."""
+LOAD_WINDOWS = 2
+"""Jobs come for so many windows at most: where a scheduler starves the long jobs, these can end after that."""
+DRAIN_S = 900.0
+"""For the jobs that run alone: long enough."""
 APART_S = 15.0
 """Between the jobs of `base`, each on a worker of its own: drivers start one after another."""
 NO_DEADLINE_S = 3600.0
@@ -84,7 +86,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             alone = tuple(Order(kind, words, delay_s=n * APART_S, options=options) for n, (kind, words) in kinds)
             scheduler = OURS if step == LEARN else "fifo"
             window_s = len(alone) * APART_S
-            return Play(scheduler, alone, (), window_s, count_longs=0, endless=False, drain_s=MOST_S)
+            return Play(scheduler, alone, (), window_s, count_longs=0, endless=False, drain_s=DRAIN_S)
         scheduler, _, number = step.rpartition("-")
         return Play(
             scheduler,
@@ -109,7 +111,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         rng = random.Random(f"{self.seed}/{repetition}")
         count = max(1, round(self.window_s / self.every_s(data)))
         found: list[tuple[str, float]] = []
-        for window in range(math.ceil(MOST_S / self.window_s)):
+        for window in range(LOAD_WINDOWS):
             kinds = list(islice(cycle(self.short), count))
             rng.shuffle(kinds)
             times = sorted(round(self.window_s * (window + rng.random()), 3) for _ in kinds)
@@ -209,22 +211,20 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def short_times(self, steps: Iterable[StepRecord]) -> list[float]:
         """Arrival to end; infinite for those that were given up."""
         found = [time_s(job) for step in steps for job in step.jobs if kind_of(job.job) in self.short]
-        return found + [math.inf] * self.given_up(steps)
+        return found + [math.inf] * _given_up(steps, self.short)
 
     def short_delays(self, steps: Iterable[StepRecord]) -> list[float]:
         """Arrival to first task."""
         jobs = [job for step in steps for job in step.jobs if kind_of(job.job) in self.short]
-        return [job.waited_s + job.summary["first_task_s"] for job in jobs] + [math.inf] * self.given_up(steps)
+        return [job.waited_s + job.summary["first_task_s"] for job in jobs] + [math.inf] * _given_up(steps, self.short)
 
     def long_times(self, steps: Iterable[StepRecord]) -> list[float]:
-        """First task to end."""
-        return [job.summary["end_s"] - job.summary["first_task_s"] for job in self.longs(steps)]
+        """First task to end; infinite for those that were given up."""
+        times = [float(job.summary["end_s"] - job.summary["first_task_s"]) for job in self.longs(steps)]
+        return times + [math.inf] * _given_up(steps, self.long)
 
     def longs(self, steps: Iterable[StepRecord]) -> list[JobRun]:
         return [job for step in steps for job in step.jobs if kind_of(job.job) in self.long]
-
-    def given_up(self, steps: Iterable[StepRecord]) -> int:
-        return sum(kind_of(job) in self.short for step in steps for job in step.given_up)
 
     def tables(self, data: Data) -> str:
         rows = [_row(COLUMNS), "| --- " * len(COLUMNS) + "|"]
@@ -252,7 +252,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             percentile(times, 0.95),
             *(percentile(delays, p) for p in (0.5, 0.95)),
         ]
-        return [str(len(times)), *map(shown, numbers), str(self.given_up(steps))]
+        return [str(len(times)), *map(shown, numbers), str(_given_up(steps, self.short))]
 
     def _longs_told(self, steps: Sequence[StepRecord]) -> list[str]:
         times, jobs = self.long_times(steps), [job for step in steps for job in step.jobs]
@@ -299,6 +299,10 @@ def time_s(job: JobRun) -> float:
 
 def kind_of(job: str) -> str:
     return job.rpartition("-")[0]
+
+
+def _given_up(steps: Iterable[StepRecord], kinds: Collection[str]) -> int:
+    return sum(kind_of(job) in kinds for step in steps for job in step.given_up)
 
 
 def no_lost_work(steps: Iterable[StepRecord]) -> Condition:

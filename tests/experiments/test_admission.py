@@ -151,6 +151,16 @@ def test_what_waits_too_long_is_given_up() -> None:
     assert [cluster.stream.jobs[f"s-{n}"].state for n in range(3)] == ["given up"] * 3
 
 
+def test_a_stream_ends_even_if_its_long_job_starves() -> None:
+    cluster = start(a_play("sparkpace", 1, most_s=400.0))
+    cluster.at(0)
+    cluster.at(1)
+    assert cluster.at(399, "s-0") == []
+    assert cluster.at(400) == [End("l-0")]
+    assert cluster.is_over()
+    assert cluster.stream.jobs["l-0"].state == "given up"
+
+
 def test_a_single_long_job_has_no_follower() -> None:
     cluster = start(a_play("kill", 1, endless=False))
     cluster.at(1)
