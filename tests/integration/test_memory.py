@@ -299,6 +299,7 @@ def test_by_need_leaves_the_cache_to_whom_uses_it(docker_engine: Any, tmp_path: 
         finish(scene, one, "large")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["submit"], indirect=True)
 def test_a_killed_job_and_a_restarted_master_leave_the_right_split(scene: Scene) -> None:
     one, two = scene.job("stays", FEW), scene.job("killed", FEW)

@@ -12,7 +12,7 @@ from experiments.recorded import Order
 from experiments.standalone import LABEL, Standalone, standalone
 from tests.integration.local_cluster import QUICK_JVM, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
 
 OPTIONS = (
     *("--driver-memory", "512m", "--executor-memory", "512m", "--driver-java-options", QUICK_JVM),
