@@ -25,7 +25,7 @@ from stage_model.progress import MemoryProgress, Progress
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import Job, LocalCluster, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(900)]
 
 H = 512 + 384 + 100
 """Heap, overhead, Python: of SIZES."""
@@ -189,7 +189,7 @@ def small_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> 
         yield cluster
 
 
-@pytest.fixture(params=["submit", pytest.param("stock-3.5", marks=pytest.mark.slow)])
+@pytest.fixture(params=["submit", "stock-3.5"])
 def scene(request: pytest.FixtureRequest, small_home: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterator[Scene]:
     python = Path(request.getfixturevalue("spark35_python")) if request.param == "stock-3.5" else None
     with watched(small_home, docker_engine, python, tmp_path) as found:
@@ -252,7 +252,6 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     finish(scene, one, first)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["submit"], indirect=True)
 def test_a_shrink_while_a_large_sort_holds_the_memory(scene: Scene) -> None:
     first, second = (f"{name}-{'3' if scene.python else '4'}" for name in ("sorting", "arriving"))
@@ -278,7 +277,6 @@ def _holds(scene: Scene, name: str, budget_mb: int) -> Callable[[], bool]:
     return look
 
 
-@pytest.mark.slow
 def test_by_need_leaves_the_cache_to_whom_uses_it(docker_engine: Any, tmp_path: Path) -> None:
     with (
         small_cluster(tmp_path, "--memory-policy", "by-need") as cluster,
@@ -299,7 +297,6 @@ def test_by_need_leaves_the_cache_to_whom_uses_it(docker_engine: Any, tmp_path: 
         finish(scene, one, "large")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["submit"], indirect=True)
 def test_a_killed_job_and_a_restarted_master_leave_the_right_split(scene: Scene) -> None:
     one, two = scene.job("stays", FEW), scene.job("killed", FEW)
