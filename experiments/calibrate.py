@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from experiments.simulator.calibrate import TASK_CV, compare, read_recorded, table
+from experiments.simulator.calibrate import TASK_CV, compare, read_recorded, told
 from stage_model.errors import PaceError
 
 FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
@@ -25,7 +25,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 def main(runs: tuple[Path, ...], taught_by: Path | None, task_cv: float) -> None:
     """Replays recorded runs in the simulator and compares."""
     teacher = read_recorded(taught_by) if taught_by else None
-    click.echo(table([compare(read_recorded(folder), teacher, task_cv) for folder in runs]))
+    click.echo(told([compare(read_recorded(folder), teacher, task_cv) for folder in runs]))
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ from controller.plot_runs import plot_runs
 from controller.run_folder import read_samples
 from experiments import machine
 from experiments.local_cluster import LocalCluster
+from experiments.markdown import table
 from experiments.plot_cdf import plot_cdf
-from experiments.recorded import Condition, Data, JobRun, SimulatedStep, StepRecord, used_core_s
+from experiments.recorded import Condition, Data, JobRun, RowStep, StepRecord, used_core_s
 from experiments.result_folder import Asked, ResultFolder, Session
 from experiments.scenarios import Ambitious, AnyScenario, Distributions, Measured, Real, Scenario, Scheduled, Simulated, make
 from experiments.streams import field_of, play
@@ -120,7 +121,7 @@ def _without_spark(folder: ResultFolder, scenario: Simulated | Measured, session
     task = progress.add_task("", total=len(scenario.steps()))
     how = "simulated" if isinstance(scenario, Simulated) else "measured"
     for step in scenario.steps():
-        if step not in folder.data().simulated:
+        if step not in folder.data().rows:
             progress.update(task, description=f"{step} ({how})")
             begun_s = time.monotonic()
             if isinstance(scenario, Simulated):
@@ -129,7 +130,7 @@ def _without_spark(folder: ResultFolder, scenario: Simulated | Measured, session
                 with TemporaryDirectory(dir=folder.path) as scratch:
                     rows = scenario.measure(step, Path(scratch))
             took_s = round(time.monotonic() - begun_s, 3)
-            folder.add_simulated(SimulatedStep(step=step, session=session.number, took_s=took_s, rows=tuple(rows)))
+            folder.add_rows(RowStep(step=step, session=session.number, took_s=took_s, rows=tuple(rows)))
             progress.console.print(f"{step}: {len(rows)} {how} rows in {took_s:.1f} s", soft_wrap=True)
         progress.advance(task)
 
@@ -241,10 +242,10 @@ def text(
         f"Spec `{what.spec}`{quick}, seed {what.seed}. {held} of {len(conditions)} conditions hold.",
         "",
         "## Conditions",
-        "| condition | of | holds | |",
-        "| --- " * 4 + "|",
-        *(f"| {c.name} | {c.of} | {'yes' if c.holds else '**no**'} | {c.detail} |" for c in conditions),
-        "",
+        *table(
+            ("condition", "of", "holds", ""),
+            ((c.name, c.of, "yes" if c.holds else "**no**", c.detail) for c in conditions),
+        ),
         "## Results",
         scenario.tables(data),
         "",
@@ -262,24 +263,26 @@ def _cost(scenario: Scenario, data: Data) -> list[str]:
         return [
             *(SIMULATED if isinstance(scenario, Simulated) else MEASURED),
             "",
-            "| step | rows | session | seconds of this machine |",
-            "| --- " * 4 + "|",
-            *(f"| {r.step} | {len(r.rows)} | {r.session} | {r.took_s:.1f} |" for r in data.simulated.values()),
-            "",
+            *table(
+                ("step", "rows", "session", "seconds of this machine"),
+                ((r.step, len(r.rows), r.session, f"{r.took_s:.1f}") for r in data.rows.values()),
+            ),
         ]
     return [
         "## What it cost beside the executors",
         "CPU of the whole machine less that of executors: drivers, services, engine and everything else that ran.",
         "Steal is CPU that the hypervisor withheld.",
         "",
-        "| step | n | session | seconds | outside core-s | cores | steal core-s |",
-        "| --- " * 7 + "|",
-        *(
-            f"| {r.step} | {len(r.jobs)} | {r.session} | {r.took_s:.1f} | {r.outside_core_s:.1f} | "
-            f"{r.outside_core_s / r.took_s:.2f} | {r.steal_core_s:.1f} |"
-            for r in data.steps.values()
+        *table(
+            ("step", "n", "session", "seconds", "outside core-s", "cores", "steal core-s"),
+            (
+                (
+                    *(r.step, len(r.jobs), r.session, f"{r.took_s:.1f}", f"{r.outside_core_s:.1f}"),
+                    *(f"{r.outside_core_s / r.took_s:.2f}", f"{r.steal_core_s:.1f}"),
+                )
+                for r in data.steps.values()
+            ),
         ),
-        "",
     ]
 
 

@@ -83,8 +83,8 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
         return next(job for job in self.jobs if job.job == name)
 
 
-class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step without Spark (simulated, or the product's own parts measured) that ended, one line of `simulated.jsonl`: what
+class RowStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step without Spark (simulated, or the product's own parts measured) that ended, one line of `rows.jsonl`: what
     its scenario found, one mapping per row."""
 
     step: str
@@ -95,16 +95,16 @@ class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All that was recorded: steps by name, samples by application id, and the simulated steps."""
+    """All that was recorded: steps by name, samples by application id, and steps without Spark."""
 
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
-    simulated: Mapping[str, SimulatedStep] = field(default_factory=dict)
+    rows: Mapping[str, RowStep] = field(default_factory=dict)
 
     @property
     def done(self) -> frozenset[str]:
         """Names of the steps that ended."""
-        return frozenset((*self.steps, *self.simulated))
+        return frozenset((*self.steps, *self.rows))
 
     def starting(self, prefix: str) -> list[StepRecord]:
         """The steps whose names are `prefix` and a number, in order of their numbers."""
@@ -225,7 +225,17 @@ def _moments(
         yield moment
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """The least value that at least that share of them does not exceed; nan of none."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)] if values else math.nan
+
+
 # ---------------------------------------------------------------- conditions that every scenario has
+
+
+def judged(goal: Goal, of: str) -> Condition:
+    """That the goal is met."""
+    return Condition(goal.goal, of, goal.met, f"{goal.measured:.3f} {goal.unit}, limit {goal.limit:g}, n={goal.n}")
 
 
 def complete(data: Data, steps: Sequence[str]) -> Condition:

@@ -3,7 +3,7 @@
     settings.json     spec, scenario, settings, seed: what another call must agree with
     sessions.jsonl    one line per call that ran something: when, commit, machine
     records.jsonl     one line per finished step (`experiments.recorded.StepRecord`)
-    simulated.jsonl   the same of simulated steps (`SimulatedStep`)
+    rows.jsonl        the same of steps without Spark (`RowStep`)
     runs/APP/         summary, samples and stages of every run
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from controller.run_folder import SAMPLES, STAGES, SUMMARY, read_samples
-from experiments.recorded import Data, SimulatedStep, StepRecord
+from experiments.recorded import Data, RowStep, StepRecord
 from stage_model.errors import BadInput
 
 
@@ -103,14 +103,14 @@ class ResultFolder:
                     shutil.copyfile(home_runs / job.app_id / name, kept / name)
         self._append("records.jsonl", record)
 
-    def add_simulated(self, record: SimulatedStep) -> None:
-        self._append("simulated.jsonl", record)
+    def add_rows(self, record: RowStep) -> None:
+        self._append("rows.jsonl", record)
 
     def data(self) -> Data:
         records = [msgspec.json.decode(line, type=StepRecord) for line in self._lines("records.jsonl")]
         samples = {job.app_id: read_samples(self.runs / job.app_id) for record in records for job in record.jobs}
-        simulated = [msgspec.json.decode(line, type=SimulatedStep) for line in self._lines("simulated.jsonl")]
-        return Data({r.step: r for r in records}, samples, {r.step: r for r in simulated})
+        rows = [msgspec.json.decode(line, type=RowStep) for line in self._lines("rows.jsonl")]
+        return Data({r.step: r for r in records}, samples, {r.step: r for r in rows})
 
     def _append(self, name: str, value: msgspec.Struct) -> None:
         with (self.path / name).open("a+b") as file:

@@ -24,8 +24,6 @@ class Field(Protocol):
 
     def submit(self, step: str, order: Submit) -> None: ...
 
-    def resize(self, job: str, executors: int) -> None: ...
-
     def end(self, jobs: list[str]) -> None: ...
 
     def look(self) -> None:
@@ -67,6 +65,7 @@ def play(what: Play, field: Field, workers: int, step: str, *, limit_s: float, s
                 if isinstance(action, Submit):
                     field.submit(step, action)
                 elif isinstance(action, Resize):
+                    assert isinstance(field, Stock), "on Sparkpace nobody is told to let go of executors"
                     field.resize(action.job, action.executors)
             field.end([action.job for action in actions if isinstance(action, End)])
             show(f"{step}: {_told(stream)}")
@@ -112,9 +111,6 @@ class Paced:
 
     def submit(self, step: str, order: Submit) -> None:
         self.jobs[order.order.job] = self.cluster.submit(step, order.order)
-
-    def resize(self, job: str, executors: int) -> None:
-        raise NotImplementedError(f"{job} to {executors} executors: Sparkpace does that itself")
 
     def end(self, jobs: list[str]) -> None:
         end_processes([self.jobs[job].process for job in jobs if job in self.jobs])

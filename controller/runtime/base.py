@@ -107,7 +107,10 @@ class Runtime(Protocol):
         `memory_bytes` >= 16 MiB. Raises `RuntimeFailed` when it uses more now: lowering must never kill it."""
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        """Ends it (SIGTERM, after `grace_s` SIGKILL); does nothing if it is gone. It stays visible until `remove`."""
+        """Ends it (SIGTERM, after `grace_s` SIGKILL); does nothing if it is gone. It stays visible until `remove`.
+
+        Asking again sends SIGTERM again, as a container that has only begun may not have heard it, and prolongs nothing.
+        """
 
     def remove(self, key: ExecutorKey) -> None:
         """Forgets an ended executor and frees what it held."""

@@ -159,12 +159,11 @@ class DockerRuntime:
         known = self._find(key)
         if known is None or not self._look(known).running:
             return
-        first = known.kill_at is None
         known.kill_at = min(known.kill_at or math.inf, self._clock() + grace_s)
         with _engine(f"executor {'/'.join(key)}"):
             if grace_s <= 0:
                 self._signal(known, "SIGKILL")
-            elif first:
+            else:
                 self._signal(known, "SIGTERM")
 
     def _signal(self, known: _Known, signal: str) -> None:

@@ -150,11 +150,10 @@ class ProcessRuntime:
         known = self._known.get(key)
         if known is None or not self._look(known).running:
             return
-        first = known.kill_at is None
         known.kill_at = min(known.kill_at if known.kill_at is not None else math.inf, self._clock() + grace_s)
         if grace_s <= 0:
             self._kill(known)
-        elif first and process_identity.is_alive(known.record.process):
+        elif process_identity.is_alive(known.record.process):
             process_tree.signal_all((known.record.process.pid,), signal.SIGTERM)
 
     def _kill(self, known: _Known) -> None:

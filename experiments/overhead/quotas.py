@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,11 +59,6 @@ def measure(containers: int, busy: int, seed: int) -> QuotaRow:
         each_ms=tuple(round(ms, 2) for ms in each),
         together_s=round(together_s, 3),
     )
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least that share of them do not exceed."""
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def _cores(rng: random.Random) -> float:

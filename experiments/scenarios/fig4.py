@@ -7,9 +7,12 @@ and the short one arrives after a share of that, with its own. What must hold is
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from experiments.markdown import table
 from experiments.recorded import (
     Condition,
     Data,
@@ -77,25 +80,23 @@ class Fig4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def tables(self, data: Data) -> str:
         both = data.starting("both-")
-        rows = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+        rows = []
         for step in both:
             long, short = step.job(LONG).summary, step.job(SHORT).summary
             numbers = [*long_cores(step, data), long.get("withheld_core_s"), long.get("debt_core_s")]
-            rows.append(
-                f"| {step.step} | 1 | {short['deadline_s']:.1f} | {short['end_s']:.1f} | {short['error_pct']:+.2f} | "
-                f"{long['deadline_s']:.1f} | {long['end_s']:.1f} | {long['error_pct']:+.2f} | "
-                f"{' | '.join(map(_shown, numbers))} | {long['executors_lost']} | {long['tasks_failed']} |"
-            )
+            ends = (_ended(job) for job in (short, long))
+            kept = (long["executors_lost"], long["tasks_failed"])
+            rows.append((step.step, 1, *(cell for end in ends for cell in end), *map(_shown, numbers), *kept))
+        lines = table(COLUMNS, rows)
         if both:
-            rows += ["", *_errors({job: [step.job(job).summary["error_pct"] for step in both] for job in (LONG, SHORT)})]
-        rows.append("")
-        rows.append("| alone on all cores | n | seconds, median | least | most |")
-        rows.append("| --- " * 5 + "|")
+            lines += _errors({job: [step.job(job).summary["error_pct"] for step in both] for job in (LONG, SHORT)})
+        alone = []
         for job in (LONG, SHORT):
-            ends = [step.job(job).summary["end_s"] for step in data.starting(f"base-{job}-")]
-            if ends:
-                rows.append(f"| {job} | {len(ends)} | {statistics.median(ends):.1f} | {min(ends):.1f} | {max(ends):.1f} |")
-        return "\n".join(rows)
+            ends_s = [step.job(job).summary["end_s"] for step in data.starting(f"base-{job}-")]
+            if ends_s:
+                times = (f"{seconds:.1f}" for seconds in (statistics.median(ends_s), min(ends_s), max(ends_s)))
+                alone.append((job, len(ends_s), *times))
+        return "\n".join(lines + table(("alone on all cores", "n", "seconds, median", "least", "most"), alone))
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
         return {f"fig4-{number}": [job.app_id for job in step.jobs] for number, step in enumerate(data.starting("both-"))}
@@ -171,10 +172,15 @@ def earliest_end_s(step: StepRecord, bases: list[StepRecord], data: Data) -> flo
 
 
 def _errors(errors: dict[str, list[float]]) -> list[str]:
-    rows = ["| deadline error of all runs | n | mean % | least | most |", "| --- " * 5 + "|"]
-    for job, found in errors.items():
-        rows.append(f"| {job} | {len(found)} | {statistics.fmean(found):+.2f} | {min(found):+.2f} | {max(found):+.2f} |")
-    return rows
+    rows = (
+        (job, len(found), *(f"{error:+.2f}" for error in (statistics.fmean(found), min(found), max(found))))
+        for job, found in errors.items()
+    )
+    return table(("deadline error of all runs", "n", "mean %", "least", "most"), rows)
+
+
+def _ended(summary: Mapping[str, Any]) -> tuple[str, str, str]:
+    return f"{summary['deadline_s']:.1f}", f"{summary['end_s']:.1f}", f"{summary['error_pct']:+.2f}"
 
 
 def _shown(number: float | None) -> str:

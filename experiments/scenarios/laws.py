@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.recorded import Condition, Data, Goal, complete
+from experiments.markdown import table
+from experiments.recorded import Condition, Data, Goal, complete, judged
 from experiments.simulator.compare import Case, Row, Setting, rows, variants
 
 COLUMNS = (
@@ -56,60 +57,41 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return found
 
     def conditions(self, data: Data) -> list[Condition]:
-        found = [complete(data, self.steps())]
-        by_law = _by_law(data, self.goal_case)
-        if "forecast" not in by_law:
-            return found
-        limits = (self.goal.violations_pct, self.goal.error_pct, self.goal.allocated_to_used)
-        for (name, measure), limit in zip(MEASURES.items(), limits, strict=True):
-            mine = measure(by_law["forecast"])
-            detail = f"{mine:.3f}, limit {limit:g}, n={len(by_law['forecast'])}, simulated"
-            found.append(Condition(f"{name} of forecast within its limit", self.goal_case, mine <= limit, detail))
-            papers = {law: measure(one) for law, one in by_law.items() if law.startswith("paper")}
-            if papers:
-                best = min(papers, key=papers.__getitem__)
-                detail = f"{mine:.3f} against {papers[best]:.3f} of {best}, simulated"
-                holds = mine <= papers[best]
-                found.append(Condition(f"{name} of forecast below every paper variant's", self.goal_case, holds, detail))
-        return found
+        return [complete(data, self.steps()), *(judged(goal, self.goal_case) for goal in self.goals(data))]
 
     def goals(self, data: Data) -> list[Goal]:
         by_law = _by_law(data, self.goal_case)
+        mine = by_law.get("forecast")
+        papers = {law: found for law, found in by_law.items() if law.startswith("paper")}
         found = []
         limits = (self.goal.violations_pct, self.goal.error_pct, self.goal.allocated_to_used)
-        for (name, measure), limit in zip(MEASURES.items(), limits, strict=True):
-            if "forecast" not in by_law:
-                break
-            mine, n = measure(by_law["forecast"]), len(by_law["forecast"])
-            of = f"forecast, simulated, {self.goal_case}: {name.rstrip(',')}"
-            found.append(Goal(goal=of, measured=round(mine, 4), limit=limit, unit=UNITS[name], n=n))
-            papers = [measure(one) for law, one in by_law.items() if law.startswith("paper")]
-            if papers:
-                best = round(min(papers), 4)
-                found.append(
-                    Goal(
-                        goal=f"{of}, against the best paper variant's",
-                        measured=round(mine, 4),
-                        limit=best,
-                        unit=UNITS[name],
-                        n=n,
-                    )
-                )
+        for (name, (measure, unit)), limit in zip(MEASURES.items(), limits, strict=True):
+            if mine:
+                of = f"forecast, simulated, {self.goal_case}: {name}"
+                goal = Goal(goal=of, measured=round(measure(mine), 4), limit=limit, unit=unit, n=len(mine))
+                found.append(goal)
+                theirs = {law: round(measure(rows), 4) for law, rows in papers.items()}
+                if theirs:
+                    best = min(theirs, key=theirs.__getitem__)
+                    against = f"{of}, against the best paper variant's ({best})"
+                    found.append(msgspec.structs.replace(goal, goal=against, limit=theirs[best]))
         return found
 
     def tables(self, data: Data) -> str:
-        lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+        rows = []
         for case in self.cases:
             for law, found in _by_law(data, case.name).items():
                 errors = [row.error_pct for row in found]
-                lines.append(
-                    f"| {case.name} | {law} | {len(found)} | {violations_pct(found):.1f} | {mean_error_pct(found):.2f} | "
-                    f"{statistics.fmean(errors):+.2f} | {statistics.pstdev(errors):.2f} | {min(errors):+.2f} | "
-                    f"{max(errors):+.2f} | {allocated_to_used(found):.3f} | "
-                    f"{statistics.fmean(row.allocated_core_s for row in found):.0f} | "
-                    f"{statistics.fmean(row.writes for row in found):.0f} |"
+                rows.append(
+                    (
+                        *(case.name, law, len(found), f"{violations_pct(found):.1f}", f"{mean_error_pct(found):.2f}"),
+                        *(f"{statistics.fmean(errors):+.2f}", f"{statistics.pstdev(errors):.2f}"),
+                        *(f"{min(errors):+.2f}", f"{max(errors):+.2f}", f"{allocated_to_used(found):.3f}"),
+                        f"{statistics.fmean(row.allocated_core_s for row in found):.0f}",
+                        f"{statistics.fmean(row.writes for row in found):.0f}",
+                    )
                 )
-        return "\n".join(lines)
+        return "\n".join(table(COLUMNS, rows))
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders, no pictures
         return {}
@@ -129,20 +111,17 @@ def allocated_to_used(found: Sequence[Row]) -> float:
     return math.fsum(row.allocated_core_s for row in found) / math.fsum(row.used_core_s for row in found)
 
 
-MEASURES: dict[str, Callable[[Sequence[Row]], float]] = {
-    "violations, % of the jobs,": violations_pct,
-    "mean |error|, % of the deadline,": mean_error_pct,
-    "allocated / used": allocated_to_used,
+MEASURES: dict[str, tuple[Callable[[Sequence[Row]], float], str]] = {
+    "violations": (violations_pct, "% of the jobs"),
+    "mean |error|": (mean_error_pct, "% of the deadline"),
+    "allocated / used": (allocated_to_used, "ratio"),
 }
-
-
-UNITS = dict(zip(MEASURES, ("% of the jobs", "% of the deadline", "ratio"), strict=True))
 
 
 def _by_law(data: Data, case: str) -> dict[str, list[Row]]:
     """In the order of the first block."""
     found: dict[str, list[Row]] = {}
-    for step in data.simulated.values():
+    for step in data.rows.values():
         for one in step.rows:
             row = msgspec.convert(one, type=Row)
             if row.case == case:

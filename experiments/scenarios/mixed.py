@@ -13,6 +13,7 @@ from collections import Counter
 
 import msgspec
 
+from experiments.markdown import table
 from experiments.recorded import Condition, Data, JobRun, Order, StepRecord, answers_right, complete, within_capacity
 from stage_model.units import parse_priority
 
@@ -108,31 +109,36 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [step.jobs[0].summary["error_pct"] for step in data.starting(f"pair-{kind}-")]
 
     def tables(self, data: Data) -> str:
-        rows = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+        rows = []
         for step in data.starting("mixed-"):
             first_s = min(job.summary["submitted_epoch_s"] for job in step.jobs)
             for job in sorted(step.jobs, key=lambda j: j.summary["submitted_epoch_s"]):
                 s = job.summary
                 withheld = s.get("withheld_core_s")
                 rows.append(
-                    f"| {step.step} | {job.job} | 1 | {s['priority']} | {s['submitted_epoch_s'] - first_s:.1f} | "
-                    f"{s['deadline_s']:.1f} | {s['end_s']:.1f} | {s['error_pct']:+.2f} | "
-                    f"{'yes' if s['violated'] else 'no'} | {'-' if withheld is None else f'{withheld:.1f}'} | "
-                    f"{s['executors_lost']} |"
+                    (
+                        *(step.step, job.job, 1, s["priority"], f"{s['submitted_epoch_s'] - first_s:.1f}"),
+                        *(f"{s['deadline_s']:.1f}", f"{s['end_s']:.1f}", f"{s['error_pct']:+.2f}"),
+                        *("yes" if s["violated"] else "no", "-" if withheld is None else f"{withheld:.1f}"),
+                        s["executors_lost"],
+                    )
                 )
-        rows += ["", "| priority, all runs | n | violated | mean error % | worst |", "| --- " * 5 + "|"]
+        by_priority = []
         jobs = [job.summary for step in data.starting("mixed-") for job in step.jobs]
         for priority in sorted({s["priority"] for s in jobs}, reverse=True):
             errors = [s["error_pct"] for s in jobs if s["priority"] == priority]
             violated = sum(s["violated"] for s in jobs if s["priority"] == priority)
-            rows.append(f"| {priority} | {len(errors)} | {violated} | {statistics.fmean(errors):+.2f} | {max(errors):+.2f} |")
-        rows += ["", "| alone with the same deadline | n | errors % | noise % |", "| --- " * 4 + "|"]
+            by_priority.append((priority, len(errors), violated, f"{statistics.fmean(errors):+.2f}", f"{max(errors):+.2f}"))
+        alone = []
         for kind in self.highest():
             errors = self.paired_errors(kind, data)
             allowed = noise_pct(errors)
             if allowed is not None:
-                rows.append(f"| {kind} | {len(errors)} | {' '.join(f'{e:+.2f}' for e in errors)} | {allowed:.2f} |")
-        return "\n".join(rows)
+                alone.append((kind, len(errors), " ".join(f"{e:+.2f}" for e in errors), f"{allowed:.2f}"))
+        lines = table(COLUMNS, rows)
+        lines += table(("priority, all runs", "n", "violated", "mean error %", "worst"), by_priority)
+        lines += table(("alone with the same deadline", "n", "errors %", "noise %"), alone)
+        return "\n".join(lines)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
         return {f"mixed-{number}": [job.app_id for job in step.jobs] for number, step in enumerate(data.starting("mixed-"))}

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from experiments.markdown import table
 from experiments.overhead import crowded_agent, decisions, quotas
 from experiments.overhead.crowd import Crowd, PassRow, passes, period
 from experiments.overhead.crowded_agent import Spent
-from experiments.overhead.quotas import QuotaRow, percentile
-from experiments.recorded import Condition, Data, Goal, complete
+from experiments.overhead.quotas import QuotaRow
+from experiments.recorded import Condition, Data, Goal, complete, judged, percentile
 
 Row = TypeVar("Row")
 
@@ -96,76 +97,28 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # ------------------------------------------------------------------ what must hold
 
     def conditions(self, data: Data) -> list[Condition]:
-        parts = (self._master(data), self._agent(data), self._decide(data), self._quota(data))
-        return [complete(data, self.steps()), *(condition for part in parts for condition in part)]
-
-    def _master(self, data: Data) -> Iterable[Condition]:
-        rows = _rows(data, "master", PassRow)
-        for name, limit_ms, found in (("all", PASS_MS, _all(rows)), ("few", FEW_MS, _few(rows))):
-            if found:
-                took = [row.pass_ms for row in found]
-                detail = f"{_times(took, limit_ms)}; CPU: median {statistics.median(row.cpu_ms for row in found):.1f} ms"
-                of = f"{found[0].applications} applications, {found[0].workers} workers, {found[0].changed} changed"
-                yield Condition(f"a planning pass is short: {name} changed", of, percentile(took, 0.99) <= limit_ms, detail)
-
-    def _agent(self, data: Data) -> Iterable[Condition]:
-        for spent in _rows(data, "agent", Spent):
-            detail = f"{100 * spent.share:.2f}% of a core, limit {100 * AGENT_SHARE:g}%, {spent.writes} quotas written"
-            of = f"{spent.executors} executors, {spent.seconds:.0f} s"
-            yield Condition("an agent at a period of 1 s is cheap", of, spent.share <= AGENT_SHARE, detail)
-
-    def _decide(self, data: Data) -> Iterable[Condition]:
-        for row in _plain(data, "decide"):
-            limit_ms, took = DECIDE_MS * row["executors"] / 100, row["steps_ms"]
-            of = f"{row['executors']} executors"
-            yield Condition("a decide step is short", of, percentile(took, 0.99) <= limit_ms, _times(took, limit_ms))
-
-    def _quota(self, data: Data) -> Iterable[Condition]:
-        for step, limit_ms in QUOTA_MS.items():
-            for row in _rows(data, step, QuotaRow):
-                holds, of = percentile(row.each_ms, 0.99) <= limit_ms, f"{row.containers} containers, {row.busy} more busy"
-                yield Condition("a quota is in the kernel soon", of, holds, _times(row.each_ms, limit_ms))
-                detail = f"{row.together_s:.2f} s for {row.containers}, limit {PERIOD_S:g}"
-                yield Condition("all quotas change within a period", of, row.together_s <= PERIOD_S, detail)
+        return [complete(data, self.steps()), *(judged(goal, "measured") for goal in self.goals(data))]
 
     def goals(self, data: Data) -> list[Goal]:
-        """Each at its worst repetition."""
-        passes_found = _rows(data, "master", PassRow)
-        together = [row.together_s for part in QUOTA_MS for row in _rows(data, part, QuotaRow)]
-        found: list[tuple[str, list[float], float, str]] = [
-            *(
-                (f"a planning pass, {name} changed, p99", [percentile([row.pass_ms for row in rows], 0.99)], limit, "ms")
-                for name, rows, limit in (("all", _all(passes_found), PASS_MS), ("few", _few(passes_found), FEW_MS))
-                if rows
-            ),
-            (
-                "an agent at a period of 1 s",
-                [100 * row.share for row in _rows(data, "agent", Spent)],
-                100 * AGENT_SHARE,
-                "% of a core",
-            ),
-            (
-                "a decide step for 100 executors, p99",
-                [100 / row["executors"] * percentile(row["steps_ms"], 0.99) for row in _plain(data, "decide")],
-                DECIDE_MS,
-                "ms",
-            ),
-            *(
-                (
-                    f"{part}: a quota in the kernel, p99",
-                    [percentile(row.each_ms, 0.99) for row in _rows(data, part, QuotaRow)],
-                    limit,
-                    "ms",
-                )
-                for part, limit in QUOTA_MS.items()
-            ),
-            ("all quotas of a worker changed", together, PERIOD_S, "s"),
-        ]
-        return [
-            Goal(goal=name, measured=round(max(values), 3), limit=limit, unit=unit, n=len(values))
-            for name, values, limit, unit in found
-            if values
-        ]
+        """Each repetition of a part has its own."""
+        found, passed = [], _rows(data, "master", PassRow)
+        for rows, limit_ms in ((_all(passed), PASS_MS), (_few(passed), FEW_MS)):
+            if rows:
+                of = f"{rows[0].applications} applications on {rows[0].workers} workers, {rows[0].changed} changed"
+                took_ms = [row.pass_ms for row in rows]
+                found.append(_goal(f"a planning pass, {of}, p99", percentile(took_ms, 0.99), limit_ms, "ms", len(rows)))
+        for spent in _rows(data, "agent", Spent):
+            of = f"an agent with {spent.executors} executors at a period of 1 s"
+            found.append(_goal(of, 100 * spent.share, 100 * AGENT_SHARE, "% of a core", 1))
+        for row in _plain(data, "decide"):
+            p99_ms = 100 / row["executors"] * percentile(row["steps_ms"], 0.99)
+            found.append(_goal("a decide step for 100 executors, p99", p99_ms, DECIDE_MS, "ms", len(row["steps_ms"])))
+        for part, limit_ms in QUOTA_MS.items():
+            for quota in _rows(data, part, QuotaRow):
+                of, n = f"{quota.containers} containers, {quota.busy} more busy", len(quota.each_ms)
+                found.append(_goal(f"a quota in the kernel, {of}, p99", percentile(quota.each_ms, 0.99), limit_ms, "ms", n))
+                found.append(_goal(f"all quotas changed, {of}", quota.together_s, PERIOD_S, "s", n))
+        return found
 
     # ------------------------------------------------------------------ what is told
 
@@ -176,9 +129,8 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return {}
 
 
-def _times(took_ms: Sequence[float], limit_ms: float) -> str:
-    median, p99 = statistics.median(took_ms), percentile(took_ms, 0.99)
-    return f"median {median:.2f} ms, p99 {p99:.2f} ms, limit {limit_ms:g}, n={len(took_ms)}"
+def _goal(goal: str, measured: float, limit: float, unit: str, n: int) -> Goal:
+    return Goal(goal=goal, measured=round(measured, 3), limit=limit, unit=unit, n=n)
 
 
 def _all(rows: Sequence[PassRow]) -> list[PassRow]:
@@ -195,7 +147,7 @@ def _master_table(data: Data) -> Iterable[str]:
         return
     yield "**Master.** Medians; milliseconds. Drivers and agents are made up and speak as real ones do, without HTTP between."
     yield ""
-    yield from _table(
+    yield from table(
         (
             "applications",
             "workers",
@@ -236,7 +188,7 @@ def _agent_table(data: Data) -> Iterable[str]:
     yield "**Agent.** Supervisor and child under a real master, with real containers; in them a stand-in writes the progress"
     yield "file as an executor's plugin does, and drivers are made up. Docker's own work is not in it."
     yield ""
-    yield from _table(
+    yield from table(
         ("executors", "seconds", "% of a core", "quotas written a second", "stage events a second", "MB resident"),
         (
             (
@@ -253,7 +205,7 @@ def _step_tables(data: Data) -> Iterable[str]:
     if steps:
         yield "**Decide step.** `decide` for every executor, each of another application, then `arbitrate`."
         yield ""
-        yield from _table(
+        yield from table(
             ("executors", "n", "median ms", "p99 ms"),
             (
                 (
@@ -267,7 +219,7 @@ def _step_tables(data: Data) -> Iterable[str]:
     if found:
         yield "**Quota.** From the call until the control group's file shows it; one at a time, then all as in one period."
         yield ""
-        yield from _table(
+        yield from table(
             ("containers", "busy besides", "n", "median ms", "p99 ms", "worst ms", "all together s"),
             (
                 (
@@ -286,22 +238,12 @@ def _where_tables(data: Data) -> Iterable[str]:
         yield f"Where the time goes in {what}, under Python's profiler, waiting left out:"
         yield ""
         shares = ((part, f"{100 * share:.1f}%") for part, share in where.items())
-        yield from _table(("own code of", "share of the time"), shares)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterable[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield "| --- " * len(columns) + "|"
-    for row in rows:
-        yield f"| {' | '.join(map(str, row))} |"
-    yield ""
+        yield from table(("own code of", "share of the time"), shares)
 
 
 def _plain(data: Data, step: str) -> Sequence[Mapping[str, Any]]:
     """The rows of a part, of all its repetitions."""
-    return [
-        row for name, found in data.simulated.items() if name.rstrip("0123456789").rstrip("-") == step for row in found.rows
-    ]
+    return [row for name, found in data.rows.items() if name.rstrip("0123456789").rstrip("-") == step for row in found.rows]
 
 
 def _rows(data: Data, step: str, kind: type[Row]) -> list[Row]:

@@ -17,7 +17,20 @@ from itertools import cycle, islice
 import msgspec
 
 from experiments.admission import SCHEDULERS, SIZES, Play
-from experiments.recorded import Condition, Data, Goal, JobRun, Order, StepRecord, answers_right, complete, within_capacity
+from experiments.markdown import table
+from experiments.recorded import (
+    Condition,
+    Data,
+    Goal,
+    JobRun,
+    Order,
+    StepRecord,
+    answers_right,
+    complete,
+    judged,
+    percentile,
+    within_capacity,
+)
 
 BASE, LEARN, OURS = "base", "learn", "sparkpace"
 LOAD_WINDOWS = 2
@@ -153,33 +166,32 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     # ------------------------------------------------------------------ what was found
 
     def conditions(self, data: Data) -> list[Condition]:
-        found = [complete(data, self.steps())]
-        if data.starting(f"{OURS}-"):
-            found += [c for other, limits in self.against.items() for c in self._judge(other, limits, data)]
-            found.append(no_lost_work(data.starting(f"{OURS}-")))
         streams = [step for name in self.schedulers for step in data.starting(f"{name}-")]
         paced = [step for name in self.schedulers if SCHEDULERS[name].cluster == OURS for step in data.starting(f"{name}-")]
         return [
-            *found,
+            complete(data, self.steps()),
+            *(judged(goal, OURS) for goal in self.goals(data)),
             *(self._drivers_fit(step) for step in streams),
             *within_capacity(paced, data),
             *answers_right(data.steps.values()),
         ]
 
     def goals(self, data: Data) -> list[Goal]:
+        """Ours against the others', as far as both ran; a time that nobody knows is infinite and reaches no goal."""
         ours, found = data.starting(f"{OURS}-"), []
+        if not ours:
+            return []
         n = len(self.short_times(ours))
         for other, limits in self.against.items():
             theirs = data.starting(f"{other}-")
             for name, limit, measure in self._measures(limits):
-                if limit is not None and ours and theirs and (his := measure(theirs)) > 0:
-                    ratio = measure(ours) / his
-                    found.append(
-                        Goal(goal=f"real: {name} / {other}'s", measured=round(ratio, 4), limit=limit, unit="ratio", n=n)
-                    )
-        if ours:
-            lost = sum(job.summary[key] for step in ours for job in step.jobs for key in ("executors_lost", "tasks_failed"))
-            found.append(Goal(goal="real: executors lost and tasks failed", measured=lost, limit=0, unit="", n=n))
+                if limit is not None and theirs:
+                    ratio = round(measure(ours) / measure(theirs), 4)
+                    found.append(Goal(goal=f"real: {name} / {other}'s", measured=ratio, limit=limit, unit="ratio", n=n))
+        jobs = [job.summary for step in ours for job in step.jobs]
+        for key in ("executors_lost", "tasks_failed"):
+            lost = sum(summary[key] for summary in jobs)
+            found.append(Goal(goal=f"real: {key.replace('_', ' ')}", measured=lost, limit=0, unit="in all jobs", n=len(jobs)))
         return found
 
     def _measures(self, limits: Limits) -> list[tuple[str, float | None, Callable[[Sequence[StepRecord]], float]]]:
@@ -188,20 +200,6 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             ("short jobs' delay p50", limits.short_delay, lambda steps: percentile(self.short_delays(steps), 0.5)),
             ("long jobs' mean time", limits.long_mean, lambda steps: mean(self.long_times(steps))),
         ]
-
-    def _judge(self, other: str, limits: Limits, data: Data) -> list[Condition]:
-        ours, theirs = data.starting(f"{OURS}-"), data.starting(f"{other}-")
-        found = []
-        for name, limit, measure in self._measures(limits):
-            if limit is None or not theirs:
-                continue
-            mine, his = measure(ours), measure(theirs)
-            ratio = f"{mine / his:.3f}" if 0 < his < math.inf else "-"
-            detail = f"{shown(mine)} s against {shown(his)} s, ratio {ratio}"
-            # a time that nobody knows is no time that could be kept
-            holds = mine < math.inf and mine <= limit * his
-            found.append(Condition(f"{name} at most {limit:g} x {other}'s", OURS, holds, detail))
-        return found
 
     def _drivers_fit(self, step: StepRecord) -> Condition:
         used = step.outside_core_s / step.took_s
@@ -227,22 +225,19 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return [job for step in steps for job in step.jobs if kind_of(job.job) in self.long]
 
     def tables(self, data: Data) -> str:
-        rows = [_row(COLUMNS), "| --- " * len(COLUMNS) + "|"]
-        for name in self.schedulers:
-            steps = data.starting(f"{name}-")
-            if steps:
-                rows.append(_row([name, str(len(steps)), *self._shorts_told(steps), *self._longs_told(steps)]))
-        rows += [
-            "",
-            "Short jobs' times are from arrival to end, their delay from arrival to first task; long jobs' times from ",
-        ]
-        rows[-1] += "first task to end. Lost core-s: seconds of tasks that had to run again, times the cores of their slot."
+        ran = {name: steps for name in self.schedulers if (steps := data.starting(f"{name}-"))}
+        told = [(name, len(steps), *self._shorts_told(steps), *self._longs_told(steps)) for name, steps in ran.items()]
+        about = (
+            "Short jobs' times are from arrival to end, their delay from arrival to first task; long jobs' times from first "
+            "task to end. Lost core-s: seconds of tasks that had to run again, times the cores of their slot."
+        )
+        lines = [*table(COLUMNS, told), about, ""]
         if BASE in data.steps:
-            rows += ["", "| alone | n | stock, on its size s | ours s | CPU outside, cores |", "| --- " * 5 + "|"]
-            rows += [self._alone_told(kind, data) for kind in self.short]
+            columns = ("alone", "n", "stock, on its size s", "ours s", "CPU outside, cores")
+            lines += table(columns, (self._alone_told(kind, data) for kind in self.short))
         if BASE in data.steps and self.load is not None:
-            rows += ["", f"Short jobs ask for {self.load:.0%} of the cluster: one comes every {self.every_s(data):.1f} s."]
-        return "\n".join(rows)
+            lines.append(f"Short jobs ask for {self.load:.0%} of the cluster: one comes every {self.every_s(data):.1f} s.")
+        return "\n".join(lines)
 
     def _shorts_told(self, steps: Sequence[StepRecord]) -> list[str]:
         times, delays = self.short_times(steps), self.short_delays(steps)
@@ -266,10 +261,10 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         lost = math.fsum(job.summary.get("lost_core_s", 0.0) for job in jobs)
         return [str(len(times)), *map(shown, numbers), *map(str, sums), f"{lost:.1f}"]
 
-    def _alone_told(self, kind: str, data: Data) -> str:
+    def _alone_told(self, kind: str, data: Data) -> Sequence[object]:
         ours = f"{data.steps[LEARN].job(kind).summary['end_s']:.1f}" if LEARN in data.steps else "-"
         base = data.steps[BASE]
-        return _row([kind, "1", f"{alone_s(data, kind):.1f}", ours, f"{base.outside_core_s / base.took_s:.2f}"])
+        return kind, 1, f"{alone_s(data, kind):.1f}", ours, f"{base.outside_core_s / base.took_s:.2f}"
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
         """Of small streams under ours: every job's cores."""
@@ -312,11 +307,6 @@ def no_lost_work(steps: Iterable[StepRecord]) -> Condition:
     return Condition("no work is lost", OURS, (lost, failed) == (0, 0), detail)
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The least value that at least that share of them does not exceed; nan of none."""
-    return sorted(values)[math.ceil(share * len(values)) - 1] if values else math.nan
-
-
 def mean(values: Iterable[float]) -> float:
     found = list(values)
     return statistics.fmean(found) if found else math.nan
@@ -326,7 +316,3 @@ def shown(number: float) -> str:
     if math.isnan(number):
         return "-"
     return "not in this run" if math.isinf(number) else f"{number:.1f}"
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.recorded import Condition, Data, Goal, complete
+from experiments.markdown import table
+from experiments.recorded import Condition, Data, Goal, complete, judged
 from experiments.simulator.crowd import CrowdRow, crowd
 
 COLUMNS = (
@@ -56,12 +57,9 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [msgspec.to_builtins(row)]
 
     def conditions(self, data: Data) -> list[Condition]:
-        found = [complete(data, self.steps())]
+        found = [complete(data, self.steps()), *(judged(goal, "simulated") for goal in self.goals(data))]
         for point in self.points:
             for row in _rows(data, point.name):
-                if point.most_s is not None:
-                    detail = f"{row.wall_s:.1f} s, limit {point.most_s:g}, simulated"
-                    found.append(Condition("it is simulated in time", point.name, row.wall_s <= point.most_s, detail))
                 detail = f"{row.most_over_capacity:g} cores above, {row.decisions} decisions, simulated"
                 holds = row.most_over_capacity <= 1e-6
                 found.append(Condition("grants never sum to more than a worker has", point.name, holds, detail))
@@ -81,16 +79,13 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ]
 
     def tables(self, data: Data) -> str:
-        lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
-        for point in self.points:
-            found = _rows(data, point.name)
-            if found:
-                lines.append(f"| {' | '.join(_cells(point, found))} |")
+        points = ((point, _rows(data, point.name)) for point in self.points)
+        lines = table(COLUMNS, (_cells(point, found) for point, found in points if found))
         for row in _rows(data, "profiled"):
             told = f"{row.jobs} jobs under the profiler, which makes it {row.cpu_s:.1f} CPU seconds"
             lines += ["", f"Where the time goes: {told}.", ""]
-            lines += ["| own code of | share of the time |", "| --- | --- |"]
-            lines += [f"| {part} | {100 * share:.1f}% |" for part, share in row.where.items()]
+            shares = ((part, f"{100 * share:.1f}%") for part, share in row.where.items())
+            lines += table(("own code of", "share of the time"), shares)
         return "\n".join(lines)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders, no pictures
@@ -113,5 +108,5 @@ def _cells(point: Point, found: list[CrowdRow]) -> list[str]:
 
 
 def _rows(data: Data, name: str) -> list[CrowdRow]:
-    steps = [s for key, s in data.simulated.items() if key == name or key.rpartition("-")[0] == name]
+    steps = [s for key, s in data.rows.items() if key == name or key.rpartition("-")[0] == name]
     return [msgspec.convert(row, type=CrowdRow) for step in steps for row in step.rows]

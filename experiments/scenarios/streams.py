@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.recorded import Condition, Data, Goal, complete
+from experiments.markdown import table
+from experiments.recorded import Condition, Data, Goal, complete, judged, percentile
 from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
 
 COLUMNS = (
@@ -57,11 +58,7 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return [msgspec.to_builtins(stream(scheduler, load.load, seed, self.length_s)) for scheduler in SCHEDULERS]
 
     def conditions(self, data: Data) -> list[Condition]:
-        found = [complete(data, self.steps())]
-        for goal in self.goals(data):
-            detail = f"{goal.measured:.3f}, limit {goal.limit:g}, n={goal.n}, simulated"
-            found.append(Condition(goal.goal, "simulated", goal.met, detail))
-        return found
+        return [complete(data, self.steps()), *(judged(goal, "simulated") for goal in self.goals(data))]
 
     def goals(self, data: Data) -> list[Goal]:
         found = []
@@ -84,19 +81,21 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return found
 
     def tables(self, data: Data) -> str:
-        lines = ["Short jobs' times are from arrival to end, long jobs' from first task to end.", ""]
-        lines += [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+        told = []
         for load in self.loads:
             for scheduler, rows in _rows(data, load.name).items():
                 shorts = [one for row in rows for one in row.short_s]
                 longs = [one for row in rows for one in row.long_s]
-                lines.append(
-                    f"| {load.load:.0%} | {scheduler} | {len(rows)} | {len(shorts)} | {statistics.fmean(shorts):.1f} | "
-                    f"{_percentile(shorts, 0.5):.1f} | {_percentile(shorts, 0.95):.1f} | {len(longs)} | "
-                    f"{_long_mean(rows):.1f} | {math.fsum(row.lost_core_s for row in rows):.0f} | "
-                    f"{statistics.fmean(row.used_core_s for row in rows):.0f} |"
+                told.append(
+                    (
+                        *(f"{load.load:.0%}", scheduler, len(rows), len(shorts), f"{statistics.fmean(shorts):.1f}"),
+                        *(f"{percentile(shorts, share):.1f}" for share in (0.5, 0.95)),
+                        *(len(longs), f"{_long_mean(rows):.1f}", f"{math.fsum(row.lost_core_s for row in rows):.0f}"),
+                        f"{statistics.fmean(row.used_core_s for row in rows):.0f}",
+                    )
                 )
-        return "\n".join(lines)
+        about = "Short jobs' times are from arrival to end, long jobs' from first task to end."
+        return "\n".join([about, "", *table(COLUMNS, told)])
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders
         return {}
@@ -112,7 +111,7 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def _short_p95(rows: Sequence[StreamRow]) -> float:
-    return _percentile([one for row in rows for one in row.short_s], 0.95)
+    return percentile([one for row in rows for one in row.short_s], 0.95)
 
 
 def _long_mean(rows: Sequence[StreamRow]) -> float:
@@ -121,15 +120,10 @@ def _long_mean(rows: Sequence[StreamRow]) -> float:
     return statistics.fmean(found) if found else math.nan
 
 
-def _percentile(values: Sequence[float], share: float) -> float:
-    """The least value that at least that share of them does not exceed."""
-    return sorted(values)[math.ceil(share * len(values)) - 1] if values else math.nan
-
-
 def _rows(data: Data, load: str) -> dict[str, list[StreamRow]]:
     """By scheduler."""
     found: dict[str, list[StreamRow]] = {}
-    for name, step in data.simulated.items():
+    for name, step in data.rows.items():
         if name.rpartition("-")[0] == load:
             for row in step.rows:
                 one = msgspec.convert(row, type=StreamRow)

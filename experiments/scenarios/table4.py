@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from experiments.markdown import table
 from experiments.recorded import Condition, Data, Goal, Order, StepRecord, Taught, answers_right, complete, within_capacity
 
 BASE, STATIC, ORACLE = "base", "static", "oracle"
@@ -210,30 +211,29 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return min((noise_pct(found(data, app, one, ORACLE)) for one in tests), default=0.0)
 
     def tables(self, data: Data) -> str:
-        rows = [_row(COLUMNS), "| --- " * len(COLUMNS) + "|"]
+        each, together = [], []
         for app, test in self._cells():
-            for law in self.under(test):
-                runs = found(data, app, test, law)
-                if runs:
-                    rows.append(_row([app, test, law, *_numbers(runs)]))
-        rows += ["", "All applications together:", "", _row(COLUMNS[1:4] + COLUMNS[5:11] + COLUMNS[13:]), "| --- " * 10 + "|"]
+            ran = {law: found(data, app, test, law) for law in self.under(test)}
+            each += [(app, test, law, *_numbers(runs)) for law, runs in ran.items() if runs]
         for test in self.tests:
             for law in self.under(test):
                 runs = [s for app in self.applications for s in found(data, app, test, law)]
                 if runs:
                     count, _, *errors, _, _, ratio = _numbers(runs)
-                    rows.append(_row([test, law, count, *errors, ratio]))
+                    together.append((test, law, count, *errors, ratio))
         with_oracle = [test for test in self.tests if ORACLE in self.under(test)]
-        noise_of = " | ".join(f"noise % of {test}" for test in with_oracle)
-        rows += ["", f"| alone on all cores | n | seconds, median | least | most | {noise_of} |"]
-        rows.append("| --- " * (5 + len(with_oracle)) + "|")
+        alone = []
         for app in self.applications:
             ends = _bases(data, app, 1.0)
             if ends:
-                noises = [f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in with_oracle]
-                times = [f"{statistics.median(ends):.1f}", f"{min(ends):.1f}", f"{max(ends):.1f}"]
-                rows.append(_row([app, str(len(ends)), *times, *noises]))
-        return "\n".join(rows)
+                noises = (f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in with_oracle)
+                times = (f"{seconds:.1f}" for seconds in (statistics.median(ends), min(ends), max(ends)))
+                alone.append((app, len(ends), *times, *noises))
+        noise_of = (f"noise % of {test}" for test in with_oracle)
+        lines = [*table(COLUMNS, each), "All applications together:", ""]
+        lines += table((*COLUMNS[1:4], *COLUMNS[5:11], *COLUMNS[13:]), together)
+        lines += table(("alone on all cores", "n", "seconds, median", "least", "most", *noise_of), alone)
+        return "\n".join(lines)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
         """The first run of each application under the judged law, in detail."""
@@ -330,7 +330,3 @@ def _numbers(runs: Sequence[Summary]) -> list[str]:
 
 def _goal(goal: str, measured: float, limit: float, unit: str, n: int) -> Goal:
     return Goal(goal=goal, measured=round(measured, 4), limit=limit, unit=unit, n=n)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -18,6 +18,7 @@ from typing import Any
 from controller.master.summary import use_between
 from controller.messages import Sample
 from controller.run_folder import StageSpan, read_samples, read_stages, read_summary
+from experiments.markdown import table
 from experiments.simulator.engine import Effects
 from experiments.simulator.jobs import SimJob, SimStage, log_normal
 from experiments.simulator.trials import SimCluster, known, run
@@ -168,15 +169,13 @@ def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: floa
     )
 
 
-def table(found: Sequence[Compared]) -> str:
+def told(found: Sequence[Compared]) -> str:
     """Markdown, one row a run."""
     heading = ("run", "law", "deadline s", "end s", "simulated", "error %", "allocated", "error %", "used", "error %")
-    lines = [f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
+    rows = []
     for one in found:
-        end, allocated, used = one.errors_pct
+        end, allocated, used = (f"{error:+.2f}" for error in one.errors_pct)
         deadline = "-" if one.deadline_s is None else f"{one.deadline_s:.1f}"
-        lines.append(
-            f"| {one.app_id} | {one.law} | {deadline} | {one.real[0]:.1f} | {one.simulated[0]:.1f} | {end:+.2f} | "
-            f"{one.real[1]:.1f} | {allocated:+.2f} | {one.real[2]:.1f} | {used:+.2f} |"
-        )
-    return "\n".join(lines)
+        ends = (f"{seconds:.1f}" for seconds in (one.real[0], one.simulated[0]))
+        rows.append((one.app_id, one.law, deadline, *ends, end, f"{one.real[1]:.1f}", allocated, f"{one.real[2]:.1f}", used))
+    return "\n".join(table(heading, rows))

@@ -212,8 +212,8 @@ def test_a_simulated_spec_runs_without_a_cluster_and_its_report_says_so(tmp_path
     assert "No Spark ran" in text
     assert "seed 7" in text
     assert machine.commit() in text
-    before = (tmp_path / "out" / "simulated.jsonl").read_bytes()
+    before = (tmp_path / "out" / "rows.jsonl").read_bytes()
     # nothing is missing any more: the report is made of the data alone
     assert call("run", tmp_path / "small.toml", "--out", tmp_path / "out", "--seed", 7).exit_code == 0
-    assert (tmp_path / "out" / "simulated.jsonl").read_bytes() == before
+    assert (tmp_path / "out" / "rows.jsonl").read_bytes() == before
     assert call("report", tmp_path / "out").exit_code == 0

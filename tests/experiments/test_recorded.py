@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from msgspec import structs
 
@@ -12,6 +14,7 @@ from experiments.recorded import (
     complete,
     loads,
     mean_grant,
+    percentile,
     time_of_share,
     used_core_s,
     within_capacity,
@@ -106,3 +109,11 @@ def test_steps_are_found_by_their_beginning_in_order_of_their_numbers() -> None:
     names = ["a-10", "a-2", "a-b-1", "b-1"]
     data = Data({name: step_record(name) for name in names})
     assert [step.step for step in data.starting("a-")] == ["a-2", "a-10"]
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    values = [float(number) for number in range(1, 21)]
+    assert (percentile(values, 0.5), percentile(values, 0.95), percentile(values, 1)) == (10, 19, 20)
+    assert percentile([7.0], 0.5) == 7
+    assert percentile(list(range(200, 0, -1)), 0.99) == 198
+    assert math.isnan(percentile([], 0.5))

@@ -9,7 +9,7 @@ import pytest
 
 from controller.messages import Sample
 from controller.run_folder import StageSpan, append_samples, write_stages, write_summary
-from experiments.simulator.calibrate import Recorded, compare, read_recorded, table, to_job
+from experiments.simulator.calibrate import Recorded, compare, read_recorded, to_job, told
 from stage_model.errors import BadInput
 
 SUMMARY: dict[str, Any] = {
@@ -67,7 +67,7 @@ def test_a_replay_under_the_same_law_ends_as_the_run_did() -> None:
     found = compare(recorded(), task_cv=0.0)
     assert found.real == (35.5, 30.0, 24.0)
     assert found.errors_pct == pytest.approx((0.0, 0.0, 0.0), abs=1.0)
-    assert "pace-1" in table([found])
+    assert "pace-1" in told([found])
 
 
 def test_overlapping_stages_share_the_cpu_by_their_tasks() -> None:

@@ -162,8 +162,13 @@ def test_stop_without_grace_kills(rig: Rig) -> None:
 def test_stop_with_grace_terminates(rig: Rig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, "exec sleep 1000")
-    rig.pass_time(0.3)  # what a container starts first passes signals on only after a moment
-    runtime.stop(key, grace_s=20)
+
+    def stopped() -> bool:
+        # one that has only begun may not hear it the first time
+        runtime.stop(key, grace_s=20)
+        return not runtime.observe()[key].running
+
+    rig.until(stopped)
     assert rig.ended(runtime, key).exit_code == 128 + signal.SIGTERM
 
 

@@ -9,7 +9,6 @@ from controller.master.feasibility import make_estimate
 from experiments.machine import PROJECT
 from experiments.overhead import decisions, executor
 from experiments.overhead.crowded_agent import WORK_CORES, made_up_profile
-from experiments.overhead.quotas import percentile
 from experiments.overhead.where import shares
 
 
@@ -29,11 +28,6 @@ def test_time_is_told_by_module_and_waiting_is_none() -> None:
         "Python and its library": 0.0625,
     }
     assert shares({}) == {}
-
-
-@pytest.mark.parametrize(("count", "expected"), [(1, 1), (10, 10), (100, 99), (200, 198)])
-def test_a_percentile_is_one_of_the_values(count: int, expected: int) -> None:
-    assert percentile(list(range(count, 0, -1)), 0.99) == expected
 
 
 def test_a_made_up_profile_expects_the_work_that_its_applications_need() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.recorded import Data, SimulatedStep
+from experiments.recorded import Data, RowStep
 from experiments.scenarios.laws import Laws
 from experiments.simulator.compare import YARDSTICKS, Case, Row, variants
 
@@ -35,7 +35,7 @@ def row(law: str, error_pct: float, allocated: float = 102.0, seed: int = 1) -> 
 
 
 def data(*rows: dict[str, Any]) -> Data:
-    return Data(simulated={"block-0": SimulatedStep(step="block-0", session=1, took_s=1.0, rows=rows)})
+    return Data(rows={"block-0": RowStep(step="block-0", session=1, took_s=1.0, rows=rows)})
 
 
 def failed(found: Data) -> list[str]:
@@ -47,7 +47,7 @@ def test_all_hold_where_forecast_is_within_its_limits_and_the_best() -> None:
     conditions = scenario().conditions(good)
     assert len(conditions) == 1 + 2 * 3
     assert all(condition.holds for condition in conditions)
-    assert all("simulated" in condition.detail for condition in conditions[1:])
+    assert all("simulated" in condition.name for condition in conditions[1:])
 
 
 def test_each_limit_and_each_comparison_can_fail() -> None:

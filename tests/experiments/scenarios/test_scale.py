@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from experiments.recorded import Data, SimulatedStep
+from experiments.recorded import Data, RowStep
 from experiments.scenarios.scale import Point, Scale
 from experiments.simulator.crowd import CrowdRow
 
@@ -14,10 +14,14 @@ SMALL = Scale(points=(Point(workers=8, jobs=2, most_s=60.0),), profiled_jobs=1)
 def test_a_small_crowd_is_simulated_within_capacity_and_the_report_tells_where_time_goes() -> None:
     steps = {}
     for name in SMALL.steps():
-        steps[name] = SimulatedStep(step=name, session=1, took_s=1.0, rows=tuple(SMALL.simulate(name)))
-    found = Data(simulated=steps)
+        steps[name] = RowStep(step=name, session=1, took_s=1.0, rows=tuple(SMALL.simulate(name)))
+    found = Data(rows=steps)
     names = [condition.name for condition in SMALL.conditions(found)]
-    assert names == ["every step was run", "it is simulated in time", "grants never sum to more than a worker has"]
+    assert names == [
+        "every step was run",
+        "2 jobs on 8 workers are simulated in time",
+        "grants never sum to more than a worker has",
+    ]
     assert SMALL.conditions(found)[0].holds
     assert SMALL.conditions(found)[2].holds
     row = msgspec.convert(steps["2-jobs-on-8-workers-0"].rows[0], type=CrowdRow)
@@ -46,5 +50,5 @@ def test_too_slow_and_above_capacity_are_told() -> None:
         most_over_capacity=0.1,
     )
     name = "2-jobs-on-8-workers-0"
-    step = SimulatedStep(step=name, session=1, took_s=61.0, rows=(msgspec.to_builtins(row),))
-    assert not any(condition.holds for condition in SMALL.conditions(Data(simulated={name: step})))
+    step = RowStep(step=name, session=1, took_s=61.0, rows=(msgspec.to_builtins(row),))
+    assert not any(condition.holds for condition in SMALL.conditions(Data(rows={name: step})))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.recorded import Data, SimulatedStep
+from experiments.recorded import Data, RowStep
 from experiments.scenarios.streams import Limits, Load, Streams
 from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
 
@@ -30,7 +30,7 @@ def row(scheduler: str, short_s: float, long_s: float, lost_core_s: float = 0.0)
 
 def data(ours: dict[str, Any]) -> Data:
     rows = (ours, row("kill", 50.0, 500.0, 40.0), row("fifo", 90.0, 310.0))
-    return Data(simulated={"low-0": SimulatedStep(step="low-0", session=1, took_s=1.0, rows=rows)})
+    return Data(rows={"low-0": RowStep(step="low-0", session=1, took_s=1.0, rows=rows)})
 
 
 def test_goals_are_ratios_to_killing_and_to_fifo() -> None:

@@ -1,0 +1,14 @@
+"""Tables of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    """Lines of a Markdown table and the empty one that ends it; a bar within a cell is text."""
+    return [_row(columns), "| --- " * len(columns) + "|", *map(_row, rows), ""]
+
+
+def _row(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
