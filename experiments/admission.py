@@ -25,11 +25,13 @@ LITTLE = 1e-9
 @dataclass(frozen=True, slots=True)
 class Scheduler:
     """`queues`: what each kind of job may hold of the cluster; a job is submitted when its queue has room for it. A kind
-    without a queue is submitted when it arrives. `takes_back`: executors of long jobs are killed for short ones."""
+    without a queue is submitted when it arrives. `takes_back`: executors of long jobs are killed for short ones. `slots`:
+    executors of a Worker, which share its cores in proportion to their jobs' sizes."""
 
     cluster: Literal["standalone", "sparkpace"]
     queues: Mapping[str, Queue]
     takes_back: bool = False
+    slots: int = 1
 
     @property
     def waits_in_cluster(self) -> bool:
@@ -47,6 +49,7 @@ SCHEDULERS: Mapping[str, Scheduler] = {
     "fifo": Scheduler("standalone", FIFO),
     "reserve": Scheduler("standalone", RESERVE),
     "kill": Scheduler("standalone", PREEMPTIVE, takes_back=True),
+    "shares": Scheduler("standalone", ONE_LONG, slots=4),
     "suspend": Scheduler("sparkpace", ONE_LONG),
     "sparkpace": Scheduler("sparkpace", ONE_LONG),
 }

@@ -1,8 +1,8 @@
 """A stock Spark standalone cluster in containers: one Master, and Workers of which each has one container and its quota.
 
 Everything in it is Spark's own; the quota makes a Worker as large as one of ours (`sparkpace up --cores`), with the same one
-task slot. All containers carry the folder as their label, so what a crash left behind goes at the next start. Not covered:
-which job is submitted when (`experiments.admission`).
+task slot, or with several that cpu-shares divide (`experiments.cpu_shares`). All containers carry the folder as their label,
+so what a crash left behind goes at the next start. Not covered: which job is submitted when (`experiments.admission`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from controller.engines import machine_cores
 from controller.messages import PythonEnvironment
 from controller.runtime import docker_container, image
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
-from controller.runtime.cgroup import CgroupTree, quota_us
+from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from controller.runtime.docker_engine import connect
 from controller.spark_install import find_spark
+from experiments.cpu_shares import divide
 from experiments.local_cluster import WORKLOADS, end_processes
 from experiments.lost_work import Story, read_story
 from experiments.recorded import JobRun, Order
@@ -58,6 +59,12 @@ class _Job:
     events: Path
     pipe: int | None
     """Our end of a resizable job's pipe."""
+    weight: int
+    """Of its executors beside those of other jobs on the same Worker."""
+
+    def application(self) -> Path | None:
+        """Its event log, which has the application's name; None before there is one."""
+        return next(self.events.glob("app-*"), None)
 
 
 @dataclass(slots=True)
@@ -69,7 +76,10 @@ class Standalone:
     port: int
     page: int
     capacity: dict[str, float]
+    slots: int = 1
     containers: list[str] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    """Of the Workers."""
     jobs: dict[str, _Job] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
     _asked_s: float = 0.0
@@ -80,7 +90,7 @@ class Standalone:
 
     # ------------------------------------------------------------------ jobs
 
-    def submit(self, step: str, order: Order, *, executors: int, resizable: bool = False) -> None:
+    def submit(self, step: str, order: Order, *, executors: int, resizable: bool = False, weight: int = 1) -> None:
         """By stock spark-submit. Deadline and priority mean nothing here."""
         events = self.folder / "eventlogs" / f"{step}-{order.job}-{len(self.jobs)}"
         events.mkdir(parents=True)
@@ -115,7 +125,7 @@ class Standalone:
                 stderr=out,
                 start_new_session=True,
             )
-        self.jobs[order.job] = _Job(order, process, time.time(), events, pipe)
+        self.jobs[order.job] = _Job(order, process, time.time(), events, pipe, weight)
 
     def resize(self, job: str, executors: int) -> None:
         """Tells a resizable job; one that has ended meanwhile hears nothing."""
@@ -149,12 +159,24 @@ class Standalone:
         """Cores of each job's application, as the Master's page says it."""
         now_s = time.monotonic()
         if now_s - self._asked_s >= ASK_S:
-            names = {path.name.partition(".")[0]: job for job, one in self.jobs.items() for path in one.events.glob("app-*")}
+            names = {app: job for job, app in self._names().items()}
             self._asked_s = now_s
             with suppress(OSError):  # a Master that is slow to answer is asked again
                 cores = {one["id"]: int(one["cores"]) for one in self.ask()["activeapps"]}
                 self._seen = {names[app]: count for app, count in cores.items() if app in names}
         return self._seen
+
+    def _names(self) -> dict[str, str]:
+        """Application id of each job that has one."""
+        logs = {name: log for name, job in self.jobs.items() if (log := job.application())}
+        return {name: log.name.partition(".")[0] for name, log in logs.items()}
+
+    def share(self) -> None:
+        """Divides the Workers' cores by weight, where they may have several executors."""
+        if self.slots > 1:
+            weights = {app: self.jobs[job].weight for job, app in self._names().items()}
+            for group in self.groups:
+                divide(CgroupTree(), group, weights)
 
     def ask(self) -> dict[str, Any]:
         """The Master's page for programs."""
@@ -163,12 +185,8 @@ class Standalone:
 
     def core_s(self) -> float:
         """CPU that the Workers' containers have used, with all that ran in them."""
-        tree, total = CgroupTree(), 0.0
-        for container in self.containers[1:]:
-            group = tree.group_of(int(self.client.inspect_container(container)["State"]["Pid"]))
-            usage = tree.read(group) if group else None
-            total += usage.cpu_s if usage else 0.0
-        return total
+        tree = CgroupTree()
+        return sum(usage.cpu_s for group in self.groups if (usage := tree.read(group)))
 
     def record(self, job: str, arrived_epoch_s: float) -> JobRun:
         """Of a job that ended."""
@@ -184,7 +202,7 @@ class Standalone:
 
     def story(self, job: str) -> Story:
         """Raises `SystemExit` for a job that never became an application."""
-        found = next(self.jobs[job].events.glob("app-*"), None)
+        found = self.jobs[job].application()
         if found is None:
             raise SystemExit(f"{job} never became an application; see {self.folder}/logs")
         return read_story(found)
@@ -200,13 +218,14 @@ class Standalone:
 
 
 @contextmanager
-def standalone(folder: Path, *, workers: int, cores_each: float) -> Iterator[Standalone]:
-    """A cluster in `folder`, up until the end of the block; nothing of it is left then."""
+def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1) -> Iterator[Standalone]:
+    """A cluster in `folder`, up until the end of the block; nothing of it is left then. A Worker may have `slots` executors,
+    together `cores_each`."""
     client = connect(None)
     tags = {LABEL: str(folder)}
     docker_container.clear(client, tags)
     names = [f"w{number}" for number in range(1, workers + 1)]
-    cluster = Standalone(folder, client, free_port(), free_port(), dict.fromkeys(names, cores_each))
+    cluster = Standalone(folder, client, free_port(), free_port(), dict.fromkeys(names, cores_each), slots)
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     try:
         master = ["Master", "--host", "127.0.0.1", "--port", str(cluster.port), "--webui-port", str(cluster.page)]
@@ -214,12 +233,13 @@ def standalone(folder: Path, *, workers: int, cores_each: float) -> Iterator[Sta
         _await(cluster, 0)
         for name in names:
             where = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(folder / "standalone" / name)]
-            size = ["--cores", "1", "--memory", f"{WORKER_MEMORY_MB}m"]
+            size = ["--cores", str(slots), "--memory", f"{WORKER_MEMORY_MB}m"]
             _start(cluster, tags, name, machine_cores(), ["Worker", *where, *size, cluster.url])
         _await(cluster, workers)
         for worker in cluster.containers[1:]:
             # only now: starting a JVM takes seconds of a whole core
             client.update_container(worker, cpu_period=CPU_PERIOD_US, cpu_quota=quota_us(cores_each))
+            cluster.groups.append(_group(client, worker))
         yield cluster
     finally:
         try:
@@ -261,6 +281,14 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
     created = docker_container.create(cluster.client, f"standalone-{name}-{digest}", launch, built, tags)
     cluster.containers.append(created)
     cluster.client.start(created)
+
+
+def _group(client: docker.APIClient, container: str) -> Group:
+    pid = int(client.inspect_container(container)["State"]["Pid"])
+    group = CgroupTree().group_of(pid, must_contain=container)
+    if group is None:
+        raise Unavailable(f"the control group of container {container[:12]} cannot be seen from here")
+    return group
 
 
 def scala_version(jars: Path) -> str:

@@ -88,12 +88,12 @@ def _told(stream: Stream) -> str:
 @contextmanager
 def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
     """Sparkpace's own cluster, which is up, or a standalone one of the same size for this stream alone."""
-    capacity = cluster.capacity()
-    if SCHEDULERS[what.scheduler].cluster == "sparkpace":
+    capacity, scheduler = cluster.capacity(), SCHEDULERS[what.scheduler]
+    if scheduler.cluster == "sparkpace":
         yield Paced(cluster)
         return
     [cores_each] = set(capacity.values())
-    with standalone(cluster.folder, workers=len(capacity), cores_each=cores_each) as stock:
+    with standalone(cluster.folder, workers=len(capacity), cores_each=cores_each, slots=scheduler.slots) as stock:
         yield Stock(stock)
 
 
@@ -148,7 +148,8 @@ class Stock:
         self.begun_core_s = self.cluster.core_s()
 
     def submit(self, step: str, order: Submit) -> None:
-        self.cluster.submit(step, order.order, executors=SIZES[order.kind], resizable=order.resizable)
+        size = SIZES[order.kind]
+        self.cluster.submit(step, order.order, executors=size, resizable=order.resizable, weight=size)
 
     def resize(self, job: str, executors: int) -> None:
         self.cluster.resize(job, executors)
@@ -157,7 +158,7 @@ class Stock:
         self.cluster.end([job for job in jobs if job in self.cluster.jobs])
 
     def look(self) -> None:
-        pass
+        self.cluster.share()
 
     def asking(self) -> set[str]:
         return self.cluster.asking()

@@ -144,7 +144,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             return Order(name, words, alone_s(data, kind), "high", at_s, options)
         if scheduler == "suspend":
             return Order(name, words, NO_DEADLINE_S, "high", at_s, (*self.options, *self._size("short", data)))
-        return Order(name, words, delay_s=at_s, options=self.options)
+        return Order(name, words, delay_s=at_s, options=(*self.options, *self._most(scheduler, self.short_executors)))
 
     def _long(self, scheduler: str, kind: str, data: Data) -> Order:
         words = self.long[kind]
@@ -152,7 +152,11 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             return Order(kind, words, None, "low", options=(*self.options, *self._executors(self.long_executors)))
         if scheduler == "suspend":
             return Order(kind, words, NO_DEADLINE_S, "low", options=(*self.options, *self._size("long", data)))
-        return Order(kind, words, options=self.options)
+        return Order(kind, words, options=(*self.options, *self._most(scheduler, self.long_executors)))
+
+    def _most(self, scheduler: str, executors: int) -> tuple[str, ...]:
+        """Where jobs share workers a stock one has as many executors as ours, else those of its size."""
+        return ("--conf", f"spark.cores.max={executors}") if SCHEDULERS[scheduler].slots > 1 else ()
 
     def _executors(self, count: int) -> tuple[str, ...]:
         return "--num-executors", str(count)

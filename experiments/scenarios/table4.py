@@ -29,18 +29,20 @@ Summary = Mapping[str, Any]
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A deadline of the base time, `stretch` times, in one of every so many repetitions. `size`: so many times the input,
-    whose base runs are its own; `profile`: the profile is off by this factor. If either is not 1, the profile is that of the
-    base runs of the plain input alone. `under` None: all laws and yardsticks."""
+    whose base runs are its own; `profile`: the profile is off by this factor; `words`: more of them than the base runs had,
+    say to make tasks straggle. With any of these the profile is that of the base runs of the plain input alone. `under`
+    None: all laws and yardsticks."""
 
     stretch: float
     every: int = 1
     size: float = 1.0
     profile: float = 1.0
+    words: tuple[str, ...] = ()
     under: tuple[str, ...] | None = None
 
     @property
     def plain(self) -> bool:
-        return self.size == self.profile == 1.0
+        return self.size == self.profile == 1.0 and not self.words
 
 
 class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +106,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         deadline_s = test.stretch * base_s(data, app, test.size)
         options = self.laws.get(law) or constant(self._constant_cores(app, name, law, deadline_s, data))
         taught = None if test.plain else Taught(tuple(_base_runs(data, app)), test.profile)
-        words = sized(self.applications[app], test.size)
+        words = (*sized(self.applications[app], test.size), *test.words)
         return [Order(app, words, deadline_s, options=(*self.options, *options), profile=taught)]
 
     def _constant_cores(self, app: str, test: str, law: str, deadline_s: float, data: Data) -> float:

@@ -2,6 +2,9 @@
 
 Pair i has key (a * i + b) mod keys (a coprime to keys, seeded; text of ten digits, as in spark-perf) and value i. `keys`
 divides the number of pairs, so the group of key k is r, r + keys, r + 2 * keys, ..., where a * r + b = k (mod keys).
+
+`--skew N` gives one task of the second stage the keys of N, `--stragglers N` makes N tasks of the first, drawn by the seed,
+take several times as long as the others. Both leave the answer as it is.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import random
 import sys
 from collections.abc import Iterable, Iterator
 
+STRAGGLE = 12
+"""So many times does a straggler make each key, which is a part of what a task does."""
 Part = tuple[int, int, int]
 """Keys of a partition, its pairs, and the keys whose group is not what it must be."""
 
@@ -24,6 +29,16 @@ def factor_and_offset(keys: int, seed: int) -> tuple[int, int]:
     while math.gcd(factor, keys) != 1:
         factor += 2
     return factor, rng.randrange(keys)
+
+
+def place(key: str, partitions: int, skew: int) -> int:
+    """The partition of a key: that of its number, of which the first `skew` are one."""
+    number = int(key) % partitions
+    return 0 if number < skew else number
+
+
+def stragglers(partitions: int, count: int, seed: int) -> frozenset[int]:
+    return frozenset(random.Random(seed).sample(range(partitions), count))
 
 
 def expected(key: int, pairs: int, keys: int, factor: int, offset: int) -> range:
@@ -54,6 +69,10 @@ def main() -> int | str:
     parser.add_argument("--millions", type=float, default=40.0, help="millions of pairs: the size of the job")
     parser.add_argument("--keys", type=int, default=100_000, help="distinct keys")
     parser.add_argument("--partitions", type=int, default=24)
+    parser.add_argument("--skew", type=int, default=1, help="so many tasks' keys are one task's in the second stage")
+    parser.add_argument(
+        "--stragglers", type=int, default=0, help="so many tasks of the first stage take several times as long"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     keys = max(3, options.keys)
@@ -63,8 +82,18 @@ def main() -> int | str:
     from pyspark import SparkContext
 
     sc = SparkContext(appName="group-by")
-    values = sc.range(pairs, numSlices=options.partitions).map(lambda i: (f"{(factor * i + offset) % keys:010d}", i))
-    groups = values.groupByKey(options.partitions)
+    slow = stragglers(options.partitions, options.stragglers, options.seed)
+
+    def keyed(partition: int, numbers: Iterable[int]) -> Iterator[tuple[str, int]]:
+        for i in numbers:
+            key = f"{(factor * i + offset) % keys:010d}"
+            if partition in slow:
+                for _ in range(STRAGGLE - 1):
+                    key = f"{(factor * i + offset) % keys:010d}"
+            yield key, i
+
+    values = sc.range(pairs, numSlices=options.partitions).mapPartitionsWithIndex(keyed)
+    groups = values.groupByKey(options.partitions, lambda key: place(key, options.partitions, options.skew))
     parts = groups.mapPartitions(lambda part: check_part(part, pairs, keys, factor, offset)).collect()
     sc.stop()
 

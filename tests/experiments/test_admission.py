@@ -171,7 +171,9 @@ def test_a_single_long_job_has_no_follower() -> None:
 
 
 @given(
-    scheduler=st.sampled_from([name for name, what in SCHEDULERS.items() if what.cluster == "standalone" and name != "fifo"]),
+    scheduler=st.sampled_from(
+        [name for name, what in SCHEDULERS.items() if what.cluster == "standalone" and what.queues.keys() >= SIZES.keys()]
+    ),
     gaps=st.lists(st.floats(0, 20), min_size=1, max_size=12),
     ends=st.lists(st.integers(0, 20), max_size=40),
 )

@@ -110,3 +110,27 @@ def test_what_a_crash_left_behind_goes_at_the_next_start(docker_engine: Any, app
         assert before.isdisjoint({one["Id"] for one in containers(docker_engine, folder)})
     begun.__exit__(None, None, None)
     assert containers(docker_engine, folder) == []
+
+
+def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, apps: Path) -> None:
+    with standalone(apps / "shared", workers=1, cores_each=0.8, slots=2) as cluster:
+        for name, weight in (("small", 1), ("large", 2)):
+            order = Order(name, ("rounds.py", f"{apps}/stop-{name}"), options=OPTIONS)
+            cluster.submit("test", order, executors=1, weight=weight)
+        [worker] = cluster.groups
+
+        def shares() -> dict[str, str]:
+            cluster.share()
+            return {group.name: (group / "cpu.shares").read_text().strip() for group in worker.cpu.glob("app-*")}
+
+        def has_python(app: str) -> bool:
+            commands = (Path(f"/proc/{pid}/comm") for pid in (worker.cpu / app / "cgroup.procs").read_text().split())
+            return any(command.read_text().startswith("python") for command in commands if command.exists())
+
+        eventually(lambda: len(shares()) == 2, "a group of each application's", 120.0)
+        logs = {job: log for job, one in cluster.jobs.items() if (log := one.application())}
+        ids = {job: log.name.partition(".")[0] for job, log in logs.items()}
+        assert shares() == {ids["small"]: "1024", ids["large"]: "2048"}
+        eventually(lambda: all(map(has_python, ids.values())), "Python workers beside their executors", 120.0)
+        assert (worker.cpu / "cpu.cfs_quota_us").read_text().strip() == "80000"
+    assert not worker.cpu.exists()

@@ -170,6 +170,7 @@ OTHERS = Table4(
         "test20": Trial(stretch=1.2),
         "low": Trial(stretch=1.2, profile=0.7, under=("forecast",)),
         "double": Trial(stretch=1.2, size=2.0, under=("forecast",)),
+        "skew": Trial(stretch=1.2, words=("--skew", "4"), under=("forecast",)),
     },
     laws={"forecast": ("--law", "forecast")},
     repetitions=1,
@@ -189,13 +190,13 @@ def test_each_input_size_has_base_runs_of_its_own() -> None:
     assert OTHERS.steps() == [
         *("base-sort-0", "base-sort-x2-0"),
         *("sort-test20-forecast-0", "sort-test20-static-0", "sort-test20-oracle-0", "sort-low-forecast-0"),
-        "sort-double-forecast-0",
+        *("sort-double-forecast-0", "sort-skew-forecast-0"),
     ]
     [twice] = OTHERS.orders("base-sort-x2-0", Data())
     assert twice.words == ("sort.py", "--millions", "40")
 
 
-def test_a_wrong_profile_or_another_size_is_told_by_the_plain_base_runs_alone() -> None:
+def test_a_wrong_profile_another_size_or_unlike_tasks_are_told_by_the_plain_base_runs_alone() -> None:
     data = Data(OTHER_BASES)
     [plain] = OTHERS.orders("sort-test20-forecast-0", data)
     assert plain.deadline_s == pytest.approx(72)
@@ -207,6 +208,10 @@ def test_a_wrong_profile_or_another_size_is_told_by_the_plain_base_runs_alone() 
     assert double.deadline_s == pytest.approx(132)
     assert double.profile == Taught(("base-sort-0",), 1.0)
     assert double.words == ("sort.py", "--millions", "40")
+    [skew] = OTHERS.orders("sort-skew-forecast-0", data)
+    assert skew.deadline_s == pytest.approx(72)
+    assert skew.profile == Taught(("base-sort-0",), 1.0)
+    assert skew.words == ("sort.py", "--millions", "20", "--skew", "4")
 
 
 def test_the_static_size_is_the_base_runs_work_in_the_time_there_is() -> None:
@@ -215,12 +220,14 @@ def test_the_static_size_is_the_base_runs_work_in_the_time_there_is() -> None:
     assert order.options == ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={80 / 61:.3f}")
 
 
-def test_with_a_wrong_profile_lateness_alone_is_judged_and_another_size_is_not() -> None:
+def test_with_a_wrong_profile_or_unlike_tasks_lateness_alone_is_judged_and_another_size_is_not() -> None:
     late = paced("sort-low-forecast-0", 73, 72)
     slow = paced("sort-double-forecast-0", 140, 132)
-    data = Data({**OTHER_BASES, late.step: late, slow.step: slow})
-    judged = [(c.name, c.of, c.holds) for c in OTHERS.conditions(data) if c.of in ("sort low", "sort double")]
-    assert judged == [("forecast: no violation beyond the noise", "sort low", False)]
+    early = paced("sort-skew-forecast-0", 60, 72)
+    data = Data({**OTHER_BASES, late.step: late, slow.step: slow, early.step: early})
+    judged = [(c.name, c.of, c.holds) for c in OTHERS.conditions(data) if c.of.startswith("sort ")]
+    beyond = "forecast: no violation beyond the noise"
+    assert judged == [(beyond, "sort low", False), (beyond, "sort skew", True)]
 
 
 def test_sizes_are_scaled_where_the_words_tell_them() -> None:

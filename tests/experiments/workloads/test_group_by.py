@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from experiments.workloads.group_by import check_part, expected, factor_and_offset, is_whole
+from experiments.workloads.group_by import check_part, expected, factor_and_offset, is_whole, place, stragglers
 
 KEYS, PAIRS = 10, 70
 Groups = dict[str, list[int]]
@@ -51,3 +53,16 @@ def test_a_group_that_is_missing_is_noticed() -> None:
     groups = grouped(1)
     del groups["0000000003"]
     assert not right(groups)
+
+
+def test_with_skew_one_partition_has_the_keys_of_so_many_and_the_rest_its_own() -> None:
+    even, skewed = (Counter(place(f"{key:010d}", 6, skew) for key in range(600)) for skew in (1, 4))
+    assert even == dict.fromkeys(range(6), 100)
+    assert skewed == {0: 400, 4: 100, 5: 100}
+
+
+def test_as_many_tasks_straggle_as_asked_for_and_the_seed_says_which() -> None:
+    drawn = [stragglers(24, 3, seed) for seed in range(8)]
+    assert {len(tasks) for tasks in drawn} == {3}
+    assert len(set(drawn)) > 1
+    assert drawn[0] == stragglers(24, 3, 0) < set(range(24))

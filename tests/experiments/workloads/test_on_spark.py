@@ -42,6 +42,9 @@ CASES = {
     "aggregate-by-key": Case(("aggregate_by_key.py", *BY_KEY), ("one[1] + other[1]", "one[1]")),
     "aggregate-by-key-int": Case(("aggregate_by_key.py", "--int", *BY_KEY), ("sc.range(pairs,", "sc.range(1, pairs,")),
     "group-by": Case(("group_by.py", *BY_KEY), ("sc.range(pairs,", "sc.range(1, pairs,")),
+    "group-by, uneven": Case(
+        ("group_by.py", *BY_KEY, "--skew", "2", "--stragglers", "1"), ("sc.range(pairs,", "sc.range(1, pairs,")
+    ),
     "sort-by-key": Case(("sort_by_key.py", "--millions", "0", "--partitions", "2"), ("sortByKey(", "sortByKey(False, ")),
     "sort-by-key-int": Case(
         ("sort_by_key.py", "--int", "--millions", "0", "--partitions", "2"), ("sc.range(n,", "sc.range(1, n,")
