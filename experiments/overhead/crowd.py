@@ -7,7 +7,6 @@ that came over the wire. Not covered: HTTP, and how the agents use what they are
 from __future__ import annotations
 
 import cProfile
-import os
 import random
 import time
 from collections import defaultdict
@@ -25,7 +24,6 @@ from controller.messages import (
     DriverSync,
     ExecutorReport,
     ExecutorWish,
-    Registration,
     Sample,
     Sequenced,
     StageUse,
@@ -33,7 +31,7 @@ from controller.messages import (
     WorkerSync,
 )
 from controller.profile_store import ProfileStore
-from controller.runtime.process_identity import boot_id, of
+from experiments.overhead.made_up import registration
 from experiments.overhead.where import own_time
 from experiments.simulator.engine import REAL, workers
 from experiments.simulator.jobs import random_shape
@@ -114,35 +112,14 @@ class Crowd:
         return _Kind(f"kind{number}", events, app.end_s)
 
     def _register(self, driver: Driver) -> None:
-        me = of(os.getpid())
-        assert me is not None
         deadline_s = driver.kind.took_s * self.rng.uniform(*STRETCH)
-        registration = Registration(
-            name=driver.kind.name,
-            instance="driver",
-            spark_version="4.3.0",
-            user="crowd",
-            uid=os.getuid(),
-            gid=os.getgid(),
-            pid=me.pid,
-            pid_start=me.start_ticks,
-            boot_id=boot_id(),
-            host="here",
-            driver_url="spark://CoarseGrainedScheduler@127.0.0.1:1",
-            jars_dir="/spark/jars",
-            bridge_jar="/spark/bridge.jar",
-            java_home="/java",
-            working_dir="/",
-            age_s=0.0,
-            conf={
-                "spark.pace.profile": driver.kind.name,
-                "spark.pace.deadline": f"{deadline_s:.1f}s",
-                "spark.pace.priority": self.rng.choice(("low", "normal", "high")),
-                "spark.pace.force": "true",
-            },
-            wanted={"0": ExecutorWish(count=EXECUTORS)},
-        )
-        driver.application_id = self.state.register(registration, self.now_s).application_id
+        conf = {
+            "spark.pace.profile": driver.kind.name,
+            "spark.pace.deadline": f"{deadline_s:.1f}s",
+            "spark.pace.priority": self.rng.choice(("low", "normal", "high")),
+        }
+        asked = registration(conf, EXECUTORS, name=driver.kind.name)
+        driver.application_id = self.state.register(asked, self.now_s).application_id
 
     # ------------------------------------------------------------------ what drivers and agents say
 
@@ -170,7 +147,7 @@ class Crowd:
                     allocated_core_s=use.allocated_core_s + 1.05 * core_s,
                 )
         numbered = tuple(Sequenced(seq=first + i, event=event) for i, event in enumerate(events))
-        sync = DriverSync(instance="driver", wanted={"0": ExecutorWish(count=EXECUTORS)}, events=numbered)
+        sync = DriverSync(instance="made-up", wanted={"0": ExecutorWish(count=EXECUTORS)}, events=numbered)
         return msgspec.json.encode(sync)
 
     def say(self, application_id: str, data: bytes) -> None:

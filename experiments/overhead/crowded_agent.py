@@ -29,7 +29,6 @@ from typing import TypeVar
 import docker
 import msgspec
 import psutil
-from msgspec import structs
 
 from controller.agent import child
 from controller.cli.checks import check_port
@@ -43,29 +42,19 @@ from controller.messages import (
     ExecutorWish,
     PythonEnvironment,
     Registered,
-    Registration,
     Sequenced,
 )
 from controller.options import AgentOptions
 from controller.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
-from controller.runtime.process_identity import boot_id, of
 from experiments.overhead import executor
+from experiments.overhead.made_up import NAME, Driver, made_up_profile, registration
 from experiments.overhead.where import own_time
-from stage_model.events import AnyEvent, ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
-from stage_model.profile import Profile, profile
-from stage_model.run import Run
-from stage_model.run_record import to_record
+from stage_model.events import StageCompleted, StageSubmitted
 
 CORES_EACH = 0.4
 """Of the worker, for each executor; their laws ask for about half."""
-WORK_CORES = 0.2
-"""An application's work, so that it needs so many cores to end in time."""
-CV = 3.0
-"""Of the tasks in the profile. The stand-ins use hardly any CPU, and a law that trusts the profile does not conclude from
-this that nothing is left to do; so quotas follow what progress they claim."""
 MEMORY_MB_EACH = 1200
-NAME = "crowded"
 SETTLE_S = 15.0
 SPARE_S = 45.0
 """By which applications last longer than what is measured of them."""
@@ -131,77 +120,6 @@ def _cpu_s(processes: list[psutil.Process]) -> float:
     return float(sum(sum(process.cpu_times()[:2]) for process in processes))
 
 
-# ---------------------------------------------------------------- applications
-
-
-def _infos(stages: int) -> tuple[StageInfo, ...]:
-    return tuple(
-        StageInfo(stage=n, name=f"stage{n} at app.py:1", tasks=executor.TASKS, parents=(n - 1,) if n else ())
-        for n in range(stages)
-    )
-
-
-def _task_end(stage: int, index: int, begun_ms: int, task_ms: int, core_s: float) -> TaskEnd:
-    return TaskEnd(
-        stage=stage,
-        attempt=0,
-        task=index,
-        index=index,
-        executor="1",
-        launch_ms=begun_ms,
-        finish_ms=begun_ms + task_ms,
-        ok=True,
-        run_ms=task_ms,
-        cpu_ns=round(1e9 * core_s),
-        input_records=executor.RECORDS,
-    )
-
-
-def made_up_profile(stages: int, stage_s: float) -> Profile:
-    """Of a run in which every stage took `stage_s` and needed `WORK_CORES` cores for it."""
-    task_core_s = WORK_CORES * stage_s / executor.TASKS
-    run = Run()
-    infos = _infos(stages)
-    run.apply(JobStart(job=0, time_ms=0, stages=infos))
-    for n, info in enumerate(infos):
-        begun_ms = round(1000 * n * stage_s)
-        run.apply(StageSubmitted(info=info, time_ms=begun_ms))
-        for index in range(executor.TASKS):
-            run.apply(_task_end(n, index, begun_ms, round(1000 * stage_s), task_core_s))
-        run.apply(StageCompleted(stage=n, attempt=0, time_ms=begun_ms + round(1000 * stage_s)))
-    end_ms = round(1000 * stages * stage_s)
-    run.apply(JobEnd(job=0, time_ms=end_ms, ok=True))
-    run.apply(ApplicationEnd(time_ms=end_ms))
-    works = {(n, 0): WORK_CORES * stage_s for n in range(stages)}
-    record = to_record(
-        run,
-        id="made-up",
-        name=NAME,
-        main="app.py",
-        when_ms=0,
-        spark_version="4.3.0",
-        cores=WORK_CORES,
-        slots=executor.SLOTS,
-        executors=1,
-        started_ms=0,
-        container_core_s=works,
-        allocated_core_s=works,
-    )
-    return profile(NAME, [structs.replace(record, stages=tuple(structs.replace(s, task_cv=CV) for s in record.stages))])
-
-
-@dataclass(slots=True)
-class _Driver:
-    """One made-up driver. `told` is the number of events so far."""
-
-    application_id: str
-    token: str
-    offset_s: float
-    told: int = 0
-    stage: int = -1
-    done: int = 0
-
-
 @dataclass(slots=True)
 class _Scene:
     """A cluster of one worker with an executor of each of so many applications, which last `length_s` each."""
@@ -210,7 +128,7 @@ class _Scene:
     executors: int
     length_s: float
     stage_s: float
-    drivers: list[_Driver] = field(default_factory=list)
+    drivers: list[Driver] = field(default_factory=list)
     stage_events: int = 0
     begun_s: float = 0.0
     home: Home = field(init=False)
@@ -223,10 +141,9 @@ class _Scene:
         self.home = Home(self.folder / "home")
         ours = self._programs()
         self.home.create()
-        stages = math.ceil(self.length_s / self.stage_s) + 1
-        ProfileStore(self.home.profiles).add(made_up_profile(stages, self.stage_s))
+        ProfileStore(self.home.profiles).add(made_up_profile(self.stages, self.stage_s))
         with self._cluster():
-            syncing = threading.Thread(target=self._sync_all, args=(stages,), daemon=True)
+            syncing = threading.Thread(target=self._sync_all, daemon=True)
             try:
                 self.drivers = [self._register(ours) for _ in range(self.executors)]
                 syncing.start()
@@ -268,6 +185,11 @@ class _Scene:
             yield
         finally:
             stop(self.home, running)
+
+    @property
+    def stages(self) -> int:
+        """Of every application."""
+        return math.ceil(self.length_s / self.stage_s) + 1
 
     @property
     def cores(self) -> float:
@@ -328,30 +250,11 @@ class _Scene:
         (ours / "bin" / "python3").symlink_to("/usr/bin/python3")
         return ours
 
-    def _register(self, ours: Path) -> _Driver:
-        me = of(os.getpid())
-        assert me is not None
-        registration = Registration(
-            name=NAME,
-            instance="made-up",
-            spark_version="4.3.0",
-            user="crowd",
-            uid=os.getuid(),
-            gid=os.getgid(),
-            pid=me.pid,
-            pid_start=me.start_ticks,
-            boot_id=boot_id(),
-            host="127.0.0.1",
-            driver_url="spark://CoarseGrainedScheduler@127.0.0.1:1",
-            jars_dir=str(ours / "spark" / "jars"),
-            bridge_jar=str(ours / "bridge.jar"),
-            java_home="/java",
-            working_dir=str(ours),
-            age_s=0.0,
-            conf={
+    def _register(self, ours: Path) -> Driver:
+        asked = registration(
+            {
                 "spark.pace.profile": NAME,
                 "spark.pace.deadline": f"{START_S + self.length_s:.0f}s",
-                "spark.pace.force": "true",
                 "spark.executor.cores": str(executor.SLOTS),
                 "spark.executor.memory": "64m",
                 "spark.executor.memoryOverhead": "384m",
@@ -360,15 +263,18 @@ class _Scene:
                 "spark.memory.offHeap.enabled": "true",
                 "spark.memory.offHeap.size": "64m",
             },
+            executors=1,
+            jars_dir=str(ours / "spark" / "jars"),
+            bridge_jar=str(ours / "bridge.jar"),
+            working_dir=str(ours),
             environment={"BEGUN": str(ours / "begun")},
             python=PythonEnvironment(
                 executable=str(ours / "bin" / "python3"), version="3.11", prefix=str(ours), base_prefix=str(ours)
             ),
-            wanted={"0": ExecutorWish(count=1)},
         )
-        home = self.home
-        reply = _post(home.need_cluster().url, "/v1/applications", home.submit_token(), registration, Registered)
-        return _Driver(reply.application_id, reply.token, executor.offset_s(reply.application_id, self.stage_s))
+        connection = _Connection(self.home.need_cluster().url)
+        reply = connection.post("/v1/applications", self.home.submit_token(), asked, Registered)
+        return Driver(reply.application_id, reply.token, self.stages, self.stage_s)
 
     def _running(self) -> int:
         return sum(view.executors for view in self._client().applications())
@@ -405,13 +311,13 @@ class _Scene:
 
     # ------------------------------------------------------------------ drivers
 
-    def _sync_all(self, stages: int) -> None:
+    def _sync_all(self) -> None:
         """Every driver once a second, spread over it."""
         connection = _Connection(self.home.need_cluster().url)
         while not self.stopped.is_set():
             begun_s = time.monotonic()
             for number, driver in enumerate(self.drivers):
-                events = self._news(driver, stages)
+                events = driver.news(self.begun_s, time.time()) if self.begun_s else []
                 numbered = tuple(Sequenced(seq=driver.told + 1 + i, event=event) for i, event in enumerate(events))
                 sync = DriverSync(instance="made-up", wanted={"0": ExecutorWish(count=1)}, events=numbered)
                 path = f"/v1/applications/{driver.application_id}/sync"
@@ -421,31 +327,6 @@ class _Scene:
                 due_s = begun_s + (number + 1) * SYNC_S / len(self.drivers)
                 self.stopped.wait(max(0.0, due_s - time.monotonic()))
             self.stopped.wait(max(0.0, begun_s + SYNC_S - time.monotonic()))
-
-    def _news(self, driver: _Driver, stages: int) -> list[AnyEvent]:
-        """What happened since the last sync, by the same clock as the executors'."""
-        if not self.begun_s:
-            return []
-        infos, now_ms = _infos(stages), round(1000 * time.time())
-        events: list[AnyEvent] = []
-        if driver.stage < 0:
-            events.append(JobStart(job=0, time_ms=now_ms, stages=infos))
-        place = (time.time() - self.begun_s + driver.offset_s) / self.stage_s
-        while driver.stage < int(place):
-            if driver.stage >= 0:
-                events += self._tasks(driver, executor.TASKS, now_ms)
-                events.append(StageCompleted(stage=driver.stage, attempt=0, time_ms=now_ms))
-            driver.stage, driver.done = driver.stage + 1, 0
-            events.append(StageSubmitted(info=infos[driver.stage], time_ms=now_ms))
-        events += self._tasks(driver, int((place - driver.stage) * executor.TASKS), now_ms)
-        return events
-
-    def _tasks(self, driver: _Driver, until: int, now_ms: int) -> list[AnyEvent]:
-        core_s = WORK_CORES * self.stage_s / executor.TASKS
-        task_ms = round(1000 * self.stage_s * executor.SLOTS / executor.TASKS)
-        ended = range(driver.done, until)
-        driver.done = max(driver.done, until)
-        return [_task_end(driver.stage, index, now_ms - task_ms, task_ms, core_s) for index in ended]
 
 
 class _Connection:
@@ -464,10 +345,6 @@ class _Connection:
         if response.status != 200:
             raise OSError(f"{path}: status {response.status}, {data[:200].decode(errors='replace')}")
         return msgspec.json.decode(data, type=kind)
-
-
-def _post(url: str, path: str, token: str, body: msgspec.Struct, kind: type[T]) -> T:
-    return _Connection(url).post(path, token, body, kind)
 
 
 def main() -> None:

@@ -8,8 +8,9 @@ from controller.agent.decide import Memory
 from controller.master.feasibility import make_estimate
 from experiments.machine import PROJECT
 from experiments.overhead import decisions, executor
-from experiments.overhead.crowded_agent import WORK_CORES, made_up_profile
+from experiments.overhead.made_up import WORK_CORES, Driver, made_up_profile
 from experiments.overhead.where import shares
+from stage_model.events import JobStart, StageCompleted, StageSubmitted, TaskEnd
 
 
 def test_time_is_told_by_module_and_waiting_is_none() -> None:
@@ -35,6 +36,18 @@ def test_a_made_up_profile_expects_the_work_that_its_applications_need() -> None
     assert [stage.tasks for stage in what.stages] == [executor.TASKS] * 3
     assert [stage.work_core_s for stage in what.stages] == pytest.approx([WORK_CORES * 20.0] * 3)
     assert [stage.parents for stage in what.stages] == [(), (0,), (1,)]
+
+
+def test_a_made_up_driver_tells_of_every_stage_and_task_once_however_often_it_is_asked() -> None:
+    seldom, often = (Driver("application-1", "token", stages=9, stage_s=20.0) for _ in range(2))
+    told = [seldom.news(1000.0, 1000.0 + 20 * n) for n in range(5)]
+    asked = [often.news(1000.0, 1000.0 + n) for n in range(81)]
+    for found in ([event for events in each for event in events] for each in (told, asked)):
+        assert [e.info.stage for e in found if isinstance(e, StageSubmitted)] == [0, 1, 2, 3, 4]
+        assert [e.stage for e in found if isinstance(e, StageCompleted)] == [0, 1, 2, 3]
+        ended = [(e.stage, e.index) for e in found if isinstance(e, TaskEnd) and e.stage < 4]
+        assert sorted(ended) == [(stage, index) for stage in range(4) for index in range(executor.TASKS)]
+        assert sum(isinstance(e, JobStart) for e in found) == 1
 
 
 def test_stages_of_different_applications_begin_at_different_moments() -> None:
