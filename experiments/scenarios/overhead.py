@@ -218,13 +218,15 @@ def _step_tables(data: Data) -> Iterable[str]:
     found = [row for step in ("quota-idle", "quota-loaded") for row in _rows(data, step, QuotaRow)]
     if found:
         yield "**Quota.** From the call until the control group's file shows it; one at a time, then all as in one period."
+        yield "CPU: of the process that asks, for one change, ours and through docker-py."
         yield ""
         yield from table(
-            ("containers", "busy besides", "n", "median ms", "p99 ms", "worst ms", "all together s"),
+            ("containers", "busy besides", "n", "median ms", "p99 ms", "worst ms", "all together s", "CPU ms", "docker-py's"),
             (
                 (
                     *(row.containers, row.busy, len(row.each_ms), f"{statistics.median(row.each_ms):.1f}"),
                     *(f"{percentile(row.each_ms, 0.99):.1f}", f"{max(row.each_ms):.1f}", f"{row.together_s:.2f}"),
+                    *(f"{row.cpu_ms:.2f}", f"{row.library_cpu_ms:.2f}"),
                 )
                 for row in found
             ),

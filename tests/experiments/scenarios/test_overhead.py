@@ -45,8 +45,12 @@ def made_up(slower: float = 1.0) -> Data:
     profiled = structs.replace(pass_row(1000, 5000.0, 5000.0), where={"controller/master/planning.py": 0.25})
     found: dict[str, list[Any]] = {
         "decide-0": [{"executors": 100, "steps_ms": [0.9 * slower] * 10}],
-        "quota-idle-0": [QuotaRow(containers=100, busy=0, each_ms=each_ms, together_s=0.9 * slower)],
-        "quota-loaded-0": [QuotaRow(containers=100, busy=2, each_ms=thrice_ms, together_s=0.9 * slower)],
+        "quota-idle-0": [
+            QuotaRow(containers=100, busy=0, each_ms=each_ms, together_s=0.9 * slower, cpu_ms=0.6, library_cpu_ms=1.4)
+        ],
+        "quota-loaded-0": [
+            QuotaRow(containers=100, busy=2, each_ms=thrice_ms, together_s=0.9 * slower, cpu_ms=0.6, library_cpu_ms=1.4)
+        ],
         "agent-0": [spent],
         "agent-woken-0": [spent],
         # the profiled one is slow and no condition's
