@@ -40,6 +40,7 @@ class Plan:
     port: int
     insecure: bool
     period_s: float
+    floor: float
     allow_mounts: tuple[Path, ...]
     image: str | None
     law: str
@@ -68,7 +69,8 @@ class Plan:
         return [
             *_service("agent", home),
             *("--worker-id", worker_id, "--cores", f"{self.cores_each:g}", "--memory", str(self.memory_mb_each)),
-            *("--runtime", self.runtime, "--period", f"{self.period_s:g}s", "--master", self.url),
+            *("--runtime", self.runtime, "--period", f"{self.period_s:g}s", "--floor", f"{self.floor:g}"),
+            *("--master", self.url),
             *mounts,
             *(["--image", self.image] if self.image else []),
         ]

@@ -34,6 +34,8 @@ class AgentOptions:
     memory_mb: int
     runtime: str
     period_s: float
+    floor: float
+    """Cores below which no executor is squeezed."""
     master_url: str
     allow_mounts: tuple[Path, ...] = ()
     """Roots below which applications may ask for mounts (absolute)."""

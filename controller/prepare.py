@@ -34,6 +34,7 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
         memory_mb=plan.memory_mb_each,
         runtime=plan.runtime,
         period_s=plan.period_s,
+        floor=plan.floor,
         master_url=plan.url,
         image=plan.image,
     )

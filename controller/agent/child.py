@@ -53,7 +53,7 @@ class Child:
             launcher,
             instance=uuid.uuid4().hex[:12],
             period_s=options.period_s,
-            quota=QuotaSettings(period_s=options.period_s),
+            quota=QuotaSettings(period_s=options.period_s, floor=options.floor),
         )
         self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()

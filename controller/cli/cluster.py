@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from controller.cli.checks import check_host, check_port, mount_roots, parse_period
-from controller.cli.common import POLICY_HELP, home_option
+from controller.cli.common import POLICY_HELP, floor_option, home_option
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, choose_runtime, find_java, machine_cores, machine_memory_mb
 from controller.home import Home
 from controller.local_cluster import Plan, start, stop
@@ -35,6 +35,7 @@ LEAST_CORES = 0.1
 @click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
 @click.option("--port", type=click.IntRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
+@floor_option
 @click.option(
     "--allow-mount",
     "allowed",
@@ -56,6 +57,7 @@ def up(
     insecure: bool,
     port: int,
     period: str,
+    floor: float,
     allowed: tuple[Path, ...],
     image: str | None,
     law: str,
@@ -75,6 +77,7 @@ def up(
         port=port,
         insecure=insecure,
         period_s=parse_period(period),
+        floor=floor,
         allow_mounts=mount_roots(allowed, Path.home()),
         image=image,
         law=law,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,9 +15,28 @@ from controller.client import MasterClient
 from controller.home import Home, find_home
 from controller.messages import ApplicationView
 from stage_model.errors import BadInput
+from stage_model.settings import LEAST_CORES, QuotaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class CoresRange(click.FloatRange):
+    """A range that "nan" is not in; Click lets it pass, as no comparison with it holds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        cores = float(super().convert(value, param, ctx))
+        if math.isnan(cores):
+            self.fail(f"{value} is not in the range {self._describe_range()}", param, ctx)
+        return cores
+
+
+floor_option = click.option(
+    "--floor",
+    type=CoresRange(LEAST_CORES, 1.0),
+    default=QuotaSettings().floor,
+    show_default=True,
+    help="Cores that every executor keeps.",
+)
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from controller.cli.checks import check_host, mount_roots, parse_period, parse_worker_id
-from controller.cli.common import POLICY_HELP, home_option
+from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
 from controller.home import Home
 from controller.options import AgentOptions, MasterOptions
 from master_memory.split import POLICIES
@@ -47,10 +47,11 @@ def master(home: Home, host: str, port: int, keep_runs: int, law: str, memory_po
 @click.command()
 @home_option
 @click.option("--worker-id", required=True, help="This worker's name, unique in the cluster.")
-@click.option("--cores", type=click.FloatRange(min=0.05), required=True, help="Cores for executors.")
+@click.option("--cores", type=CoresRange(min=0.05), required=True, help="Cores for executors.")
 @click.option("--memory", "memory_mb", type=click.IntRange(min=256), required=True, help="Memory for executors, MiB.")
 @click.option("--runtime", type=click.Choice(["docker", "process"]), required=True)
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
+@floor_option
 @click.option("--master", "master_url", required=True, help="The master's URL, http://HOST:PORT.")
 @click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
 @click.option("--image", help="Executor image for jobs that name none.")
@@ -61,6 +62,7 @@ def agent(
     memory_mb: int,
     runtime: str,
     period: str,
+    floor: float,
     master_url: str,
     allowed: tuple[Path, ...],
     image: str | None,
@@ -75,6 +77,7 @@ def agent(
         memory_mb=memory_mb,
         runtime=runtime,
         period_s=parse_period(period),
+        floor=floor,
         master_url=master_url,
         allow_mounts=mount_roots(allowed, Path.home()),
         image=image,

@@ -51,6 +51,7 @@ from experiments.overhead import executor
 from experiments.overhead.made_up import NAME, Driver, made_up_profile, registration
 from experiments.overhead.where import own_time
 from stage_model.events import StageCompleted, StageSubmitted
+from stage_model.settings import QuotaSettings
 
 CORES_EACH = 0.4
 """Of the worker, for each executor; their laws ask for about half."""
@@ -175,6 +176,7 @@ class _Scene:
             port=check_port("127.0.0.1", 0),
             insecure=False,
             period_s=1.0,
+            floor=QuotaSettings().floor,
             allow_mounts=(),
             image=None,
             law="forecast",
@@ -214,6 +216,7 @@ class _Scene:
             memory_mb=self.memory_mb,
             runtime="docker",
             period_s=1.0,
+            floor=QuotaSettings().floor,
             master_url=self.home.need_cluster().url,
         )
         old.terminate()

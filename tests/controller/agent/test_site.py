@@ -20,6 +20,7 @@ def options(home: Path, master_url: str = "http://127.0.0.1:7070") -> AgentOptio
         memory_mb=2048,
         runtime="process",
         period_s=1.0,
+        floor=0.1,
         master_url=master_url,
         allow_mounts=(home / "data",),
     )

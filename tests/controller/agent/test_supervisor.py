@@ -24,6 +24,7 @@ def options(tmp_path: Path) -> AgentOptions:
         memory_mb=1024,
         runtime="process",
         period_s=1.0,
+        floor=0.1,
         master_url="http://127.0.0.1:1",
     )
 

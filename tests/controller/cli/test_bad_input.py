@@ -135,6 +135,9 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--memory", "1m"], ["--memory"]),
         (["--period", "5ms"], ["--period"]),
         (["--period", "abc"], ["--period"]),
+        (["--floor", "0"], ["--floor", "0.01<=x<=1"]),
+        (["--floor", "2"], ["--floor", "0.01<=x<=1"]),
+        (["--floor", "nan"], ["--floor", "0.01<=x<=1"]),
         (["--host", "0.0.0.0"], ["--host", "--insecure"]),
         (["--port", "70000"], ["--port"]),
         (["--allow-mount", "/no/such/root"], ["--allow-mount", "/no/such/root"]),
@@ -198,6 +201,7 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     agent = ["agent", "--worker-id", "w1", "--cores", "1", "--memory", "1024", "--runtime", "process"]
     assert_refused(run(*agent, "--master", "localhost"), 2, "--master", "http://")
     assert_refused(run(*agent, "--master", "http://localhost:1", "--period", "0s"), 2, "--period")
+    assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "nan"), 2, "--cores")
     assert_refused(run("master", "--host", "0.0.0.0"), 2, "--host", "--insecure")
     assert_nothing_left(place)
 
