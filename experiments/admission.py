@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Literal
 
@@ -26,7 +26,7 @@ LITTLE = 1e-9
 class Scheduler:
     """`queues`: what each kind of job may hold of the cluster; a job is submitted when its queue has room for it. A kind
     without a queue is submitted when it arrives. `takes_back`: executors of long jobs are killed for short ones. `slots`:
-    executors of a Worker, which share its cores in proportion to their jobs' sizes."""
+    executors that a Worker may have; all of a job's together weigh as much as its size."""
 
     cluster: Literal["standalone", "sparkpace"]
     queues: Mapping[str, Queue]
@@ -70,6 +70,8 @@ class Play:
     endless: bool = True
     drain_s: float = 180.0
     most_s: float = 1100.0
+    executors: Mapping[str, int] = field(default_factory=lambda: SIZES)
+    """Of a job of each kind on stock Spark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,39 +8,53 @@ cannot hand controllers to children.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import psutil
 
 from controller.runtime.cgroup import CgroupTree, Group
 from stage_model.errors import Unavailable
 
 SHARES = 1024
 """Of weight 1: a new group's."""
+LEAST_SHARES = 2
+"""The kernel's."""
 FLAG = "--app-id"
 """Tells a stock executor its application (CoarseGrainedExecutorBackend)."""
 
 
-def divide(tree: CgroupTree, container: Group, weights: Mapping[str, int]) -> None:
-    """Moves executors of these applications (id: weight) that are still in the container's own group. Their Python workers
-    are started later and follow. Raises `Unavailable` without cgroup v1."""
-    if tree.version != 1:
-        raise Unavailable("cpu-shares inside a container need cgroup v1; accepted: a machine with it, or other schedulers")
+def refuse_without_shares(tree: CgroupTree) -> None:
+    """Raises `Unavailable` where groups below a container's cannot be made."""
+    own = tree.group_of(os.getpid())
+    if tree.version != 1 or own is None or not os.access(own.cpu, os.W_OK):
+        raise Unavailable(
+            "cpu-shares inside a container need cgroup v1 and root; accepted: such a machine, or other schedulers"
+        )
+
+
+def divide(tree: CgroupTree, container: Group, weights: Mapping[str, float]) -> None:
+    """Moves executors of these applications (id: weight), and what they started, out of the container's own group."""
     for pid in tree.pids(container):
-        app = application_of(_words(pid))
+        app = application_of_process(pid)
         if app in weights:
-            own = container.cpu / app
-            own.mkdir(exist_ok=True)
-            (own / "cpu.shares").write_text(str(SHARES * weights[app]))
-            (own / "cgroup.procs").write_text(str(pid))
+            # what ends meanwhile needs no share
+            with suppress(FileNotFoundError, ProcessLookupError):
+                own = container.cpu / app
+                own.mkdir(exist_ok=True)
+                (own / "cpu.shares").write_text(str(max(LEAST_SHARES, round(SHARES * weights[app]))))
+                (own / "cgroup.procs").write_text(str(pid))
 
 
-def application_of(words: list[str]) -> str:
+def application_of_process(pid: int) -> str:
+    """Of an executor or what it started; empty for any other process, and for one that has ended."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        commands = (one.cmdline() for one in (process, *process.parents()))
+        return next(filter(None, map(application_of, commands)), "")
+    return ""
+
+
+def application_of(command: Sequence[str]) -> str:
     """Of an executor's command line; empty for any other."""
-    return words[words.index(FLAG) + 1] if FLAG in words[:-1] else ""
-
-
-def _words(pid: int) -> list[str]:
-    try:
-        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).split("\0")
-    except OSError:  # it has ended
-        return []
+    return command[command.index(FLAG) + 1] if FLAG in command[:-1] else ""

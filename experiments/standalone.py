@@ -31,7 +31,7 @@ from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from controller.runtime.docker_engine import connect
 from controller.spark_install import find_spark
-from experiments.cpu_shares import divide
+from experiments.cpu_shares import divide, refuse_without_shares
 from experiments.local_cluster import WORKLOADS, end_processes
 from experiments.lost_work import Story, read_story
 from experiments.recorded import JobRun, Order
@@ -59,7 +59,7 @@ class _Job:
     events: Path
     pipe: int | None
     """Our end of a resizable job's pipe."""
-    weight: int
+    weight: float
     """Of its executors beside those of other jobs on the same Worker."""
 
     def application(self) -> Path | None:
@@ -90,7 +90,7 @@ class Standalone:
 
     # ------------------------------------------------------------------ jobs
 
-    def submit(self, step: str, order: Order, *, executors: int, resizable: bool = False, weight: int = 1) -> None:
+    def submit(self, step: str, order: Order, *, executors: int, resizable: bool = False, weight: float = 1.0) -> None:
         """By stock spark-submit. Deadline and priority mean nothing here."""
         events = self.folder / "eventlogs" / f"{step}-{order.job}-{len(self.jobs)}"
         events.mkdir(parents=True)
@@ -221,6 +221,8 @@ class Standalone:
 def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1) -> Iterator[Standalone]:
     """A cluster in `folder`, up until the end of the block; nothing of it is left then. A Worker may have `slots` executors,
     together `cores_each`."""
+    if slots > 1:
+        refuse_without_shares(CgroupTree())
     client = connect(None)
     tags = {LABEL: str(folder)}
     docker_container.clear(client, tags)

@@ -7,7 +7,7 @@ On stock Spark standalone the admission does what queues and preemption of a clu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,6 +23,9 @@ class Field(Protocol):
     """A cluster on which a stream runs."""
 
     def submit(self, step: str, order: Submit) -> None: ...
+
+    def resize(self, job: str, executors: int) -> None:
+        """How many a job may have from now on; only told where the scheduler takes executors back."""
 
     def end(self, jobs: list[str]) -> None: ...
 
@@ -65,7 +68,6 @@ def play(what: Play, field: Field, workers: int, step: str, *, limit_s: float, s
                 if isinstance(action, Submit):
                     field.submit(step, action)
                 elif isinstance(action, Resize):
-                    assert isinstance(field, Stock), "on Sparkpace nobody is told to let go of executors"
                     field.resize(action.job, action.executors)
             field.end([action.job for action in actions if isinstance(action, End)])
             show(f"{step}: {_told(stream)}")
@@ -94,7 +96,7 @@ def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
         return
     [cores_each] = set(capacity.values())
     with standalone(cluster.folder, workers=len(capacity), cores_each=cores_each, slots=scheduler.slots) as stock:
-        yield Stock(stock)
+        yield Stock(stock, what.executors)
 
 
 @dataclass(slots=True)
@@ -111,6 +113,9 @@ class Paced:
 
     def submit(self, step: str, order: Submit) -> None:
         self.jobs[order.order.job] = self.cluster.submit(step, order.order)
+
+    def resize(self, job: str, executors: int) -> None:
+        raise AssertionError(f"{job} was to have {executors} executors: on Sparkpace nobody is told to let go of any")
 
     def end(self, jobs: list[str]) -> None:
         end_processes([self.jobs[job].process for job in jobs if job in self.jobs])
@@ -142,14 +147,16 @@ class Stock:
     """Jobs by spark-submit; `begun_core_s` is what starting the Workers took."""
 
     cluster: Standalone
+    executors: Mapping[str, int]
     begun_core_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.begun_core_s = self.cluster.core_s()
 
     def submit(self, step: str, order: Submit) -> None:
-        size = SIZES[order.kind]
-        self.cluster.submit(step, order.order, executors=size, resizable=order.resizable, weight=size)
+        count = self.executors[order.kind]
+        weight = SIZES[order.kind] / count
+        self.cluster.submit(step, order.order, executors=count, resizable=order.resizable, weight=weight)
 
     def resize(self, job: str, executors: int) -> None:
         self.cluster.resize(job, executors)

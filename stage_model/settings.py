@@ -148,7 +148,7 @@ class QuotaSettings(Topic):
         reason="the paper's cq: finer steps only cost writes",
     )  # fmt: skip
     floor: float = setting(
-        0.1, "floor", unit="cores", least=LEAST_CORES, most=1,
+        0.1, "floor", unit="cores", least=CORE_QUANTUM, most=1,
         reason="an executor at the floor still answers heartbeats and is never declared lost",
     )  # fmt: skip
     period_s: float = setting(

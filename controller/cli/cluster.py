@@ -21,9 +21,6 @@ from stage_model.errors import BadInput, Unavailable
 from stage_model.settings import CORE_QUANTUM, LAWS
 from stage_model.units import parse_memory_mb
 
-LEAST_CORES = 0.1
-"""Of a worker: the floor of one executor."""
-
 
 @click.command()
 @home_option
@@ -71,7 +68,7 @@ def up(
     plan = Plan(
         workers=workers,
         runtime="",
-        cores_each=_cores_each(total_cores, workers),
+        cores_each=_cores_each(total_cores, workers, floor),
         memory_mb_each=_memory_each(total_mb, workers),
         host=host,
         port=port,
@@ -122,11 +119,13 @@ def _refuse_second(home: Home) -> None:
         )
 
 
-def _cores_each(total: float, workers: int) -> float:
+def _cores_each(total: float, workers: int, floor: float) -> float:
     """Rounded down to steps of 0.05 core, the quota's step."""
     # Not "total < ...": nan must be refused, too.
-    if not total / workers >= LEAST_CORES:
-        raise BadInput(f"--cores {total:g} for {workers} worker(s) is too little; each needs 0.1 core or more")
+    if not total / workers >= floor:
+        raise BadInput(
+            f"--cores {total:g} for {workers} worker(s) is too little; each needs the floor, {floor:g} core, or more"
+        )
     if total > machine_cores():
         raise BadInput(f"--cores {total:g} is more than this machine's {machine_cores():g}; give that or less")
     # The small addend keeps 1.7 / 2 = 0.85 from becoming 0.80 through binary fractions.

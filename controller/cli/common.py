@@ -15,27 +15,33 @@ from controller.client import MasterClient
 from controller.home import Home, find_home
 from controller.messages import ApplicationView
 from stage_model.errors import BadInput
-from stage_model.settings import LEAST_CORES, QuotaSettings
+from stage_model.settings import CORE_QUANTUM, QuotaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CoresRange(click.FloatRange):
-    """A range that "nan" is not in; Click lets it pass, as no comparison with it holds."""
+    """A range without "nan" and "inf", which Click lets pass; `step`: of which cores must be a multiple."""
+
+    def __init__(self, least: float, most: float | None = None, step: float = 0.0) -> None:
+        super().__init__(least, most)
+        self.step = step
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         cores = float(super().convert(value, param, ctx))
-        if math.isnan(cores):
-            self.fail(f"{value} is not in the range {self._describe_range()}", param, ctx)
+        if not math.isfinite(cores):
+            self.fail(f"{value} is no number of cores; give {self.min:g} or more", param, ctx)
+        if self.step and abs(cores / self.step - round(cores / self.step)) > 1e-6:
+            self.fail(f"{value} is no multiple of {self.step:g}; give {self.min:g} to {self.max:g} in such steps", param, ctx)
         return cores
 
 
 floor_option = click.option(
     "--floor",
-    type=CoresRange(LEAST_CORES, 1.0),
+    type=CoresRange(CORE_QUANTUM, 1.0, CORE_QUANTUM),
     default=QuotaSettings().floor,
     show_default=True,
-    help="Cores that every executor keeps.",
+    help="Cores that every executor keeps, in steps of 0.05.",
 )
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
 

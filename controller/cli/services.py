@@ -47,7 +47,7 @@ def master(home: Home, host: str, port: int, keep_runs: int, law: str, memory_po
 @click.command()
 @home_option
 @click.option("--worker-id", required=True, help="This worker's name, unique in the cluster.")
-@click.option("--cores", type=CoresRange(min=0.05), required=True, help="Cores for executors.")
+@click.option("--cores", type=CoresRange(0.05), required=True, help="Cores for executors.")
 @click.option("--memory", "memory_mb", type=click.IntRange(min=256), required=True, help="Memory for executors, MiB.")
 @click.option("--runtime", type=click.Choice(["docker", "process"]), required=True)
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")

@@ -124,8 +124,8 @@ class Driver:
     done: int = 0
 
     def news(self, begun_s: float, now_s: float) -> list[AnyEvent]:
-        """What happened since the last call of an application whose stages go by since `begun_s`, by the clock of its
-        executors; all times are seconds since the epoch."""
+        """Events since the last call. The application's first stage began at `begun_s`, but for its offset; times are seconds
+        since the epoch, by which the executors' stand-ins go, too."""
         all_stages, now_ms = infos(self.stages), round(1000 * now_s)
         events: list[AnyEvent] = []
         if self.stage < 0:

@@ -10,9 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import ParamSpec
 
 import docker
 import msgspec
@@ -30,7 +28,7 @@ SETTLE_S = 3.0
 BETWEEN_S = 0.05
 START = 0.95
 
-P = ParamSpec("P")
+Change = Callable[[ExecutorKey, float], object]
 
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +47,7 @@ class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
 def measure(containers: int, busy: int, seed: int) -> QuotaRow:
     """Changes the quota of `containers` idle containers one by one, then of all in one go, while `busy` more compute."""
     rng = random.Random(seed)
-    with _running(containers, busy) as (runtime, engine, groups):
+    with _running(containers, busy) as (runtime, groups, update):
         keys = list(groups)
         each = []
         for key in keys:
@@ -63,8 +61,7 @@ def measure(containers: int, busy: int, seed: int) -> QuotaRow:
         own_s = library_s = 0.0
         for key in keys:
             own_s += _cpu_s(runtime.set_quota, key, _cores(rng))
-            update = partial(engine.update_container, cpu_period=CPU_PERIOD_US, cpu_quota=quota_us(_cores(rng)))
-            library_s += _cpu_s(update, groups[key].cpu.name)
+            library_s += _cpu_s(update, key, _cores(rng))
     return QuotaRow(
         containers=containers,
         busy=busy,
@@ -80,9 +77,9 @@ def _cores(rng: random.Random) -> float:
     return rng.randrange(10, 90) / 100
 
 
-def _cpu_s(call: Callable[P, object], *args: P.args, **words: P.kwargs) -> float:
+def _cpu_s(change: Change, key: ExecutorKey, cores: float) -> float:
     begun_s = time.process_time()
-    call(*args, **words)
+    change(key, cores)
     return time.process_time() - begun_s
 
 
@@ -96,9 +93,9 @@ def _change(runtime: DockerRuntime, group: Group, key: ExecutorKey, cores: float
 
 
 @contextmanager
-def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, docker.APIClient, dict[ExecutorKey, Group]]]:
-    """A runtime with so many containers, the client library, and the idle containers' control groups, each named as its
-    container; all are gone afterwards."""
+def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, dict[ExecutorKey, Group], Change]]:
+    """A runtime with so many containers, the idle ones' control groups, and the client library's way to set their quotas; all
+    are gone afterwards."""
     cluster = f"quotas-{uuid.uuid4().hex[:8]}"
     engine = docker.from_env()
     runtime = DockerRuntime(cluster, "w1")
@@ -107,15 +104,19 @@ def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, docker.APICl
             launches = [_launch(Path(folder), n, BUSY if n < busy else IDLE) for n in range(idle + busy)]
             for launch in launches:
                 runtime.start(launch)
-            groups = {}
+            groups, ids = {}, {}
             for launch in launches[busy:]:
                 seen = engine.api.inspect_container(unique_name(cluster, "w1", launch.key))
                 group = CgroupTree().group_of(seen["State"]["Pid"], must_contain=seen["Id"])
                 if group is None:
                     raise SystemExit("the containers' control groups are not visible here; run this beside the engine")
-                groups[launch.key] = group
+                groups[launch.key], ids[launch.key] = group, seen["Id"]
             time.sleep(SETTLE_S)
-            yield runtime, engine.api, groups
+            yield (
+                runtime,
+                groups,
+                lambda key, cores: engine.api.update_container(ids[key], cpu_period=CPU_PERIOD_US, cpu_quota=quota_us(cores)),
+            )
     finally:
         for left in engine.api.containers(all=True, filters={"label": f"{CLUSTER}={cluster}"}):
             with suppress(docker.errors.NotFound):

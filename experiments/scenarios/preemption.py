@@ -12,6 +12,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import cycle, islice
 
 import msgspec
@@ -43,6 +44,7 @@ NO_DEADLINE_S = 3600.0
 """Law `constant` wants one; it does not look at it."""
 MOST_ROWS = 10
 """Of a picture of runs below one another."""
+Seconds = Callable[[Iterable[StepRecord]], list[float]]
 COLUMNS = (
     *("scheduler", "runs", "short jobs", "mean s", "p50", "p95", "delay p50 s", "p95", "given up"),
     *("long jobs", "mean s", "least", "most", "mean since arrival s", "executors lost", "tasks failed", "lost core-s"),
@@ -111,6 +113,10 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             self.count_longs,
             endless=self.endless,
             drain_s=self.drain_s,
+            # where jobs share workers a stock one has as many executors as ours, else those of its size
+            executors={"short": self.short_executors, "long": self.long_executors}
+            if SCHEDULERS[scheduler].slots > 1
+            else SIZES,
         )
 
     def arrivals(self, repetition: int, data: Data) -> list[tuple[str, float]]:
@@ -144,7 +150,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             return Order(name, words, alone_s(data, kind), "high", at_s, options)
         if scheduler == "suspend":
             return Order(name, words, NO_DEADLINE_S, "high", at_s, (*self.options, *self._size("short", data)))
-        return Order(name, words, delay_s=at_s, options=(*self.options, *self._most(scheduler, self.short_executors)))
+        return Order(name, words, delay_s=at_s, options=self.options)
 
     def _long(self, scheduler: str, kind: str, data: Data) -> Order:
         words = self.long[kind]
@@ -152,11 +158,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             return Order(kind, words, None, "low", options=(*self.options, *self._executors(self.long_executors)))
         if scheduler == "suspend":
             return Order(kind, words, NO_DEADLINE_S, "low", options=(*self.options, *self._size("long", data)))
-        return Order(kind, words, options=(*self.options, *self._most(scheduler, self.long_executors)))
-
-    def _most(self, scheduler: str, executors: int) -> tuple[str, ...]:
-        """Where jobs share workers a stock one has as many executors as ours, else those of its size."""
-        return ("--conf", f"spark.cores.max={executors}") if SCHEDULERS[scheduler].slots > 1 else ()
+        return Order(kind, words, options=self.options)
 
     def _executors(self, count: int) -> tuple[str, ...]:
         return "--num-executors", str(count)
@@ -185,24 +187,26 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ours, found = data.starting(f"{OURS}-"), []
         if not ours:
             return []
-        n = len(self.short_times(ours))
         for other, limits in self.against.items():
             theirs = data.starting(f"{other}-")
-            for name, limit, measure in self._measures(limits):
+            for name, limit, seconds, statistic in self._measures(limits):
                 if limit is not None and theirs:
-                    ratio = round(measure(ours) / measure(theirs), 4)
-                    found.append(Goal(goal=f"real: {name} / {other}'s", measured=ratio, limit=limit, unit="ratio", n=n))
+                    times = seconds(ours)
+                    ratio = round(statistic(times) / statistic(seconds(theirs)), 4)
+                    goal = f"real: {name} / {other}'s"
+                    found.append(Goal(goal=goal, measured=ratio, limit=limit, unit="ratio", n=len(times)))
         jobs = [job.summary for step in ours for job in step.jobs]
         for key in ("executors_lost", "tasks_failed"):
             lost = sum(summary[key] for summary in jobs)
             found.append(Goal(goal=f"real: {key.replace('_', ' ')}", measured=lost, limit=0, unit="in all jobs", n=len(jobs)))
         return found
 
-    def _measures(self, limits: Limits) -> list[tuple[str, float | None, Callable[[Sequence[StepRecord]], float]]]:
+    def _measures(self, limits: Limits) -> list[tuple[str, float | None, Seconds, Callable[[Sequence[float]], float]]]:
+        p50, p95 = (partial(percentile, share=share) for share in (0.5, 0.95))
         return [
-            ("short jobs' p95", limits.short_p95, lambda steps: percentile(self.short_times(steps), 0.95)),
-            ("short jobs' delay p50", limits.short_delay, lambda steps: percentile(self.short_delays(steps), 0.5)),
-            ("long jobs' mean time", limits.long_mean, lambda steps: mean(self.long_times(steps))),
+            ("short jobs' p95", limits.short_p95, self.short_times, p95),
+            ("short jobs' delay p50", limits.short_delay, self.short_delays, p50),
+            ("long jobs' mean time", limits.long_mean, self.long_times, mean),
         ]
 
     def _drivers_fit(self, step: StepRecord) -> Condition:
@@ -302,13 +306,6 @@ def kind_of(job: str) -> str:
 
 def _given_up(steps: Iterable[StepRecord], kinds: Collection[str]) -> int:
     return sum(kind_of(job) in kinds for step in steps for job in step.given_up)
-
-
-def no_lost_work(steps: Iterable[StepRecord]) -> Condition:
-    jobs = [job for step in steps for job in step.jobs]
-    lost, failed = (sum(job.summary[key] for job in jobs) for key in ("executors_lost", "tasks_failed"))
-    detail = f"{lost} executors lost, {failed} tasks failed, n={len(jobs)}"
-    return Condition("no work is lost", OURS, (lost, failed) == (0, 0), detail)
 
 
 def mean(values: Iterable[float]) -> float:

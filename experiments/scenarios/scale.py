@@ -83,7 +83,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         lines = table(COLUMNS, (_cells(point, found) for point, found in points if found))
         for row in _rows(data, "profiled"):
             told = f"{row.jobs} jobs under the profiler, which makes it {row.cpu_s:.1f} CPU seconds"
-            lines += ["", f"Where the time goes: {told}.", ""]
+            lines += [f"Where the time goes: {told}.", ""]
             shares = ((part, f"{100 * share:.1f}%") for part, share in row.where.items())
             lines += table(("own code of", "share of the time"), shares)
         return "\n".join(lines)

@@ -3,7 +3,8 @@
 Base: each application on all cores, without a deadline (which also teaches its profile). Then, repetition by repetition, each
 gets its base time, stretched, as its deadline: once under every law, once under the static size that the base run asks for,
 and once under the constant quota that an oracle chooses from earlier runs. The oracle's runs know the answer beforehand and
-follow nothing: what they differ by is the machine's noise. A test may also give a wrong profile, or another input size.
+follow nothing: what they differ by is the machine's noise. A test may also give a wrong profile, another input size, or words
+that make the run unlike its profile.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _judge(self, app: str, test: str, data: Data) -> list[Condition]:
         """A deadline that leaves no spare time is looked at, not judged: start-up alone may differ by more than that. Nor is
-        another input size. With a wrong profile only lateness is."""
+        another input size. With a wrong profile, or words that make the run unlike it, only lateness is."""
         runs = found(data, app, test, self.judged)
         what = self.tests[test]
         if not runs or what.stretch <= 1 or what.size != 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.runtime.cgroup import CgroupTree
 from experiments import standalone as module
 from experiments.recorded import Order
 from experiments.standalone import LABEL, Standalone, standalone
@@ -112,6 +113,7 @@ def test_what_a_crash_left_behind_goes_at_the_next_start(docker_engine: Any, app
     assert containers(docker_engine, folder) == []
 
 
+@pytest.mark.skipif(CgroupTree().version != 1, reason="shares inside a container need cgroup v1")
 def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, apps: Path) -> None:
     with standalone(apps / "shared", workers=1, cores_each=0.8, slots=2) as cluster:
         for name, weight in (("small", 1), ("large", 2)):

@@ -135,9 +135,11 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--memory", "1m"], ["--memory"]),
         (["--period", "5ms"], ["--period"]),
         (["--period", "abc"], ["--period"]),
-        (["--floor", "0"], ["--floor", "0.01<=x<=1"]),
-        (["--floor", "2"], ["--floor", "0.01<=x<=1"]),
-        (["--floor", "nan"], ["--floor", "0.01<=x<=1"]),
+        (["--floor", "0"], ["--floor", "0.05<=x<=1"]),
+        (["--floor", "2"], ["--floor", "0.05<=x<=1"]),
+        (["--floor", "nan"], ["--floor", "no number of cores"]),
+        (["--floor", "0.07"], ["--floor", "no multiple of 0.05"]),
+        (["--cores", "0.15", "--workers", "2"], ["--cores", "0.1 core"]),
         (["--host", "0.0.0.0"], ["--host", "--insecure"]),
         (["--port", "70000"], ["--port"]),
         (["--allow-mount", "/no/such/root"], ["--allow-mount", "/no/such/root"]),
@@ -202,6 +204,7 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     assert_refused(run(*agent, "--master", "localhost"), 2, "--master", "http://")
     assert_refused(run(*agent, "--master", "http://localhost:1", "--period", "0s"), 2, "--period")
     assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "nan"), 2, "--cores")
+    assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "inf"), 2, "--cores")
     assert_refused(run("master", "--host", "0.0.0.0"), 2, "--host", "--insecure")
     assert_nothing_left(place)
 

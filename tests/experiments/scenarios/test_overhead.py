@@ -79,6 +79,16 @@ def test_every_goal_is_a_condition_with_its_limit() -> None:
     # 1.7 s of CPU in a minute
     assert conditions[3].detail == "2.833 % of a core, limit 3, n=1"
     assert conditions[5].detail == "47.520 ms, limit 50, n=100"
+    assert conditions[6].detail == "0.900 s, limit 1, n=1"
+
+
+def test_of_several_repetitions_the_worst_agent_counts_and_each_goal_is_one() -> None:
+    data = made_up()
+    worse = structs.replace(data.rows["agent-0"], step="agent-1", rows=made_up(slower=1.05).rows["agent-0"].rows)
+    conditions = SMALL.conditions(Data(rows={**data.rows, "agent-1": worse}))
+    [detail] = [c.detail for c in conditions if c.name.startswith("an agent")]
+    # 1.05 times 2.833
+    assert detail == "2.975 % of a core, limit 3, n=2"
 
 
 def test_a_quarter_more_of_everything_is_too_much() -> None:
@@ -98,7 +108,7 @@ def test_the_tables_tell_all_of_it() -> None:
     assert "| 1000 | 1000 | 4000 | 1000 | 1000 | 1 | 400.0 | 500.0 | 900.0 | 900.0 | 900.0 |" in text
     assert "| 1000 | 1000 | 4000 | 10 | 40 | 1 | 9.0 | 10.0 | 19.0 | 19.0 | 19.0 |" in text
     assert "| 100 | 60 | 2.83 | 2.0 | 0.1 | 70 |" in text
-    assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.90 |" in text
+    assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.90 | 0.60 | 1.40 |" in text
     assert "| controller/agent/loop.py | 40.0% |" in text
     assert "| controller/master/planning.py | 25.0% |" in text
     assert SMALL.tables(Data()) == ""
