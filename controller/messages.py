@@ -188,8 +188,8 @@ class Desired(Message, frozen=True, kw_only=True):
 class StageUse(Message, frozen=True, kw_only=True):
     """What one executor did for a stage attempt so far, in this life of the agent.
 
-    `cpu_core_s` is container CPU attributed to it, `allocated_core_s` the integral of the quota while it ran,
-    `speed` its core-seconds per second in the last period."""
+    `cpu_core_s` is container CPU attributed to it, of which the tasks that run now have used `cpu_running_core_s`,
+    `allocated_core_s` the integral of the quota while it ran, `speed` its core-seconds per second in the last period."""
 
     stage: int
     attempt: int
@@ -199,6 +199,7 @@ class StageUse(Message, frozen=True, kw_only=True):
     records_running: float
     cpu_core_s: float
     allocated_core_s: float
+    cpu_running_core_s: float = 0.0
     speed: float = 0.0
 
 

@@ -11,17 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from stage_model.live import StageLive
+from stage_model.live import PROFILE_DOUBT, StageLive, tasks_worth
 from stage_model.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
 
 LEAST_REMAINDER = 0.05
 """A running task that has used all the work expected of it is taken to need this share of it still (censored observation)."""
-PROFILE_DOUBT = 0.3
-"""Relative standard error of a profile's work of one stage: other data, another machine, a cold cache."""
 WARY = 2.0 * PROFILE_DOUBT
 """So much more work of the stages to come than expected is prepared for: two standard errors."""
-LEAST_CV = 0.3
-"""Tasks of a stage count as no more alike than this: those that end first are the short ones."""
 MOST_REMAINDER_CV = 2.0
 """What is left of the running tasks spreads no further than this around its mean."""
 
@@ -60,7 +56,7 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     fraction = stage.running_fraction()
     seen = (done + running * fraction) / plan.tasks
     shown_tasks = done + 0.5 * running * fraction
-    sure = shown_tasks / (shown_tasks + (max(plan.task_cv, LEAST_CV) / PROFILE_DOUBT) ** 2)
+    sure = shown_tasks / (shown_tasks + tasks_worth(plan))
     work = plan.work_core_s
     if seen > 0 and stage.cpu_core_s > 0:
         shown = stage.cpu_core_s / seen

@@ -10,12 +10,23 @@ from dataclasses import dataclass
 
 from stage_model.plan import StagePlan
 
+PROFILE_DOUBT = 0.3
+"""Relative standard error of a profile's work of one stage: other data, another machine, a cold cache."""
+LEAST_CV = 0.3
+"""Tasks of a stage count as no more alike than this: those that end first are the short ones."""
+
+
+def tasks_worth(plan: StagePlan) -> float:
+    """So many tasks seen tell as much of a stage's work as its profile."""
+    return (max(plan.task_cv, LEAST_CV) / PROFILE_DOUBT) ** 2
+
 
 @dataclass(frozen=True, slots=True)
 class StageLive:
     """Sums over the application's executors; `own_running` is this executor's part of `running`.
 
-    `records` are those of ended and running tasks, `records_running` of running ones only; `cpu_core_s` is container CPU.
+    `records` are those of ended and running tasks, `records_running` of running ones only; `cpu_core_s` is container CPU, of
+    which the running tasks have used `cpu_running_core_s`.
     The counts come from containers, so they may claim anything: `ended` and `started` never pass the stage's tasks.
     """
 
@@ -26,6 +37,7 @@ class StageLive:
     records_running: float
     cpu_core_s: float
     own_running: int = 0
+    cpu_running_core_s: float = 0.0
 
     @property
     def ended(self) -> int:
@@ -48,6 +60,13 @@ class StageLive:
             return "records"
         return "cpu" if self.plan.work_core_s > 0 and self.cpu_core_s > 0 else "tasks"
 
+    @property
+    def task_core_s(self) -> float:
+        """Mean work of a task: the profile's, moved towards that of the ended ones by how sure these are."""
+        told, of = self.plan.work_core_s / self.plan.tasks, tasks_worth(self.plan)
+        ended_core_s = max(0.0, self.cpu_core_s - self.cpu_running_core_s)
+        return (of * told + ended_core_s) / (of + self.ended)
+
     def running_fraction(self) -> float:
         """How much of their work the running tasks have done on average, 0 to 1."""
         if not self.started:
@@ -56,8 +75,7 @@ class StageLive:
             assert self.plan.records
             return min(1.0, self.records_running * self.plan.tasks / (self.started * self.plan.records))
         if self.signal == "cpu":
-            tasks_worth = self.cpu_core_s * self.plan.tasks / self.plan.work_core_s
-            return min(1.0, max(0.0, tasks_worth - self.ended) / self.started)
+            return min(1.0, self.cpu_running_core_s / (self.started * self.task_core_s))
         return 0.0
 
     def progress(self) -> float:

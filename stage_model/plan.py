@@ -40,6 +40,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere_records: float = 0.0
     elsewhere_records_running: float = 0.0
     elsewhere_cpu_core_s: float = 0.0
+    elsewhere_cpu_running_core_s: float = 0.0
     elsewhere_speed: float = 0.0
 
     @property

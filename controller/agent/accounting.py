@@ -28,6 +28,15 @@ class _Stage:
     allocated_core_s: float = 0.0
     speed: float = 0.0
     touched_s: float = 0.0
+    each_core_s: float = 0.0
+    """What a task that had run all the time would have used."""
+    begun: list[float] = field(default_factory=list)
+    """`each_core_s` when the running tasks began, the oldest first."""
+
+    @property
+    def cpu_running_core_s(self) -> float:
+        """What the running tasks have used so far."""
+        return sum(self.each_core_s - begun for begun in self.begun)
 
 
 @dataclass(slots=True)
@@ -46,6 +55,7 @@ class Account:
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
         self.at_s, self.cpu_s = now_s, cpu_s
+        before = {key: (stage.running, stage.done) for key, stage in self.stages.items()}
         weights = self._take(progress) if progress else {k: float(s.running) for k, s in self.stages.items()}
         total = sum(weights.values())
         if total > 0:
@@ -57,6 +67,7 @@ class Account:
             stage.speed = used * share / elapsed if elapsed > 0 else stage.speed
             if share > 0:
                 stage.touched_s = now_s
+            _follow(stage, *before.get(key, (0, 0)), used * share)
         return used / elapsed if elapsed > 0 else 0.0
 
     def _take(self, progress: Progress) -> dict[StageKey, float]:
@@ -83,7 +94,14 @@ class Account:
     def executor(self, now_s: float) -> Executor:
         """The executor as `decide` sees it."""
         stages = {
-            k: OwnStage(s.running, s.done, s.records_done + s.records_running, s.records_running, s.cpu_core_s)
+            k: OwnStage(
+                s.running,
+                s.done,
+                s.records_done + s.records_running,
+                s.records_running,
+                s.cpu_core_s,
+                s.cpu_running_core_s,
+            )
             for k, s in self.stages.items()
         }
         return Executor(self.slots, stages, None if self.busy_at_s is None else now_s - self.busy_at_s)
@@ -101,6 +119,7 @@ class Account:
                 records=s.records_done + s.records_running,
                 records_running=s.records_running,
                 cpu_core_s=s.cpu_core_s,
+                cpu_running_core_s=s.cpu_running_core_s,
                 allocated_core_s=s.allocated_core_s,
                 speed=s.speed,
             )
@@ -111,3 +130,13 @@ def _update(stage: _Stage, claim: StageProgress, running: int) -> None:
     stage.done = max(stage.done, claim.done)
     stage.records_done = max(stage.records_done, float(claim.records_done))
     stage.records_running = float(claim.records_running) if running else 0.0
+
+
+def _follow(stage: _Stage, running_before: int, done_before: int, core_s: float) -> None:
+    """Shares what the stage used since the last observation among its running tasks, as the quota slows them alike. Those
+    that began first are taken to end first, and those that are new to have begun half-way."""
+    each = core_s / max(1, stage.running, running_before)
+    stage.each_core_s += each
+    del stage.begun[: stage.done - done_before]
+    stage.begun += [stage.each_core_s - each / 2] * (stage.running - len(stage.begun))
+    del stage.begun[: len(stage.begun) - stage.running]

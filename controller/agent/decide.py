@@ -29,6 +29,7 @@ class OwnStage:
     records: float = 0.0
     records_running: float = 0.0
     cpu_core_s: float = 0.0
+    cpu_running_core_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
             s,
             left_s=None if s.left_s is None else s.left_s - age_s,
             elsewhere_cpu_core_s=s.elsewhere_cpu_core_s + s.elsewhere_speed * age_s,
+            elsewhere_cpu_running_core_s=s.elsewhere_cpu_running_core_s + s.elsewhere_speed * age_s,
         )
         for s in plan.stages
     )
@@ -69,6 +71,7 @@ def live_stages(plan: ApplicationPlan, executor: Executor) -> list[StageLive]:
                 records=s.elsewhere_records + own.records,
                 records_running=s.elsewhere_records_running + own.records_running,
                 cpu_core_s=s.elsewhere_cpu_core_s + own.cpu_core_s,
+                cpu_running_core_s=s.elsewhere_cpu_running_core_s + own.cpu_running_core_s,
                 own_running=own.running,
             )
         )

@@ -276,6 +276,7 @@ def _stage_plan(
         elsewhere_records=sum(u.records for u in elsewhere),
         elsewhere_records_running=sum(u.records_running for u in elsewhere),
         elsewhere_cpu_core_s=sum(u.cpu_core_s for u in elsewhere),
+        elsewhere_cpu_running_core_s=sum(u.cpu_running_core_s for u in elsewhere),
         elsewhere_speed=sum(u.speed for u in elsewhere),
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from experiments.simulator.engine import REAL, Effects
-from experiments.simulator.jobs import Shape, SimJob, random_shape
+from experiments.simulator.jobs import RECORDS_PER_TASK, Shape, SimJob, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.trials import Outcome, SimCluster, all_cores, oracle, run, static
 from stage_model.profile import Profile
@@ -47,7 +47,8 @@ YARDSTICKS = ("static from the profile", "oracle constant", "all cores")
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is special about its jobs. `wrong`: each stage's profile is off by so much, up or down at random; `factor`: the
-    whole profile is; `size`: the run's input, in sizes of the profile's. `straggler_share`, `skew`: see `jobs.Shape`."""
+    whole profile is; `size`: the run's input, in sizes of the profile's. `straggler_share`, `skew`: see `jobs.Shape`. Not
+    `records`: tasks read none, so running ones tell by their CPU alone how far they are."""
 
     name: str
     wrong: float = 0.0
@@ -55,6 +56,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     size: float = 1.0
     straggler_share: float = 0.0
     skew: float = 1.0
+    records: bool = True
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +108,7 @@ def draw(case: Case, seed: int, setting: Setting) -> Drawn:
         rng.uniform(*setting.base_s),
         straggler_share=case.straggler_share,
         skew=case.skew,
+        records_per_task=RECORDS_PER_TASK if case.records else None,
         wait_share=rng.uniform(0.0, 0.1),
     )
     before, job = shape.draw(rng), shape.draw(rng, case.size)

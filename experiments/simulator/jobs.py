@@ -83,6 +83,9 @@ def log_normal_job(
     return SimJob(tuple(stages), startup_s)
 
 
+RECORDS_PER_TASK = 10_000.0
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What two runs of one application have in common. `tasks` and `task_core_s` by stage; `cv` of task works.
@@ -102,7 +105,7 @@ class Shape:
     gap_cv: float = 0.3
     startup_s: float = 5.0
     tail_s: float = 0.1
-    records_per_task: float | None = 10_000.0
+    records_per_task: float | None = RECORDS_PER_TASK
     name: str = "job"
 
     def draw(self, rng: random.Random, size: float = 1.0) -> SimJob:
@@ -121,7 +124,7 @@ class Shape:
 
 
 def random_shape(
-    rng: random.Random, slots: int, base_s: float, *, stages: tuple[int, int] = (4, 8), **changes: float
+    rng: random.Random, slots: int, base_s: float, *, stages: tuple[int, int] = (4, 8), **changes: float | None
 ) -> Shape:
     """Four to eight stages of four to twelve waves on `slots` slots, about `base_s` seconds on all of them together."""
     count = rng.randint(*stages)

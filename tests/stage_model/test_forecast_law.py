@@ -10,9 +10,12 @@ from stage_model.plan import StagePlan
 from stage_model.virtual_time import STEADY_WAVES, Busy
 
 
-def live(*, running: int = 0, done: int = 0, cpu_core_s: float = 0.0, **plan: object) -> StageLive:
+def live(
+    *, running: int = 0, done: int = 0, cpu_core_s: float = 0.0, cpu_running_core_s: float = 0.0, **plan: object
+) -> StageLive:
     facts: dict[str, object] = {"stage": 1, "attempt": 0, "tasks": 10, "work_core_s": 20.0, **plan}
-    return StageLive(StagePlan(**facts), running, done, 0.0, 0.0, cpu_core_s)  # type: ignore[arg-type]
+    what = StagePlan(**facts)  # type: ignore[arg-type]
+    return StageLive(what, running, done, 0.0, 0.0, cpu_core_s, cpu_running_core_s=cpu_running_core_s)
 
 
 def test_before_anything_ran_the_profile_is_believed() -> None:
@@ -35,7 +38,7 @@ def test_what_this_run_shows_counts_by_how_sure_it_makes() -> None:
 
 
 def test_a_task_that_has_used_up_its_work_is_taken_to_need_a_little_still() -> None:
-    left = stage_work_left(live(running=1, done=9, cpu_core_s=20.0), 2)
+    left = stage_work_left(live(running=1, done=9, cpu_core_s=20.0, cpu_running_core_s=2.0), 2)
     assert left.running == pytest.approx([2.0 * LEAST_REMAINDER])
 
 
@@ -45,7 +48,7 @@ def test_running_tasks_differ_by_as_much_as_tasks_do() -> None:
     assert sum(left.running) == pytest.approx(8.0)
     assert max(left.running) > 2.5
     # half done: 4 left, of the same absolute spread as before
-    half = stage_work_left(live(running=4, tasks=4, work_core_s=8.0, task_cv=0.5, cpu_core_s=4.0), 4)
+    half = stage_work_left(live(running=4, tasks=4, work_core_s=8.0, task_cv=0.5, cpu_core_s=4.0, cpu_running_core_s=4.0), 4)
     assert sum(half.running) == pytest.approx(4.0)
     assert max(half.running) - 1.0 == pytest.approx(max(left.running) - 2.0, rel=0.3)
 

@@ -17,10 +17,11 @@ def live(
     done: int = 4,
     records_running: float = 0.0,
     cpu_core_s: float = 0.0,
+    cpu_running_core_s: float = 0.0,
 ) -> StageLive:
     plan = StagePlan(stage=1, attempt=0, tasks=tasks, work_core_s=work_core_s, records=records)
     seen = 100.0 * done + records_running
-    return StageLive(plan, running, done, seen, records_running, cpu_core_s)
+    return StageLive(plan, running, done, seen, records_running, cpu_core_s, cpu_running_core_s=cpu_running_core_s)
 
 
 def test_records_of_running_tasks_are_the_first_choice() -> None:
@@ -31,9 +32,17 @@ def test_records_of_running_tasks_are_the_first_choice() -> None:
 
 
 def test_cpu_time_is_the_second() -> None:
-    # 2 core-seconds per task: 9 make 4.5 tasks, 4 of them done: half a task in 2 running ones
-    stage = live(cpu_core_s=9.0)
+    # 2 core-seconds per task, and so say the 4 that are done: 1 is half a task in 2 running ones
+    stage = live(cpu_core_s=9.0, cpu_running_core_s=1.0)
     assert (stage.signal, stage.running_fraction()) == ("cpu", 0.25)
+
+
+def test_how_far_running_tasks_are_goes_by_what_ended_ones_took() -> None:
+    # 4 tasks took 3 core-seconds each where the profile says 2; they tell four times as much as it does
+    assert live(cpu_core_s=13.0, cpu_running_core_s=1.0).task_core_s == pytest.approx((2 + 4 * 3) / 5)
+    # a stage that takes half of its profile: tasks that have used 0.5 are near their half, however little that is in the profile
+    cheap = live(done=8, cpu_core_s=9.0, cpu_running_core_s=1.0)
+    assert cheap.running_fraction() == pytest.approx(0.5 / ((2 + 8 * 1) / 9))
 
 
 def test_finished_tasks_are_the_last() -> None:
@@ -46,7 +55,8 @@ def test_without_running_tasks_only_finished_ones_count() -> None:
 
 
 def test_a_fraction_stays_between_0_and_1() -> None:
-    assert live(cpu_core_s=100.0).running_fraction() == 1.0
+    assert live(cpu_core_s=100.0, cpu_running_core_s=99.0).running_fraction() == 1.0
+    assert live(cpu_core_s=1.0, cpu_running_core_s=99.0).running_fraction() == 1.0
     assert live(cpu_core_s=1.0).running_fraction() == 0.0
     assert live(records_running=9999.0).running_fraction() == 1.0
 

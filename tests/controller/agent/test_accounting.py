@@ -32,6 +32,30 @@ def test_cpu_goes_to_the_stage_that_runs() -> None:
     assert (use.cpu_core_s, use.allocated_core_s, use.speed) == pytest.approx((2.0, 6.0, 0.5))
 
 
+def test_what_running_tasks_have_used_begins_anew_with_each_task() -> None:
+    account = Account(slots=1)
+    account.observe(0.0, 0.0, 1.0, progress(claim(1, 1)))
+    for second in (1, 2, 3):
+        account.observe(float(second), float(second), 1.0, progress(claim(1, 1)))
+    assert uses(account)[1].cpu_running_core_s == pytest.approx(3.0)
+    # one ends and another begins in the middle of a second
+    account.observe(4.0, 4.0, 1.0, progress(claim(1, 1, done=1)))
+    assert uses(account)[1].cpu_running_core_s == pytest.approx(0.5)
+    account.observe(5.0, 4.0, 1.0, progress(claim(1, 0, done=2)))
+    assert (uses(account)[1].cpu_running_core_s, uses(account)[1].cpu_core_s) == (0.0, pytest.approx(4.0))
+
+
+def test_of_several_running_tasks_the_oldest_is_taken_to_end_first() -> None:
+    account = Account(slots=2)
+    account.observe(0.0, 0.0, 1.0, progress(claim(1, 1)))
+    account.observe(2.0, 2.0, 1.0, progress(claim(1, 1)))
+    # a second joins: both use half a core from then on, it began half-way
+    account.observe(4.0, 4.0, 1.0, progress(claim(1, 2)))
+    assert uses(account)[1].cpu_running_core_s == pytest.approx(2 + 1 + 0.5)
+    account.observe(6.0, 6.0, 1.0, progress(claim(1, 1, done=1)))
+    assert uses(account)[1].cpu_running_core_s == pytest.approx(0.5 + 1)
+
+
 def test_stages_at_the_same_time_share_by_running_tasks() -> None:
     account = Account(slots=4)
     account.observe(0.0, 0.0, 4.0, progress(claim(1, 3), claim(2, 1)))
