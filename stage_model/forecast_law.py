@@ -14,8 +14,6 @@ from typing import NamedTuple
 from stage_model.live import PROFILE_DOUBT, StageLive, tasks_worth
 from stage_model.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
 
-LEAST_REMAINDER = 0.05
-"""A running task that has used all the work expected of it is taken to need this share of it still (censored observation)."""
 WARY = 2.0 * PROFILE_DOUBT
 """So much more work of the stages to come than expected is prepared for: two standard errors."""
 MOST_REMAINDER_CV = 2.0
@@ -62,7 +60,7 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
         shown = stage.cpu_core_s / seen
         work = (1 - sure) * work + sure * shown if work > 0 else shown
     task = work / plan.tasks
-    remainder = task * max(1 - fraction, LEAST_REMAINDER)
+    remainder = task * stage.running_left()
     # tasks differ by task_cv * task, and so does what is left of them: the last wave has a tail too
     remainder_cv = min(MOST_REMAINDER_CV, plan.task_cv * task / remainder) if remainder > 0 else 0.0
     steady = max(0, stage.waiting - STEADY_WAVES * slots)

@@ -6,7 +6,9 @@ else finished tasks.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from stage_model.plan import StagePlan
 
@@ -16,9 +18,29 @@ LEAST_CV = 0.3
 """Tasks of a stage count as no more alike than this: those that end first are the short ones."""
 
 
+LEAST_REMAINDER = 0.05
+"""A running task is taken to need at least this share of a task's mean work still."""
+ALIKE_CV = 0.1
+"""How much tasks are taken to differ at least where one has used more than the mean."""
+
+_NORMAL = NormalDist()
+
+
 def tasks_worth(plan: StagePlan) -> float:
     """So many tasks seen tell as much of a stage's work as its profile."""
     return (max(plan.task_cv, LEAST_CV) / PROFILE_DOUBT) ** 2
+
+
+def residual(used: float, cv: float) -> float:
+    """What a task still needs that has used so much, both as shares of the mean work. Those that are not over yet are the
+    long ones: the mean of a log-normal distribution beyond that point, less what was used."""
+    if used <= 0:
+        return 1.0
+    sigma = math.sqrt(math.log1p(max(cv, ALIKE_CV) ** 2))
+    place = -math.log(used) / sigma - sigma / 2
+    beyond = _NORMAL.cdf(place)
+    # so far beyond that floats know of no such task
+    return LEAST_REMAINDER if beyond < 1e-9 else max(LEAST_REMAINDER, _NORMAL.cdf(place + sigma) / beyond - used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +97,19 @@ class StageLive:
             assert self.plan.records
             return min(1.0, self.records_running * self.plan.tasks / (self.started * self.plan.records))
         if self.signal == "cpu":
-            return min(1.0, self.cpu_running_core_s / (self.started * self.task_core_s))
+            used = self._cpu_used()
+            return used / (used + residual(used, self.plan.task_cv))
         return 0.0
+
+    def running_left(self) -> float:
+        """What a running task still needs on average, as a share of a task's mean work."""
+        if self.started and self.signal == "cpu":
+            return residual(self._cpu_used(), self.plan.task_cv)
+        return max(LEAST_REMAINDER, 1 - self.running_fraction())
+
+    def _cpu_used(self) -> float:
+        """By a running task on average, as a share of a task's mean work."""
+        return self.cpu_running_core_s / (self.started * self.task_core_s)
 
     def progress(self) -> float:
         """Done work / assigned work, 0 to 1."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import random
+import statistics
+
 import pytest
 
-from stage_model.live import StageLive
+from stage_model.live import LEAST_REMAINDER, StageLive, residual
 from stage_model.plan import StagePlan
 
 
@@ -40,9 +44,29 @@ def test_cpu_time_is_the_second() -> None:
 def test_how_far_running_tasks_are_goes_by_what_ended_ones_took() -> None:
     # 4 tasks took 3 core-seconds each where the profile says 2; they tell four times as much as it does
     assert live(cpu_core_s=13.0, cpu_running_core_s=1.0).task_core_s == pytest.approx((2 + 4 * 3) / 5)
-    # a stage that takes half of its profile: tasks that have used 0.5 are near their half, however little that is in the profile
+    # where tasks take half of the profile, those that have used a quarter of it are half-way
     cheap = live(done=8, cpu_core_s=9.0, cpu_running_core_s=1.0)
-    assert cheap.running_fraction() == pytest.approx(0.5 / ((2 + 8 * 1) / 9))
+    assert cheap.task_core_s == pytest.approx((2 + 8 * 1) / 9)
+    assert cheap.running_fraction() == pytest.approx(0.5 / cheap.task_core_s, rel=0.01)
+
+
+@pytest.mark.parametrize("cv", [0.1, 0.3, 0.5])
+def test_what_running_tasks_still_need_is_the_mean_of_those_that_are_not_over_yet(cv: float) -> None:
+    rng, sigma = random.Random(1), math.sqrt(math.log1p(cv * cv))
+    works = [math.exp(rng.gauss(-sigma * sigma / 2, sigma)) for _ in range(50_000)]
+    for used in (0.0, 0.5, 0.9, 1.1, 1.3):
+        left = [work - used for work in works if work > used]
+        assert residual(used, cv) == pytest.approx(max(LEAST_REMAINDER, statistics.fmean(left)), rel=0.1)
+    # beyond all that floats know
+    assert residual(1e6, cv) >= LEAST_REMAINDER
+
+
+def test_the_longer_a_task_has_run_the_further_it_is() -> None:
+    fractions = [
+        live(running=1, cpu_core_s=8 + used, cpu_running_core_s=used).running_fraction() for used in (0, 1, 2, 4, 40)
+    ]
+    assert fractions == sorted(set(fractions))
+    assert all(0 <= fraction < 1 for fraction in fractions)
 
 
 def test_finished_tasks_are_the_last() -> None:
@@ -55,8 +79,8 @@ def test_without_running_tasks_only_finished_ones_count() -> None:
 
 
 def test_a_fraction_stays_between_0_and_1() -> None:
-    assert live(cpu_core_s=100.0, cpu_running_core_s=99.0).running_fraction() == 1.0
-    assert live(cpu_core_s=1.0, cpu_running_core_s=99.0).running_fraction() == 1.0
+    assert 0.9 < live(cpu_core_s=100.0, cpu_running_core_s=99.0).running_fraction() <= 1.0
+    assert 0.9 < live(cpu_core_s=1.0, cpu_running_core_s=99.0).running_fraction() <= 1.0
     assert live(cpu_core_s=1.0).running_fraction() == 0.0
     assert live(records_running=9999.0).running_fraction() == 1.0
 
