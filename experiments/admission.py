@@ -1,8 +1,8 @@
 """Which jobs of a stream run now, and on how many executors: the schedulers of the paper's Figs. 5 to 7. Pure.
 
 A stream is short jobs that arrive at given times and long ones of which one runs and one waits. Names, shares and meaning are
-those of the simulated schedulers (`experiments.simulator.schedulers`); sizes are whole workers here. Not covered: how jobs
-are submitted, awaited and told to let go of executors (`experiments.streams`).
+those of the simulated schedulers (`experiments.simulator.schedulers`); sizes are quarters of the cluster here. Not covered:
+how jobs are submitted, awaited and told to let go of executors (`experiments.streams`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from experiments.recorded import Order
 from experiments.simulator.schedulers import FIFO, PREEMPTIVE, RESERVE, Queue
 
 SHORT, LONG = "short", "long"
+UNITS = 4
+"""Equal parts of the cluster: of stock Spark's Workers each has one, and one slot."""
 SIZES = {SHORT: 1, LONG: 2}
-"""Workers of a job: 4 and 8 of the paper's 16 CPUs, on as many workers."""
+"""Units of a job: 4 and 8 of the paper's 16 CPUs."""
 LITTLE = 1e-9
 
 
@@ -38,9 +40,9 @@ class Scheduler:
         """Whether a job that was submitted may still have to wait for its first executor."""
         return not any(kind in self.queues for kind in SIZES)
 
-    def most(self, kind: str, workers: int) -> float:
-        """Workers that jobs of a kind may hold at once."""
-        return self.queues[kind].most * workers if kind in self.queues else math.inf
+    def most(self, kind: str) -> float:
+        """Units that jobs of a kind may hold at once."""
+        return self.queues[kind].most * UNITS if kind in self.queues else math.inf
 
 
 ONE_LONG: Mapping[str, Queue] = {LONG: RESERVE[LONG]}
@@ -116,10 +118,10 @@ class Job:
 
 
 class Stream:
-    """The course of a play on a cluster of so many workers. `act` is told the time since the start and what was seen."""
+    """The course of a play. `act` is told the time since the start and what was seen."""
 
-    def __init__(self, play: Play, workers: int) -> None:
-        self.play, self.workers = play, workers
+    def __init__(self, play: Play) -> None:
+        self.play = play
         self.jobs: dict[str, Job] = {}
         self.closed_s: float | None = None
         """When all that counts had come and the long jobs that count had ended."""
@@ -183,7 +185,7 @@ class Stream:
             for job in self._of(kind):
                 if job.state != "waiting" or (kind == LONG and self.closed_s is not None):
                     continue
-                if held + size > self.scheduler.most(kind, self.workers) + LITTLE:
+                if held + size > self.scheduler.most(kind) + LITTLE:
                     break
                 held += size
                 job.state = "submitted"
@@ -191,13 +193,13 @@ class Stream:
         return actions
 
     def _resize(self) -> list[Action]:
-        """Executors of long jobs go, the latest job's first, when short ones need their workers, and come back after that."""
+        """Executors of long jobs go, the latest job's first, when short ones need their Workers, and come back after that."""
         if not self.scheduler.takes_back:
             return []
         longs = [job for job in self._of(LONG) if job.present]
         shorts = sum(job.executors for job in self._of(SHORT) if job.present and job.asks)
         before = [job.executors for job in longs]
-        room = self.workers - shorts
+        room = UNITS - shorts
         for job in longs:
             job.executors = max(0, min(SIZES[LONG], room))
             room -= job.executors

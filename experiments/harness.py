@@ -145,7 +145,7 @@ def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, ses
     show(f"{step}: starting")
     with field_of(what, cluster) as field:
         watch = _Watch()
-        played = play(what, field, len(cluster.capacity()), step, limit_s=SLICE_S, show=show)
+        played = play(what, field, step, limit_s=SLICE_S, show=show)
         return watch.record(step, session, cluster, played.core_s, played.jobs, played.given_up)
 
 

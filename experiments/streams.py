@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.run_folder import read_samples
-from experiments.admission import SCHEDULERS, SIZES, End, Play, Resize, Stream, Submit
+from experiments.admission import SCHEDULERS, SIZES, UNITS, End, Play, Resize, Stream, Submit
 from experiments.local_cluster import LOOK_S, Job, LocalCluster, end_processes
 from experiments.recorded import JobRun, used_core_s
 from experiments.standalone import Standalone, standalone
@@ -53,9 +53,9 @@ class Played:
     core_s: float
 
 
-def play(what: Play, field: Field, workers: int, step: str, *, limit_s: float, show: Callable[[str], None]) -> Played:
+def play(what: Play, field: Field, step: str, *, limit_s: float, show: Callable[[str], None]) -> Played:
     """Raises `SystemExit` when it takes longer than `limit_s`; then, and on Ctrl-C, what runs is ended."""
-    stream = Stream(what, workers)
+    stream = Stream(what)
     begun_s, begun_epoch_s = time.monotonic(), time.time()
     try:
         while not stream.over:
@@ -94,8 +94,10 @@ def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
     if scheduler.cluster == "sparkpace":
         yield Paced(cluster)
         return
-    [cores_each] = set(capacity.values())
-    with standalone(cluster.folder, workers=len(capacity), cores_each=cores_each, slots=scheduler.slots) as stock:
+    # where jobs share workers these are like ours; else each is a unit, as a stock executor never has more than its slots
+    workers = len(capacity) if scheduler.slots > 1 else UNITS
+    cores_each = sum(capacity.values()) / workers
+    with standalone(cluster.folder, workers=workers, cores_each=cores_each, slots=scheduler.slots) as stock:
         yield Stock(stock, what.executors)
 
 

@@ -17,7 +17,7 @@ from itertools import cycle, islice
 
 import msgspec
 
-from experiments.admission import SCHEDULERS, SIZES, Play
+from experiments.admission import SCHEDULERS, SIZES, UNITS, Play
 from experiments.markdown import table
 from experiments.recorded import (
     Condition,
@@ -138,10 +138,9 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return found
 
     def every_s(self, data: Data) -> float:
-        """Mean time between arrivals: a job asks for its size of the workers for as long as it takes alone."""
+        """Mean time between arrivals: a job asks for its size of the units for as long as it takes alone."""
         assert self.load is not None
-        workers = len(data.steps[BASE].capacity)
-        return statistics.fmean(alone_s(data, kind) for kind in self.short) * SIZES["short"] / (workers * self.load)
+        return statistics.fmean(alone_s(data, kind) for kind in self.short) * SIZES["short"] / (UNITS * self.load)
 
     def _short(self, scheduler: str, kind: str, number: int, at_s: float, data: Data) -> Order:
         name, words = f"{kind}-{number}", self.short[kind]
@@ -165,7 +164,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def _size(self, kind: str, data: Data) -> tuple[str, ...]:
         """Constantly the cores of a job's size on as many executors."""
-        cores = SIZES[kind] * max(data.steps[BASE].capacity.values())
+        cores = SIZES[kind] * sum(data.steps[BASE].capacity.values()) / UNITS
         law = ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={cores:g}")
         return (*self._executors(SIZES[kind]), *law)
 

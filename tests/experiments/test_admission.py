@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.admission import LONG, SCHEDULERS, SHORT, SIZES, Action, End, Play, Resize, Stream, Submit
+from experiments.admission import LONG, SCHEDULERS, SHORT, SIZES, UNITS, Action, End, Play, Resize, Stream, Submit
 from experiments.recorded import Order
-
-WORKERS = 4
 
 
 def shorts(*at_s: float) -> tuple[Order, ...]:
@@ -63,7 +61,7 @@ def submitted(actions: list[Action]) -> list[str]:
 
 
 def start(play: Play) -> Cluster:
-    return Cluster(Stream(play, WORKERS))
+    return Cluster(Stream(play))
 
 
 def test_fifo_submits_all_that_come_and_one_more_long_job_whenever_the_last_began() -> None:
@@ -94,7 +92,7 @@ def test_kill_takes_an_executor_for_the_third_short_job_and_gives_it_back() -> N
     assert submitted(cluster.at(2)) == ["s-0", "s-1"]
     # 80% of 4 workers are 3.2: three short jobs, for which one of the long one's two workers is needed
     assert cluster.at(4) == [Submit(shorts(1, 2, 3)[2], SHORT), Resize("l-0", 1)]
-    assert cluster.held() == WORKERS
+    assert cluster.held() == UNITS
     # the fourth takes the place of the first, so the long job's executor stays away
     assert submitted(cluster.at(20, "s-0")) == ["s-3"]
     assert cluster.sizes["l-0"] == 1
@@ -102,7 +100,7 @@ def test_kill_takes_an_executor_for_the_third_short_job_and_gives_it_back() -> N
 
 
 def test_an_executor_is_taken_only_once_the_short_job_asks_for_it() -> None:
-    stream = Stream(a_play("kill", 1, 1, 1), WORKERS)
+    stream = Stream(a_play("kill", 1, 1, 1))
     assert len(stream.act(1, [], [], [])) == 4
     assert stream.act(2, ["l-0", "s-0", "s-1"], [], []) == []
     assert stream.act(3, ["l-0", "s-0", "s-1", "s-2"], [], []) == [Resize("l-0", 1)]
@@ -188,6 +186,6 @@ def test_queues_never_hold_more_than_the_cluster_and_all_short_jobs_come_to_run(
         oldest = [name for name in cluster.sizes if name[0] == "s" and name not in cluster.ended][:1]
         which = [living[ends[number % len(ends)] % len(living)]] if ends and living else []
         cluster.at(2.0 * number, *(oldest if number % 2 else which))
-        assert cluster.held() <= WORKERS
+        assert cluster.held() <= UNITS
         assert min(cluster.sizes.values()) >= 0
     assert {f"s-{number}" for number in range(len(times))} <= cluster.here

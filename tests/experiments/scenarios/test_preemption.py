@@ -18,7 +18,7 @@ from experiments.scenarios.preemption import Limits, Preemption
 from stage_model.errors import BadInput
 from tests.fakes.recorded import job_run, samples_of
 
-CAPACITY = {f"w{number}": 0.4 for number in range(1, 5)}
+CAPACITY = {"w1": 0.8, "w2": 0.8}
 SCENARIO = Preemption(
     short={"abk": ("abk.py",), "sbk": ("sbk.py",)},
     long={"rank": ("rank.py",)},
