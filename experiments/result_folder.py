@@ -16,15 +16,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from controller.run_folder import SAMPLES, STAGES, SUMMARY, read_samples
+from controller.run_folder import SAMPLES, SUMMARY, read_samples, read_stages, write_stages
 from experiments.recorded import Data, RowStep, StepRecord
 from stage_model.errors import BadInput
+from stage_model.signature import call_site
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,13 +95,16 @@ class ResultFolder:
         return [msgspec.json.decode(line, type=Session) for line in self._lines("sessions.jsonl")]
 
     def add(self, record: StepRecord, home_runs: Path) -> None:
-        """Keeps the runs' own records first, so a step that is listed is whole."""
+        """Keeps the runs' own records first, so a step that is listed is whole. Stages lose the paths of their scripts, which
+        are this machine's."""
         for job in record.jobs:
             kept = self.runs / job.app_id
             kept.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, SAMPLES, STAGES):
+            for name in (SUMMARY, SAMPLES):
                 if (home_runs / job.app_id / name).exists():
                     shutil.copyfile(home_runs / job.app_id / name, kept / name)
+            if stages := read_stages(home_runs / job.app_id):
+                write_stages(kept, (replace(stage, name=call_site(stage.name)) for stage in stages))
         self._append("records.jsonl", record)
 
     def add_rows(self, record: RowStep) -> None:

@@ -34,14 +34,14 @@ Change = Callable[[ExecutorKey, float], object]
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
     """`busy` containers compute all the time. `each_ms`: of every change made alone; `together_s`: until the last of as many
     changes, which the agent makes in one period, is in the kernel. `cpu_ms`: this process's CPU for a change, on average;
-    `library_cpu_ms`: for the same through the client library."""
+    `library_cpu_ms`: for the same through the client library (None: from before these were measured)."""
 
     containers: int
     busy: int
     each_ms: tuple[float, ...]
     together_s: float
-    cpu_ms: float
-    library_cpu_ms: float
+    cpu_ms: float | None = None
+    library_cpu_ms: float | None = None
 
 
 def measure(containers: int, busy: int, seed: int) -> QuotaRow:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from controller.run_folder import read_stages
 from experiments.result_folder import Asked, ResultFolder
 from stage_model.errors import BadInput
 from tests.fakes.recorded import job_run, samples_of, step_record, write_run
@@ -54,6 +55,7 @@ def test_records_and_runs_are_kept_and_read_back(tmp_path: Path) -> None:
     data = folder.data()
     assert data.steps["base-0"] == step_record("base-0", job)
     assert list(data.samples["app-1"]) == samples_of([(1, 5, 0.5)])
+    assert [stage.name for stage in read_stages(folder.runs / "app-1")] == ["map at app.py"]
     assert sorted(path.name for path in (folder.runs / "app-1").iterdir()) == ["samples.csv", "stages.csv", "summary.json"]
 
 

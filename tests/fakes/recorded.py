@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.messages import Sample
-from controller.run_folder import append_samples, write_stages, write_summary
+from controller.run_folder import StageSpan, append_samples, write_stages, write_summary
 from experiments.recorded import JobRun, StepRecord
 
 CAPACITY = {"w1": 0.85, "w2": 0.85}
@@ -80,4 +80,4 @@ def write_run(runs: Path, job: JobRun, samples: Sequence[Sample]) -> None:
     folder.mkdir(parents=True)
     write_summary(folder, job.summary)
     append_samples(folder, samples)
-    write_stages(folder, [])
+    write_stages(folder, [StageSpan(0, 0, "map at /home/me/app.py:7", 1.0, 5.0, 4)])
