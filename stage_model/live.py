@@ -16,8 +16,6 @@ PROFILE_DOUBT = 0.3
 """Relative standard error of a profile's work of one stage: other data, another machine, a cold cache."""
 LEAST_CV = 0.3
 """Tasks of a stage count as no more alike than this: those that end first are the short ones."""
-
-
 LEAST_REMAINDER = 0.05
 """A running task is taken to need at least this share of a task's mean work still."""
 ALIKE_CV = 0.1

@@ -34,14 +34,14 @@ Change = Callable[[ExecutorKey, float], object]
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
     """`busy` containers compute all the time. `each_ms`: of every change made alone; `together_s`: until the last of as many
     changes, which the agent makes in one period, is in the kernel. `cpu_ms`: this process's CPU for a change, on average;
-    `library_cpu_ms`: for the same through the client library (None: from before these were measured)."""
+    `docker_py_cpu_ms`: for the same through the client library (None: from before these were measured)."""
 
     containers: int
     busy: int
     each_ms: tuple[float, ...]
     together_s: float
     cpu_ms: float | None = None
-    library_cpu_ms: float | None = None
+    docker_py_cpu_ms: float | None = None
 
 
 def measure(containers: int, busy: int, seed: int) -> QuotaRow:
@@ -58,17 +58,17 @@ def measure(containers: int, busy: int, seed: int) -> QuotaRow:
             begun_s = time.monotonic()
             list(writers.map(lambda key: _change(runtime, groups[key], key, wanted[key]), keys))
             together_s = time.monotonic() - begun_s
-        own_s = library_s = 0.0
+        own_s = docker_py_s = 0.0
         for key in keys:
             own_s += _cpu_s(runtime.set_quota, key, _cores(rng))
-            library_s += _cpu_s(update, key, _cores(rng))
+            docker_py_s += _cpu_s(update, key, _cores(rng))
     return QuotaRow(
         containers=containers,
         busy=busy,
         each_ms=tuple(round(ms, 2) for ms in each),
         together_s=round(together_s, 3),
         cpu_ms=round(1000 * own_s / containers, 3),
-        library_cpu_ms=round(1000 * library_s / containers, 3),
+        docker_py_cpu_ms=round(1000 * docker_py_s / containers, 3),
     )
 
 

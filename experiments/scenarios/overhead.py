@@ -229,7 +229,7 @@ def _step_tables(data: Data) -> Iterable[str]:
                 (
                     *(row.containers, row.busy, len(row.each_ms), f"{statistics.median(row.each_ms):.1f}"),
                     *(f"{percentile(row.each_ms, 0.99):.1f}", f"{max(row.each_ms):.1f}", f"{row.together_s:.2f}"),
-                    *("-" if ms is None else f"{ms:.2f}" for ms in (row.cpu_ms, row.library_cpu_ms)),
+                    *("-" if ms is None else f"{ms:.2f}" for ms in (row.cpu_ms, row.docker_py_cpu_ms)),
                 )
                 for row in found
             ),

@@ -11,6 +11,7 @@ from controller.runtime.cgroup import CgroupTree
 from experiments import standalone as module
 from experiments.recorded import Order
 from experiments.standalone import LABEL, Standalone, standalone
+from stage_model.errors import Unavailable
 from tests.integration.local_cluster import QUICK_JVM, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
@@ -113,8 +114,12 @@ def test_what_a_crash_left_behind_goes_at_the_next_start(docker_engine: Any, app
     assert containers(docker_engine, folder) == []
 
 
-@pytest.mark.skipif(CgroupTree().version != 1, reason="shares inside a container need cgroup v1")
 def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, apps: Path) -> None:
+    if CgroupTree().version != 1:
+        with pytest.raises(Unavailable, match="need cgroup v1"), standalone(apps / "v2", workers=1, cores_each=0.8, slots=2):
+            pass
+        assert containers(docker_engine, apps / "v2") == []
+        return
     with standalone(apps / "shared", workers=1, cores_each=0.8, slots=2) as cluster:
         for name, weight in (("small", 1), ("large", 2)):
             order = Order(name, ("rounds.py", f"{apps}/stop-{name}"), options=OPTIONS)

@@ -46,10 +46,10 @@ def made_up(slower: float = 1.0) -> Data:
     found: dict[str, list[Any]] = {
         "decide-0": [{"executors": 100, "steps_ms": [0.9 * slower] * 10}],
         "quota-idle-0": [
-            QuotaRow(containers=100, busy=0, each_ms=each_ms, together_s=0.9 * slower, cpu_ms=0.6, library_cpu_ms=1.4)
+            QuotaRow(containers=100, busy=0, each_ms=each_ms, together_s=0.9 * slower, cpu_ms=0.6, docker_py_cpu_ms=1.4)
         ],
         "quota-loaded-0": [
-            QuotaRow(containers=100, busy=2, each_ms=thrice_ms, together_s=0.9 * slower, cpu_ms=0.6, library_cpu_ms=1.4)
+            QuotaRow(containers=100, busy=2, each_ms=thrice_ms, together_s=0.9 * slower, cpu_ms=0.6, docker_py_cpu_ms=1.4)
         ],
         "agent-0": [spent],
         "agent-woken-0": [spent],
