@@ -51,7 +51,7 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     if not plan.tasks:
         return WorkLeft([], [], 0.0, 0.0)
     done, running = stage.ended, stage.started
-    fraction = stage.running_fraction()
+    fraction, left = stage.running_parts()
     seen = (done + running * fraction) / plan.tasks
     shown_tasks = done + 0.5 * running * fraction
     sure = shown_tasks / (shown_tasks + tasks_worth(plan))
@@ -60,7 +60,7 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
         shown = stage.cpu_core_s / seen
         work = (1 - sure) * work + sure * shown if work > 0 else shown
     task = work / plan.tasks
-    remainder = task * stage.running_left()
+    remainder = task * left
     # tasks differ by task_cv * task, and so does what is left of them: the last wave has a tail too
     remainder_cv = min(MOST_REMAINDER_CV, plan.task_cv * task / remainder) if remainder > 0 else 0.0
     steady = max(0, stage.waiting - STEADY_WAVES * slots)

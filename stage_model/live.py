@@ -87,30 +87,22 @@ class StageLive:
         ended_core_s = max(0.0, self.cpu_core_s - self.cpu_running_core_s)
         return (of * told + ended_core_s) / (of + self.ended)
 
-    def running_fraction(self) -> float:
-        """How much of their work the running tasks have done on average, 0 to 1."""
-        if not self.started:
-            return 0.0
-        if self.signal == "records":
+    def running_parts(self) -> tuple[float, float]:
+        """Of the running tasks on average: how much of their work they have done, 0 to 1, and what each still needs as a
+        share of a task's mean work."""
+        signal = self.signal if self.started else "tasks"
+        if signal == "cpu":
+            used = self.cpu_running_core_s / (self.started * self.task_core_s)
+            left = residual(used, self.plan.task_cv)
+            return used / (used + left), left
+        fraction = 0.0
+        if signal == "records":
             assert self.plan.records
-            return min(1.0, self.records_running * self.plan.tasks / (self.started * self.plan.records))
-        if self.signal == "cpu":
-            used = self._cpu_used()
-            return used / (used + residual(used, self.plan.task_cv))
-        return 0.0
-
-    def running_left(self) -> float:
-        """What a running task still needs on average, as a share of a task's mean work."""
-        if self.started and self.signal == "cpu":
-            return residual(self._cpu_used(), self.plan.task_cv)
-        return max(LEAST_REMAINDER, 1 - self.running_fraction())
-
-    def _cpu_used(self) -> float:
-        """By a running task on average, as a share of a task's mean work."""
-        return self.cpu_running_core_s / (self.started * self.task_core_s)
+            fraction = min(1.0, self.records_running * self.plan.tasks / (self.started * self.plan.records))
+        return fraction, max(LEAST_REMAINDER, 1 - fraction)
 
     def progress(self) -> float:
         """Done work / assigned work, 0 to 1."""
         if not self.plan.tasks:
             return 1.0
-        return min(1.0, (self.ended + self.started * self.running_fraction()) / self.plan.tasks)
+        return min(1.0, (self.ended + self.started * self.running_parts()[0]) / self.plan.tasks)

@@ -73,10 +73,10 @@ class Executor:
                 total[key] = _joined(total[key], use) if key in total else use
         return total
 
-    def use_of(self, stage: int, attempt: int) -> StageUse | None:
-        """`use` of one stage attempt."""
-        total = None
-        for stages in self.record.uses.values():
+    def use_of(self, stage: int, attempt: int, *, earlier: bool = False) -> StageUse | None:
+        """`use` of one stage attempt; `earlier`: without the last life of the agent."""
+        total, lives = None, list(self.record.uses.values())
+        for stages in lives[:-1] if earlier else lives:
             use = stages.get(_name(stage, attempt))
             if use is not None:
                 total = use if total is None else _joined(total, use)

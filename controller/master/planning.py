@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from msgspec import structs
 
@@ -283,16 +284,24 @@ def _stage_plan(
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:
     """The stage's counters of executors on other workers, and of lost ones anywhere: their ended tasks count, those that
-    ran are to be run again."""
+    ran are to be run again. Of the worker's own ones only the CPU that earlier lives of its agent have seen, as the agent
+    knows the tasks that ended before it."""
     uses = []
     for executor in application.executors.values():
-        use = executor.use_of(*key)
-        if use is None or (executor.live and executor.record.worker_id == worker_id):
+        here = executor.live and executor.record.worker_id == worker_id
+        use = executor.use_of(*key, earlier=here)
+        if use is None:
             continue
-        if not executor.live:
-            use = structs.replace(use, running=0, records=use.records - use.records_running, records_running=0.0, speed=0.0)
+        if here:
+            use = structs.replace(use, done=0, records=0.0, **_NOTHING_RUNS)
+        elif not executor.live:
+            records, core_s = use.records - use.records_running, use.cpu_core_s - use.cpu_running_core_s
+            use = structs.replace(use, records=records, cpu_core_s=core_s, **_NOTHING_RUNS)
         uses.append(use)
     return uses
+
+
+_NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_s": 0.0, "speed": 0.0}
 
 
 def watch_forecast(application: Application, sample: Sample) -> None:

@@ -31,14 +31,14 @@ def live(
 def test_records_of_running_tasks_are_the_first_choice() -> None:
     # 2 tasks of 100 records each have read 50: a quarter of them; 4 + 2 * 0.25 of 10 tasks
     stage = live(records_running=50.0, cpu_core_s=9.0)
-    assert (stage.signal, stage.running_fraction()) == ("records", 0.25)
+    assert (stage.signal, stage.running_parts()[0]) == ("records", 0.25)
     assert stage.progress() == pytest.approx(0.45)
 
 
 def test_cpu_time_is_the_second() -> None:
     # 2 core-seconds per task, and so say the 4 that are done: 1 is half a task in 2 running ones
     stage = live(cpu_core_s=9.0, cpu_running_core_s=1.0)
-    assert (stage.signal, stage.running_fraction()) == ("cpu", 0.25)
+    assert (stage.signal, stage.running_parts()[0]) == ("cpu", 0.25)
 
 
 def test_how_far_running_tasks_are_goes_by_what_ended_ones_took() -> None:
@@ -47,7 +47,7 @@ def test_how_far_running_tasks_are_goes_by_what_ended_ones_took() -> None:
     # where tasks take half of the profile, those that have used a quarter of it are half-way
     cheap = live(done=8, cpu_core_s=9.0, cpu_running_core_s=1.0)
     assert cheap.task_core_s == pytest.approx((2 + 8 * 1) / 9)
-    assert cheap.running_fraction() == pytest.approx(0.5 / cheap.task_core_s, rel=0.01)
+    assert cheap.running_parts()[0] == pytest.approx(0.5 / cheap.task_core_s, rel=0.01)
 
 
 @pytest.mark.parametrize("cv", [0.1, 0.3, 0.5])
@@ -63,7 +63,7 @@ def test_what_running_tasks_still_need_is_the_mean_of_those_that_are_not_over_ye
 
 def test_the_longer_a_task_has_run_the_further_it_is() -> None:
     fractions = [
-        live(running=1, cpu_core_s=8 + used, cpu_running_core_s=used).running_fraction() for used in (0, 1, 2, 4, 40)
+        live(running=1, cpu_core_s=8 + used, cpu_running_core_s=used).running_parts()[0] for used in (0, 1, 2, 4, 40)
     ]
     assert fractions == sorted(set(fractions))
     assert all(0 <= fraction < 1 for fraction in fractions)
@@ -71,7 +71,7 @@ def test_the_longer_a_task_has_run_the_further_it_is() -> None:
 
 def test_finished_tasks_are_the_last() -> None:
     stage = live(work_core_s=0.0)
-    assert (stage.signal, stage.running_fraction(), stage.progress()) == ("tasks", 0.0, 0.4)
+    assert (stage.signal, stage.running_parts()[0], stage.progress()) == ("tasks", 0.0, 0.4)
 
 
 def test_without_running_tasks_only_finished_ones_count() -> None:
@@ -79,10 +79,10 @@ def test_without_running_tasks_only_finished_ones_count() -> None:
 
 
 def test_a_fraction_stays_between_0_and_1() -> None:
-    assert 0.9 < live(cpu_core_s=100.0, cpu_running_core_s=99.0).running_fraction() <= 1.0
-    assert 0.9 < live(cpu_core_s=1.0, cpu_running_core_s=99.0).running_fraction() <= 1.0
-    assert live(cpu_core_s=1.0).running_fraction() == 0.0
-    assert live(records_running=9999.0).running_fraction() == 1.0
+    assert 0.9 < live(cpu_core_s=100.0, cpu_running_core_s=99.0).running_parts()[0] <= 1.0
+    assert 0.9 < live(cpu_core_s=1.0, cpu_running_core_s=99.0).running_parts()[0] <= 1.0
+    assert live(cpu_core_s=1.0).running_parts()[0] == 0.0
+    assert live(records_running=9999.0).running_parts()[0] == 1.0
 
 
 def test_waiting_are_the_tasks_that_neither_run_nor_ended() -> None:
@@ -98,4 +98,4 @@ def test_claims_beyond_the_tasks_of_the_stage_do_not_count() -> None:
 
 def test_a_stage_without_tasks_is_done() -> None:
     stage = live(tasks=0, running=3, done=0, records_running=1.0, cpu_core_s=1.0)
-    assert (stage.progress(), stage.waiting, stage.running_fraction()) == (1.0, 0, 0.0)
+    assert (stage.progress(), stage.waiting, stage.running_parts()[0]) == (1.0, 0, 0.0)

@@ -355,7 +355,7 @@ def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster:
     cluster.worker("w1")
     application_id = cluster.register()
     cluster.driver(application_id, *one_stage_run(round(time.time() * 1000))[:2])
-    seen = use(0, 3.0, done=2, running=1, records=25.0, records_running=5.0, speed=0.5)
+    seen = use(0, 3.0, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=1.0, speed=0.5)
     cluster.worker("w1", report(application_id, "1", stages=(seen,)))
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=137, stages=(seen,)))
     cluster.worker("w1")
@@ -364,6 +364,22 @@ def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster:
     [stage] = plan.stages
     assert (stage.elsewhere_done, stage.elsewhere_running, stage.elsewhere_speed) == (2, 0, 0.0)
     assert (stage.elsewhere_records, stage.elsewhere_records_running) == (20.0, 0.0)
+    assert (stage.elsewhere_cpu_core_s, stage.elsewhere_cpu_running_core_s) == (2.0, 0.0)
+
+
+def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_had_used(cluster: FakeCluster) -> None:
+    """It reads from them how many have ended, and counts CPU from its own start on."""
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.driver(application_id, *one_stage_run(round(time.time() * 1000))[:2])
+    before = use(0, 3.0, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=1.0, speed=0.5)
+    [plan] = cluster.worker("w1", report(application_id, "1", stages=(before,)), instance="one").desired.applications
+    assert plan.stages[0].elsewhere_cpu_core_s == 0.0
+    after = use(0, 0.5, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=0.5, speed=0.5)
+    [plan] = cluster.worker("w1", report(application_id, "1", stages=(after,)), instance="two").desired.applications
+    [stage] = plan.stages
+    assert (stage.elsewhere_cpu_core_s, stage.elsewhere_cpu_running_core_s) == (3.0, 0.0)
+    assert (stage.elsewhere_done, stage.elsewhere_running, stage.elsewhere_records) == (0, 0, 0.0)
 
 
 class TestDebt:
