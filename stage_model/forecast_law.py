@@ -8,7 +8,7 @@ Not covered: sharing with other applications (`controller.agent.arbitrate`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from stage_model.live import PROFILE_DOUBT, StageLive, tasks_worth
@@ -97,12 +97,11 @@ def outlook(
     busy = list(schedule(running, waiting, slots))
     busy[slots - 1] += steady_core_s / slots
     now = Forecast(tuple(busy), fixed_s, speed_limit)
-    future = Forecast(future_busy, future_fixed_s, speed_limit)
     forecast = Forecast(add(now.busy, future_busy), fixed_s + future_fixed_s, speed_limit)
     cores = forecast.least_cores(left_s)
     # that finished stages needed less than profiled is no promise for those to come, that they needed more is a warning
     more = (1 + WARY) * max(1.0, 1 / work_ratio)
-    worst = replace(future, busy=tuple(more * v for v in future_busy))
+    worst = Forecast(tuple([more * v for v in future_busy]), future_fixed_s, speed_limit)
     return Outlook(cores, _wary(cores, now, worst, left_s, most_cores), forecast)
 
 

@@ -7,7 +7,7 @@ else finished tasks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from stage_model.plan import StagePlan
@@ -58,20 +58,19 @@ class StageLive:
     cpu_core_s: float
     own_running: int = 0
     cpu_running_core_s: float = 0.0
+    ended: int = field(init=False)
+    """Tasks done, of the stage's tasks."""
+    started: int = field(init=False)
+    """Tasks running, of those not yet done."""
+    waiting: int = field(init=False)
 
-    @property
-    def ended(self) -> int:
-        """Tasks done, of the stage's tasks."""
-        return min(self.done, self.plan.tasks)
-
-    @property
-    def started(self) -> int:
-        """Tasks running, of those not yet done."""
-        return min(self.running, self.plan.tasks - self.ended)
-
-    @property
-    def waiting(self) -> int:
-        return self.plan.tasks - self.ended - self.started
+    def __post_init__(self) -> None:
+        # worked out once: a decision asks for them two dozen times
+        ended = min(self.done, self.plan.tasks)
+        started = min(self.running, self.plan.tasks - ended)
+        object.__setattr__(self, "ended", ended)
+        object.__setattr__(self, "started", started)
+        object.__setattr__(self, "waiting", self.plan.tasks - ended - started)
 
     @property
     def signal(self) -> str:

@@ -10,6 +10,7 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from stage_model.errors import BadInput
@@ -69,8 +70,7 @@ class Topic:
         """This topic from `to_numbers`'s mapping. A missing name has its default; other names are not looked at, as a
         newer peer may send some.
         """
-        names = {cls.PREFIX.removeprefix(LAW_PREFIX) + rule.name: name for name, rule in rules(cls)}
-        return cls(**{name: numbers[key] for key, name in names.items() if key in numbers})
+        return cls(**{name: numbers[key] for key, name in _numbers(cls) if key in numbers})
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +220,12 @@ def from_numbers(numbers: Mapping[str, float]) -> LawSettings:
         forecast=ForecastSettings.from_numbers(numbers),
         constant=ConstantSettings.from_numbers(numbers),
     )
+
+
+@cache
+def _numbers(topic: type[Topic]) -> tuple[tuple[str, str], ...]:
+    """What `to_numbers` calls the fields of a topic, and the fields."""
+    return tuple((topic.PREFIX.removeprefix(LAW_PREFIX) + rule.name, name) for name, rule in rules(topic))
 
 
 def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,10 +46,16 @@ def task_works(count: int, mean: float, cv: float) -> list[float]:
         return [0.0] * max(0, count)
     if cv <= 0.01 or count == 1:
         return [mean] * count
+    return [mean * share for share in _shape(count, cv)]
+
+
+@lru_cache(maxsize=1024)
+def _shape(count: int, cv: float) -> tuple[float, ...]:
+    """Such works as shares of their mean: what a stage's waiting tasks look like changes only as they become fewer."""
     sigma = math.sqrt(math.log1p(cv * cv))
     raw = [math.exp(sigma * quantile) for quantile in _quantiles(count)]
-    scale = mean * count / sum(raw)
-    return [x * scale for x in raw]
+    scale = count / sum(raw)
+    return tuple(x * scale for x in raw)
 
 
 def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> Busy:
@@ -57,20 +64,24 @@ def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> 
     Returns the busy tuple of length `slots`. More running tasks than slots are accepted (they count as slots of their own).
     """
     ends = [r for r in running if r > 0]
-    heapq.heapify(ends)
-    width = max(slots, len(ends), 1)
-    busy = [0.0] * width
-    position, clock = 0, 0.0
-    while position < len(waiting) and len(ends) < slots:
-        heapq.heappush(ends, clock + waiting[position])
-        position += 1
-    while ends:
-        end = heapq.heappop(ends)
-        busy[len(ends)] += end - clock
+    first = max(0, slots - len(ends))
+    ends = sorted([*ends, *waiting[:first]])
+    busy = [0.0] * max(slots, len(ends), 1)
+    clock = 0.0
+    later = waiting[first:]
+    if later:
+        while len(ends) > slots:
+            busy[len(ends) - 1] += ends[0] - clock
+            clock = ends.pop(0)
+        # as long as tasks wait all slots are busy; a sorted list is a heap
+        begun = clock
+        for work in later:
+            clock = heapq.heapreplace(ends, ends[0] + work)
+        busy[slots - 1] += clock - begun
+        ends.sort()
+    for running_now, end in zip(range(len(ends), 0, -1), ends, strict=True):
+        busy[running_now - 1] += end - clock
         clock = end
-        if position < len(waiting) and len(ends) < slots:
-            heapq.heappush(ends, clock + waiting[position])
-            position += 1
     return tuple(busy)
 
 
@@ -99,7 +110,7 @@ def add(left: Busy, right: Busy) -> Busy:
     """One after the other: busy tuples of stages in sequence add up."""
     if len(left) < len(right):
         left, right = right, left
-    return tuple(x + (right[i] if i < len(right) else 0.0) for i, x in enumerate(left))
+    return (*map(operator.add, left, right), *left[len(right) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +127,14 @@ class Forecast:
     def time_s(self, cores: float) -> float:
         """T(c): seconds until the end with `cores` > 0; convex and falling in cores."""
         slow = 1.0 / self.speed_limit
-        return self.fixed_s + sum(v * max(slow, k / cores) for k, v in enumerate(self.busy, 1) if v)
+        return self.fixed_s + sum([v * max(slow, k / cores) for k, v in enumerate(self.busy, 1) if v])
 
     def least_time_s(self) -> float:
         """The end with as many cores as there are running tasks."""
         return self.fixed_s + sum(self.busy) / self.speed_limit
 
     def work_core_s(self) -> float:
-        return sum(k * v for k, v in enumerate(self.busy, 1))
+        return sum([k * v for k, v in enumerate(self.busy, 1)])
 
     def allocated_core_s(self, cores: float) -> float:
         """alloc(c): core-seconds granted when a running set never gets more cores than tasks; at least the work."""

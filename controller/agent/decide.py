@@ -117,7 +117,7 @@ def decide(
     if executor.idle_s is None:
         decision = Decision(float(executor.slots) if waiting else START_CORES, memory, "before its first task")
     elif plan.law == "constant" and constrained is not None:
-        decision = replace(LAWS["constant"](constrained), planned=True)
+        decision = LAWS["constant"](constrained)
     elif not own:
         decision = _idle(executor, memory, period_s, others_run=total > 0)
     elif constrained is None:
@@ -125,7 +125,7 @@ def decide(
     elif not plan.known:
         decision = Decision(own * plan.speed_limit, memory, "no profile")
     else:
-        decision = replace(LAWS[plan.law](constrained), planned=True)
+        decision = LAWS[plan.law](constrained)
     shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
     return replace(
         decision,

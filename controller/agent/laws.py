@@ -106,6 +106,7 @@ def forecast(view: View) -> Decision:
         demand,
         view.memory,
         f"forecast: {wanted:.2f} cores for the application",
+        planned=True,
         beyond_saving=fastest_s > view.left_s,
         forecast_end_s=plan.elapsed_s + (max(aim_s, fastest_s) if on_time else fastest_s),
     )
@@ -133,7 +134,9 @@ def paper(view: View) -> Decision:
         demand += out.cores
         states[key] = out.state
         reasons.append(f"stage {stage.plan.stage}: error {planned - progress:+.3f}")
-    return Decision(min(demand, float(view.slots)), Memory(None, states), "; ".join(reasons), beyond_saving=view.left_s < 0)
+    return Decision(
+        min(demand, float(view.slots)), Memory(None, states), "; ".join(reasons), planned=True, beyond_saving=view.left_s < 0
+    )
 
 
 def _carried(memory: Memory, stage: StageLive) -> PaperState | None:
@@ -144,7 +147,7 @@ def _carried(memory: Memory, stage: StageLive) -> PaperState | None:
 def constant(view: View) -> Decision:
     """Always the same cores, shared equally by the executors, tasks or not."""
     cores = ConstantSettings.from_numbers(view.plan.settings).cores
-    return Decision(min(float(view.slots), cores / view.plan.executors), view.memory, "constant")
+    return Decision(min(float(view.slots), cores / view.plan.executors), view.memory, "constant", planned=True)
 
 
 LAWS: Mapping[str, Law] = {"paper": paper, "forecast": forecast, "constant": constant}

@@ -12,7 +12,8 @@ import errno
 import math
 import os
 import signal
-from collections.abc import Collection, Iterator
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,52 @@ def quota_us(cores: float) -> int:
     return max(MIN_QUOTA_US, round(cores * CPU_PERIOD_US))
 
 
+Text = Callable[[str], str | None]
+"""What a file holds; None when it is not there or its group is gone."""
+
+
+def text_of(path: str) -> str | None:
+    """Reads a file once: a path as text and a bare descriptor cost a fifth of what `Path` does."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _read(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:  # ENOENT: never there or gone; ENODEV: removed while it was open
+        return None
+
+
+class OpenFiles:
+    """Keeps the files of one group open, of which an agent reads six a period: opening is most of what reading costs. They
+    are closed with this object; a group that is removed and made again is another one."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, int] = {}
+        weakref.finalize(self, _close, self._open)
+
+    def text(self, path: str) -> str | None:
+        """As `text_of`."""
+        try:
+            if path not in self._open:
+                self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            return _read(self._open[path])
+        except OSError:
+            return None
+
+
+def _close(descriptors: dict[str, int]) -> None:
+    for descriptor in descriptors.values():
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> str:
+    data = os.pread(descriptor, READ_BYTES, 0)
+    while len(data) % READ_BYTES == 0 and (more := os.pread(descriptor, READ_BYTES, len(data))):
+        data += more
+    return data.decode().strip()
+
+
 class CgroupTree:
     """One mounted cgroup file system at `root`; `proc` is where /proc is."""
 
@@ -83,7 +130,7 @@ class CgroupTree:
     def _paths_of(self, pid: int) -> dict[str, str]:
         """Controller name ("" on v2) -> path within its hierarchy, from /proc/PID/cgroup."""
         paths: dict[str, str] = {}
-        for line in (_text(f"{self._proc}/{pid}/cgroup") or "").splitlines():
+        for line in (text_of(f"{self._proc}/{pid}/cgroup") or "").splitlines():
             _, names, path = line.split(":", 2)
             paths.update(dict.fromkeys(names.split(","), path))
         return paths
@@ -112,61 +159,63 @@ class CgroupTree:
 
     # ---------------------------------------------------------------- reading
 
-    def read(self, group: Group) -> Usage | None:
-        """CPU, quota and memory now; None when the group is gone."""
-        cpu_s, quota = self._cpu_s(group), self.read_quota(group)
+    def read(self, group: Group, text: Text = text_of) -> Usage | None:
+        """CPU, quota and memory now; None when the group is gone. `text` reads files: for a group that is read again and
+        again, `OpenFiles.text`."""
+        cpu_s, quota = self._cpu_s(group, text), self.read_quota(group, text)
         if cpu_s is None or quota is None:
             return None
-        return Usage(cpu_s, quota, self._memory_bytes(group), self.read_memory_limit(group))
+        return Usage(cpu_s, quota, self._memory_bytes(group, text), self.read_memory_limit(group, text))
 
-    def _cpu_s(self, group: Group) -> float | None:
+    def _cpu_s(self, group: Group, text: Text) -> float | None:
         if self.version == 2:
-            micros = _keyed(f"{group.cpuacct}/cpu.stat", "usage_usec")
+            micros = _value(text(f"{group.cpuacct}/cpu.stat"), "usage_usec")
             return None if micros is None else micros / 1e6
-        nanos = _text(f"{group.cpuacct}/cpuacct.usage")
+        nanos = text(f"{group.cpuacct}/cpuacct.usage")
         return None if nanos is None else int(nanos) / 1e9
 
-    def read_quota(self, group: Group) -> float | None:
+    def read_quota(self, group: Group, text: Text = text_of) -> float | None:
         """Cores the quota allows, inf without one, None when the group is gone."""
         if self.version == 2:
-            both = _text(f"{group.cpu}/cpu.max")
+            both = text(f"{group.cpu}/cpu.max")
             quota, period = both.split() if both else (None, None)
         else:
-            quota, period = _text(f"{group.cpu}/cpu.cfs_quota_us"), _text(f"{group.cpu}/cpu.cfs_period_us")
+            quota, period = text(f"{group.cpu}/cpu.cfs_quota_us"), text(f"{group.cpu}/cpu.cfs_period_us")
         if quota is None or period is None:
             return None
         if quota == "max" or int(quota) < 0:
             return math.inf
         return int(quota) / int(period)
 
-    def _memory_bytes(self, group: Group) -> int | None:
+    def _memory_bytes(self, group: Group, text: Text) -> int | None:
         if group.memory is None:
             return None
         v2 = self.version == 2
-        used = _text(f"{group.memory}/{'memory.current' if v2 else 'memory.usage_in_bytes'}")
+        used = text(f"{group.memory}/{'memory.current' if v2 else 'memory.usage_in_bytes'}")
         if used is None:
             return None
         names = ("inactive_file", "active_file") if v2 else ("total_inactive_file", "total_active_file")
-        return max(0, int(used) - _sum(f"{group.memory}/memory.stat", names))
+        stat = text(f"{group.memory}/memory.stat")
+        return max(0, int(used) - sum(_value(stat, name) or 0 for name in names))
 
-    def read_memory_limit(self, group: Group) -> int | None:
+    def read_memory_limit(self, group: Group, text: Text = text_of) -> int | None:
         """The group's own memory limit in bytes; None without one, without a memory controller, or when the group is gone."""
         if group.memory is None:
             return None
-        text = _text(f"{group.memory}/{'memory.max' if self.version == 2 else 'memory.limit_in_bytes'}")
+        limit = text(f"{group.memory}/{'memory.max' if self.version == 2 else 'memory.limit_in_bytes'}")
         # v1 says "no limit" with the largest number of whole pages
-        return None if text is None or text == "max" or int(text) >= UNLIMITED_BYTES else int(text)
+        return None if limit is None or limit == "max" or int(limit) >= UNLIMITED_BYTES else int(limit)
 
     def throttled_s(self, group: Group) -> float | None:
         """Seconds in which the quota held the group back (summed over CPUs); None when the group is gone."""
         if self.version == 2:
-            micros = _keyed(f"{group.cpu}/cpu.stat", "throttled_usec")
+            micros = _value(text_of(f"{group.cpu}/cpu.stat"), "throttled_usec")
             return None if micros is None else micros / 1e6
-        nanos = _keyed(f"{group.cpu}/cpu.stat", "throttled_time")
+        nanos = _value(text_of(f"{group.cpu}/cpu.stat"), "throttled_time")
         return None if nanos is None else nanos / 1e9
 
     def pids(self, group: Group) -> tuple[int, ...]:
-        return tuple(int(pid) for pid in (_text(f"{group.cpu}/cgroup.procs") or "").split())
+        return tuple(int(pid) for pid in (text_of(f"{group.cpu}/cgroup.procs") or "").split())
 
     # ---------------------------------------------------------------- writing
 
@@ -244,32 +293,10 @@ class CgroupTree:
         return all(results)
 
 
-def _text(path: str) -> str | None:
-    """Six of these for each executor and period: a path as text and a bare descriptor cost a fifth of what `Path` does."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            data = os.read(descriptor, READ_BYTES)
-            while len(data) % READ_BYTES == 0 and (more := os.read(descriptor, READ_BYTES)):
-                data += more
-        finally:
-            os.close(descriptor)
-    except OSError:  # ENOENT: never there or gone; ENODEV: removed while it was open
-        return None
-    return data.decode().strip()
-
-
-def _lines(path: str) -> Iterator[list[str]]:
-    for line in (_text(path) or "").splitlines():
-        yield line.split()
-
-
-def _keyed(path: str, key: str) -> int | None:
-    return next((int(fields[1]) for fields in _lines(path) if fields[0] == key), None)
-
-
-def _sum(path: str, keys: Collection[str]) -> int:
-    return sum(int(fields[1]) for fields in _lines(path) if fields[0] in keys)
+def _value(stat: str | None, key: str) -> int | None:
+    """Of a file with a key and a number on each line."""
+    begin = f"\n{stat}".find(f"\n{key} ")
+    return None if stat is None or begin < 0 else int(stat[begin + len(key) + 1 :].split(maxsplit=1)[0])
 
 
 def _write(path: Path, value: str) -> bool:

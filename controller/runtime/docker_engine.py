@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from controller.runtime import docker_container as container
 from controller.runtime import image as images
 from controller.runtime import launching, process_identity
 from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
-from controller.runtime.cgroup import CgroupTree, Group, quota_us
+from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.engine_updates import Updates
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 
@@ -46,6 +46,7 @@ class _Known:
     last: Observed
     process: process_identity.Identity | None = None
     group: Group | None = None
+    files: OpenFiles = field(default_factory=OpenFiles)
     kill_at: float | None = None
 
 
@@ -297,7 +298,7 @@ class DockerRuntime:
         if not known.last.running:
             return known.last
         if known.process is not None and known.group is not None and process_identity.is_alive(known.process):
-            usage = self._cgroups.read(known.group)
+            usage = self._cgroups.read(known.group, known.files.text)
             if usage is not None:
                 known.last = replace(
                     known.last,

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import msgspec
 
 from controller.runtime import launching, process_identity, process_record, process_tree
 from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
-from controller.runtime.cgroup import CgroupTree, Group
+from controller.runtime.cgroup import CgroupTree, Group, OpenFiles
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -41,6 +41,7 @@ class _Known:
     last: Observed
     child: subprocess.Popen[bytes] | None = None
     kill_at: float | None = None
+    files: OpenFiles = field(default_factory=OpenFiles)
 
 
 class ProcessRuntime:
@@ -228,7 +229,7 @@ class ProcessRuntime:
     def _usage(self, known: _Known) -> dict[str, Any]:
         """The fields of `Observed` that move, counters never backwards."""
         if known.record.group is not None:
-            used = self._cgroups.read(known.record.group)
+            used = self._cgroups.read(known.record.group, known.files.text)
             if used is None:
                 return {}
             return {

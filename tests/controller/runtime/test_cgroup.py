@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.runtime.cgroup import CgroupTree, Group, quota_us
+from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 
 PID = 4711
 
@@ -72,6 +72,42 @@ def test_usage_is_read(tree: CgroupTree, group: Group) -> None:
     assert usage.memory_limit_bytes is None
     assert tree.throttled_s(group) == pytest.approx(1.5)
     assert tree.pids(group) == (4711, 4712)
+
+
+def test_files_that_are_kept_open_tell_what_is_true_now(tree: CgroupTree, group: Group) -> None:
+    files = OpenFiles()
+    assert tree.read(group, files.text) == tree.read(group)
+    assert tree.write_quota(group, 1.75)
+    usage = tree.read(group, files.text)
+    assert usage is not None
+    assert usage.quota_cores == pytest.approx(1.75)
+    gone = Group(group.cpu / "x", group.cpu / "x", None)
+    assert tree.read(gone, files.text) is None
+
+
+def test_a_real_group_that_is_removed_is_gone_for_files_that_are_open() -> None:
+    tree = CgroupTree()
+    group = tree.create(f"sparkpace-test-{os.getpid()}")
+    if group is None:
+        pytest.skip("no control group can be made here")
+    files = OpenFiles()
+    before = tree.read(group, files.text)
+    assert tree.remove(group)
+    assert before is not None
+    assert tree.read(group, files.text) is None
+
+
+def test_its_files_are_closed_with_it(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("1")
+    files = OpenFiles()
+    assert files.text(str(tmp_path / "one")) == "1"
+    assert files.text(str(tmp_path / "two")) is None
+    [descriptor] = [
+        int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.resolve() == tmp_path / "one"
+    ]
+    del files
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 def test_no_quota_is_unlimited(tmp_path: Path) -> None:
