@@ -75,9 +75,12 @@ class Executor:
 
     def use_of(self, stage: int, attempt: int, *, earlier: bool = False) -> StageUse | None:
         """`use` of one stage attempt; `earlier`: without the last life of the agent."""
-        total, lives = None, list(self.record.uses.values())
-        for stages in lives[:-1] if earlier else lives:
-            use = stages.get(_name(stage, attempt))
+        lives = self.record.uses.values()
+        if earlier:
+            lives = list(lives)[:-1] if len(lives) > 1 else []
+        total, name = None, _name(stage, attempt)
+        for stages in lives:
+            use = stages.get(name)
             if use is not None:
                 total = use if total is None else _joined(total, use)
         return total

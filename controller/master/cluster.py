@@ -66,7 +66,7 @@ OUTLIVED_FROM = 1001
 SILENCE_S = 60.0
 """A driver on another host that was silent for so long, with no executor running, is gone."""
 SAVE_S = 10.0
-"""How often the counters of live executors are stored."""
+"""How often the counters of live executors are stored, and the store's log is emptied."""
 
 
 class ClusterState:
@@ -335,6 +335,7 @@ class ClusterState:
         if now_s - self._saved_s > SAVE_S:
             self._saved_s = now_s
             self.registry.save_counters()
+            self.store.checkpoint()
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
         """A driver on the master's host is looked at; one elsewhere is gone when it and all its executors are silent."""

@@ -29,6 +29,8 @@ class Store:
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
+        # by itself SQLite moves a full log into the file amid some message; the master has calmer moments for that
+        self._db.execute("PRAGMA wal_autocheckpoint=0")
         # executors' environments hold secrets: what is deleted or replaced is overwritten
         self._db.execute("PRAGMA secure_delete=ON")
         self._db.executescript(SCHEMA)

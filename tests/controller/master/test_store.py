@@ -88,3 +88,13 @@ def test_a_finished_application_keeps_its_record_and_a_forgotten_one_nothing(sto
     assert store.executors("app") == []
     assert store.applications() == [("other", True, b"data")]
     assert store.events("other") == [(1, b"event")]
+
+
+def test_its_log_is_emptied_when_it_is_told_to_and_only_then(tmp_path: Path) -> None:
+    store, log = Store(tmp_path / "master.db"), tmp_path / "master.db-wal"
+    for number in range(2000):  # twice what SQLite lets grow by itself
+        store.put_application(str(number), True, b"x" * 4000)
+    assert log.stat().st_size > 2000 * 4000
+    store.checkpoint()
+    assert log.stat().st_size == 0
+    assert len(Store(tmp_path / "master.db").applications()) == 2000
