@@ -70,7 +70,13 @@ class Topic:
         """This topic from `to_numbers`'s mapping. A missing name has its default; other names are not looked at, as a
         newer peer may send some.
         """
-        return cls(**{name: numbers[key] for key, name in _numbers(cls) if key in numbers})
+        return cls(**{name: numbers[key] for key, name in cls._numbers() if key in numbers})
+
+    @classmethod
+    @cache
+    def _numbers(cls) -> tuple[tuple[str, str], ...]:
+        """What `to_numbers` calls the fields, and the fields."""
+        return tuple((cls.PREFIX.removeprefix(LAW_PREFIX) + rule.name, name) for name, rule in rules(cls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +226,6 @@ def from_numbers(numbers: Mapping[str, float]) -> LawSettings:
         forecast=ForecastSettings.from_numbers(numbers),
         constant=ConstantSettings.from_numbers(numbers),
     )
-
-
-@cache
-def _numbers(topic: type[Topic]) -> tuple[tuple[str, str], ...]:
-    """What `to_numbers` calls the fields of a topic, and the fields."""
-    return tuple((topic.PREFIX.removeprefix(LAW_PREFIX) + rule.name, name) for name, rule in rules(topic))
 
 
 def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
@@ -75,11 +76,8 @@ class Executor:
 
     def use_of(self, stage: int, attempt: int, *, earlier: bool = False) -> StageUse | None:
         """`use` of one stage attempt; `earlier`: without the last life of the agent."""
-        lives = self.record.uses.values()
-        if earlier:
-            lives = list(lives)[:-1] if len(lives) > 1 else []
-        total, name = None, _name(stage, attempt)
-        for stages in lives:
+        total, name, last = None, _name(stage, attempt), max(0, len(self.record.uses) - earlier)
+        for stages in islice(self.record.uses.values(), last):
             use = stages.get(name)
             if use is not None:
                 total = use if total is None else _joined(total, use)
