@@ -46,16 +46,10 @@ def task_works(count: int, mean: float, cv: float) -> list[float]:
         return [0.0] * max(0, count)
     if cv <= 0.01 or count == 1:
         return [mean] * count
-    return [mean * share for share in _shape(count, cv)]
-
-
-@lru_cache(maxsize=1024)
-def _shape(count: int, cv: float) -> tuple[float, ...]:
-    """Such works as shares of their mean: what a stage's waiting tasks look like changes only as they become fewer."""
     sigma = math.sqrt(math.log1p(cv * cv))
     raw = [math.exp(sigma * quantile) for quantile in _quantiles(count)]
-    scale = count / sum(raw)
-    return tuple(x * scale for x in raw)
+    scale = mean * count / sum(raw)
+    return [x * scale for x in raw]
 
 
 def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> Busy:

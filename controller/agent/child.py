@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
@@ -142,7 +143,14 @@ def _cluster_id(options: AgentOptions, home: Home) -> str:
     return cluster_id
 
 
+def allow_files() -> None:
+    """As many open files as the system lets this process have: each executor keeps six, so 1,024 would end at some 150."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def main() -> int:
+    allow_files()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     options = AgentOptions.from_json(sys.stdin.buffer.read())
     try:

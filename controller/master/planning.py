@@ -37,6 +37,7 @@ SCALE_STEP = 0.05
 """Input sizes closer than this are the same."""
 LATE_REPORTS = 3
 """Forecasts past the deadline in a row before the user is warned: one may be noise."""
+_NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_s": 0.0, "speed": 0.0}
 
 
 def take_event(application: Application, event: AnyEvent, most: Callable[[], Capacity], now_s: float) -> None:
@@ -299,9 +300,6 @@ def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[
             use = structs.replace(use, records=records, cpu_core_s=core_s, **_NOTHING_RUNS)
         uses.append(use)
     return uses
-
-
-_NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_s": 0.0, "speed": 0.0}
 
 
 def watch_forecast(application: Application, sample: Sample) -> None:
