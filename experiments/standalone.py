@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,6 +94,7 @@ class Standalone:
     def submit(self, step: str, order: Order, *, executors: int, resizable: bool = False, weight: float = 1.0) -> None:
         """By stock spark-submit. Deadline and priority mean nothing here."""
         events = self.folder / "eventlogs" / f"{step}-{order.job}-{len(self.jobs)}"
+        shutil.rmtree(events, ignore_errors=True)  # what an interrupted run of this step left
         events.mkdir(parents=True)
         script, *arguments = (word.format(out=self.folder) for word in order.words)
         application, pipe = [str(WORKLOADS / script), *arguments], None

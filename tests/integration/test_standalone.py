@@ -60,6 +60,9 @@ def joined(cluster: Standalone, job: str) -> int:
 
 def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine: Any, apps: Path) -> None:
     folder = apps / "cluster"
+    stale = folder / "eventlogs" / "test-long-0" / "app-of-an-interrupted-run"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
     with standalone(folder, workers=2, cores_each=0.5) as cluster:
         found = [docker_engine.api.inspect_container(one["Id"]) for one in containers(docker_engine, folder)]
         quotas = sorted(one["HostConfig"]["CpuQuota"] for one in found)
@@ -69,6 +72,7 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         cluster.submit("test", long, executors=2, resizable=True)
         eventually(lambda: joined(cluster, "long") == 2, "two executors", 120.0)
         assert cluster.begun() <= cluster.asking() <= {"long"}
+        assert not stale.exists()
 
         # both Workers are taken, so the short job gets one only when the long one has lost it
         cluster.submit("test", short, executors=1)
