@@ -2,9 +2,13 @@
 
 mission.md section 1 (Memory): M = the worker's memory for executors, h = an application's fixed need (heap, overhead,
 Python), |A| = the applications with an executor there whose off-heap memory may change; offHeap = (M - sum of h) / |A|, and a
-newcomer waits where that is below h. Not here: who asks and in which order (`controller.master.memory`), how a running
-executor gets there (`controller.agent.memory`). See docs/decisions/0012-elastic-memory.md.
-"""
+newcomer waits where that is below h.
+
+Where that is below h and there are several priorities, the lowest give first: they are brought down to their floors one after
+the other until it is enough for the rest (document 003, preemption). So a newcomer may also join where those of lower
+priority make room; nobody loses work, as what is taken is evicted cache and memory that tasks give back. Not here: who asks
+and in which order (`controller.master.memory`), how a running executor gets there (`controller.agent.memory`). See
+docs/decisions/0012-elastic-memory.md."""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ class Need:
 
     `fixed_mb` is h. `floor_mb` is the least off-heap budget with which its tasks run, None when its off-heap memory is fixed
     (then `fixed_mb` holds it). Measured: `budget_mb` that it has now (None: not heard of yet), of which `execution_mb` is
-    held by running tasks and cannot be evicted, `storage_mb` by cached data, which can.
+    held by running tasks and cannot be evicted, `storage_mb` by cached data, which can. `priority`: a larger one wins.
     """
 
     key: str
@@ -33,6 +37,7 @@ class Need:
     budget_mb: int | None = None
     execution_mb: int = 0
     storage_mb: int = 0
+    priority: int = 0
 
     @property
     def least_mb(self) -> int:
@@ -50,9 +55,9 @@ class Policy(Protocol):
 
 
 def equal(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
-    """The paper's: the same for all. Where a floor is above that, the others have less."""
+    """The paper's: the same for all but the `squeezed`. Where a floor is above that, the others have less."""
     floors = _floors(needs)
-    return level(_off_heap_mb(memory_mb, needs), floors, dict.fromkeys(floors, memory_mb))
+    return level(_off_heap_mb(memory_mb, needs), floors, _most(memory_mb, needs))
 
 
 def by_need(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
@@ -67,10 +72,12 @@ def by_need(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
     fair = available // max(1, len(floors))
     elastic = {need.key: need for need in needs if need.key in floors}
     held = level(available, floors, {key: max(floors[key], need.execution_mb) for key, need in elastic.items()})
-    wishes = {key: max(held[key], _wish_mb(need, fair)) for key, need in elastic.items()}
+    most = _most(memory_mb, needs)
+    wishes = {key: max(held[key], min(most[key], _wish_mb(need, fair))) for key, need in elastic.items()}
     served = level(available, held, wishes)
-    spare = max(0, available - sum(served.values())) // max(1, len(served))
-    wanted = {key: budget + spare for key, budget in served.items()}
+    sharing = [key for key in served if most[key] == memory_mb]
+    spare = max(0, available - sum(served.values())) // max(1, len(sharing))
+    wanted = {key: budget + (spare if key in sharing else 0) for key, budget in served.items()}
     now = {key: need.budget_mb for key, need in elastic.items() if need.budget_mb is not None}
     step = max(1, int(available * STEADY_SHARE))
     if (
@@ -86,13 +93,48 @@ POLICIES: Mapping[str, Policy] = {"equal": equal, "by-need": by_need}
 
 
 def admits(memory_mb: int, present: Sequence[Need], newcomer: Need) -> bool:
-    """Whether `newcomer` may join: for everybody whose off-heap memory may change, offHeap >= h then (the paper's rule, under
-    every policy). An application alone on a worker takes nobody's share: it only has to fit."""
+    """Whether `newcomer` may join and nobody is squeezed for it: for everybody whose off-heap memory may change, offHeap >= h
+    then (the paper's rule, under every policy). An application alone on a worker takes nobody's share: it only has to fit."""
     after = [*present, newcomer]
     if sum(need.least_mb for need in after) > memory_mb:
         return False
     share = share_mb(memory_mb, after)
     return len(after) == 1 or all(share >= need.fixed_mb for need in after if need.floor_mb is not None)
+
+
+def victims(memory_mb: int, present: Sequence[Need], newcomer: Need) -> tuple[str, ...] | None:
+    """Who of lower priority is brought down to its floor if `newcomer` joins; None where that is not enough for it, or
+    would take from somebody of its own priority or a higher one."""
+    after = [*present, newcomer]
+    if sum(need.least_mb for need in after) > memory_mb:
+        return None
+    gone = squeezed(memory_mb, after)
+    rest = [need for need in after if need.floor_mb is not None and need.key not in gone]
+    left = _off_heap_mb(memory_mb, after) - sum(floor for key, floor in _floors(after).items() if key in gone)
+    share = left // max(1, len(rest))
+    # with all others at their floors it takes nobody's share any more: it only has to fit
+    if newcomer.key in gone or (rest != [newcomer] and any(share < need.fixed_mb for need in rest)):
+        return None
+    lower = {need.key for need in present if need.priority < newcomer.priority}
+    before = squeezed(memory_mb, present)
+    new = tuple(need.key for need in present if need.key in gone and need.key not in before)
+    return new if lower.issuperset(new) else None
+
+
+def squeezed(memory_mb: int, needs: Sequence[Need]) -> frozenset[str]:
+    """Who has only its floor because the equal share would be below h for others: the lowest priority first, those of the
+    highest never."""
+    elastic = [need for need in needs if need.floor_mb is not None]
+    highest = max((need.priority for need in needs), default=0)
+    available, rest, gone = _off_heap_mb(memory_mb, needs), list(elastic), set()
+    # of the same priority, the one that needs the most room gives first: then fewer have to
+    for need in sorted(elastic, key=lambda n: (n.priority, -n.fixed_mb, n.key)):
+        if need.priority == highest or available // len(rest) >= max(n.fixed_mb for n in rest):
+            break
+        rest.remove(need)
+        gone.add(need.key)
+        available -= need.floor_mb or 0
+    return frozenset(gone)
 
 
 def share_mb(memory_mb: int, needs: Sequence[Need]) -> int:
@@ -125,6 +167,12 @@ def _wish_mb(need: Need, fair: int) -> int:
 
 def _floors(needs: Sequence[Need]) -> dict[str, int]:
     return {need.key: need.floor_mb for need in needs if need.floor_mb is not None}
+
+
+def _most(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
+    """The most off-heap memory that each may have: its floor where it is squeezed."""
+    gone = squeezed(memory_mb, needs)
+    return {key: floor if key in gone else memory_mb for key, floor in _floors(needs).items()}
 
 
 def _off_heap_mb(memory_mb: int, needs: Sequence[Need]) -> int:

@@ -16,6 +16,8 @@ PROFILE_DOUBT = 0.3
 """Relative standard error of a profile's work of one stage: other data, another machine, a cold cache."""
 LEAST_CV = 0.3
 """Tasks of a stage count as no more alike than this: those that end first are the short ones."""
+LEAST_CORE_S = 1e-9
+"""A profile that says less work of the running tasks says none."""
 LEAST_REMAINDER = 0.05
 """A running task is taken to need at least this share of a task's mean work still."""
 ALIKE_CV = 0.1
@@ -90,8 +92,9 @@ class StageLive:
         """Of the running tasks on average: how much of their work they have done, 0 to 1, and what each still needs as a
         share of a task's mean work."""
         signal = self.signal if self.started else "tasks"
-        if signal == "cpu":
-            used = self.cpu_running_core_s / (self.started * self.task_core_s)
+        whole_core_s = self.started * self.task_core_s if signal == "cpu" else 0.0
+        if whole_core_s > LEAST_CORE_S:
+            used = self.cpu_running_core_s / whole_core_s
             left = residual(used, self.plan.task_cv)
             return used / (used + left), left
         fraction = 0.0

@@ -226,8 +226,8 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     told = scene.memory(first)
     assert told is not None
     assert told.storage <= told.budget == SHARED * MB
-    # what left the cache left the process, too
-    assert scene.resident_mb(first) <= resident_mb - 0.8 * (held.storage - told.storage) / MB
+    # what left the cache left the process, too; its heap may have grown by some MiB meanwhile
+    assert scene.resident_mb(first) <= resident_mb - 0.5 * (held.storage - told.storage) / MB
 
     # A third fits nowhere: it says so, and starts when the second is over.
     three = scene.job(third, FEW)

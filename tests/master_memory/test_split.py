@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from master_memory.split import HEADROOM, Need, admits, by_need, equal, level, share_mb
+from master_memory.split import HEADROOM, Need, admits, by_need, equal, level, share_mb, squeezed, victims
 
 
 def need(key: str, fixed: int = 1000, floor: int | None = 64, **measured: int) -> Need:
@@ -97,3 +97,41 @@ def test_a_level_lies_between_least_and_most() -> None:
     assert level(10, {"a": 0, "b": 0, "c": 7}, {"a": 1, "b": 99, "c": 99}) == {"a": 1, "b": 2, "c": 7}
     assert level(10, {}, {}) == {}
     assert level(0, {"a": 3}, {"a": 1}) == {"a": 3}
+
+
+# ---------------------------------------------------------------- preemption (document 003)
+
+
+def of(key: str, priority: int, fixed_mb: int = 1000) -> Need:
+    return Need(key, fixed_mb, 100, priority=priority)
+
+
+def test_the_lowest_priority_gives_first_and_only_as_many_as_needed() -> None:
+    # 4000 - 3000 = 1000 for three: 333 < 1000. Without a: (1000 - 100) / 2 = 450 < 1000. b is of c's priority and stays.
+    assert squeezed(4000, [of("c", 50), of("a", 0), of("b", 50)]) == {"a"}
+    # 9000 - 3000 = 6000 for three: 2000 each is enough for all
+    assert squeezed(9000, [of("c", 50), of("a", 0), of("b", 50)]) == frozenset()
+    # 5800 - 3000 = 2800: 933 < 1000; without a (2800 - 100) / 2 = 1350
+    needs = [of("c", 100), of("a", 0), of("b", 50)]
+    assert squeezed(5800, needs) == {"a"}
+    assert equal(5800, needs) == {"a": 100, "b": 1350, "c": 1350}
+    assert by_need(5800, needs)["a"] == 100
+
+
+def test_a_newcomer_names_those_of_lower_priority_that_make_room() -> None:
+    present = [of("a", 0), of("b", 50)]
+    assert not admits(5800, present, of("c", 100))
+    assert victims(5800, present, of("c", 100)) == ("a",)
+    assert victims(5800, present, of("c", 50)) == ("a",)
+    assert victims(5800, present, of("c", 0)) is None
+    # somebody of its own priority would have too little
+    assert victims(4000, present, of("c", 50)) is None
+    # even with all others at their floor: 3 * 1000 and 2 * 100 and its own floor do not fit
+    assert victims(3299, present, of("c", 100)) is None
+    # a was at its floor before: 1300 for two is less than 1000 each
+    assert squeezed(3300, present) == {"a"}
+    assert victims(3300, present, of("c", 100)) == ("b",)
+
+
+def test_where_nobody_must_give_there_are_no_victims() -> None:
+    assert victims(9000, [of("a", 0), of("b", 50)], of("c", 100)) == ()

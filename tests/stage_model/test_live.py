@@ -99,3 +99,11 @@ def test_claims_beyond_the_tasks_of_the_stage_do_not_count() -> None:
 def test_a_stage_without_tasks_is_done() -> None:
     stage = live(tasks=0, running=3, done=0, records_running=1.0, cpu_core_s=1.0)
     assert (stage.progress(), stage.waiting, stage.running_parts()[0]) == (1.0, 0, 0.0)
+
+
+@pytest.mark.parametrize("work_core_s", [5e-324, 1e-300, 1e-12])
+def test_a_profile_that_says_next_to_no_work_is_no_measure_of_progress(work_core_s: float) -> None:
+    # found by a property: half of the least number above 0 is 0
+    stage = live(tasks=2, work_core_s=work_core_s, records=None, running=1, done=0, cpu_core_s=1.0, cpu_running_core_s=1.0)
+    assert stage.running_parts() == (0.0, 1.0)
+    assert stage.progress() == 0.0
