@@ -1,0 +1,273 @@
+"""New workers for what fits nowhere, and how many there should be (document 000; mission.md section 2, vertical autoscaling).
+
+An infeasible request becomes a worker type; types wait in a queue in which each is only once, so that one request which is
+asked again and again, or several alike, start one worker at a time. A worker that joins is offered to the infeasible
+requests. Vertical growth runs whenever it is triggered and comes first; horizontal growth fills up to N. Pure: who starts
+workers is a provider (`controller.master.providers`)."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from placement.resources import NOTHING, ResourceSet
+
+CORE_STEP = 0.05
+LEAST_CORES = 1.0
+MEMORY_STEP_MB = 256
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerType:
+    """What a new worker must have; `labels` are sorted pairs."""
+
+    cores: float
+    memory_mb: int
+    pieces: ResourceSet = NOTHING
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"{self.cores:g} cores, {self.memory_mb} MiB"]
+        parts += [str(self.pieces)] if self.pieces else []
+        parts += [",".join(f"{name}={value}" for name, value in self.labels)] if self.labels else []
+        return ", ".join(parts)
+
+    def holds(self, other: WorkerType) -> bool:
+        """Whether a worker of this type would do for one of the other."""
+        return (
+            self.cores >= other.cores
+            and self.memory_mb >= other.memory_mb
+            and other.pieces.within(self.pieces)
+            and set(other.labels) <= set(self.labels)
+        )
+
+
+def rounded(
+    cores: float, memory_mb: int, pieces: ResourceSet = NOTHING, labels: tuple[tuple[str, str], ...] = ()
+) -> WorkerType:
+    """Rounded up, so that requests which differ by little are of one type."""
+    steps = math.ceil(round(cores / CORE_STEP, 6))
+    return WorkerType(
+        max(1, steps) * 5 / 100, math.ceil(memory_mb / MEMORY_STEP_MB) * MEMORY_STEP_MB, pieces, tuple(sorted(labels))
+    )
+
+
+@dataclass(slots=True)
+class TypeQueue:
+    """Worker types that are to be started, each only once while it is here."""
+
+    _queue: deque[WorkerType] = field(default_factory=deque)
+
+    def add(self, kind: WorkerType) -> bool:
+        """False where it waits already."""
+        if kind in self._queue:
+            return False
+        self._queue.append(kind)
+        return True
+
+    def take(self) -> WorkerType | None:
+        """The next one, which is not queued any more."""
+        return self._queue.popleft() if self._queue else None
+
+    def keep(self, kinds: Collection[WorkerType]) -> None:
+        """The others are wanted by nobody any more."""
+        self._queue = deque(kind for kind in self._queue if kind in kinds)
+
+    def __iter__(self) -> Iterator[WorkerType]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+def ideal_count(in_use: int, utilisation: float, demanded_cores: float, usual_cores: float) -> int:
+    """N = max(ceil(cn / f), ceil(cd / cpn)): workers in use over the target utilisation (0 to 1], and the demanded cores over
+    those of a usual worker."""
+    return max(math.ceil(round(in_use / utilisation, 9)), math.ceil(round(demanded_cores / usual_cores, 9)))
+
+
+def horizontal(present: int, starting: int, ideal: int) -> int:
+    """How many usual workers are still to be started, besides those that vertical growth has begun: N = H + V + n."""
+    return max(0, ideal - present - starting)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be started: workers at a time, cores and memory of all of them together, and which pieces one may have (names;
+    None: any). `join_s`: a worker that has not joined by then will not; `keep_s`: one without work for so long goes back;
+    `retry_s`: until what could not be started is tried again."""
+
+    workers: int = 4
+    cores: float = math.inf
+    memory_mb: float = math.inf
+    pieces: frozenset[str] | None = None
+    join_s: float = 120.0
+    keep_s: float = 300.0
+    retry_s: float = 30.0
+
+
+@dataclass(slots=True)
+class Started:
+    """A worker that was asked for. `joined_s` None: not yet; `ending`: it was told to go."""
+
+    name: str
+    kind: WorkerType
+    since_s: float
+    joined_s: float | None = None
+    seen_s: float | None = None
+    idle_s: float | None = None
+    ending: bool = False
+    told_s: float = 0.0
+    """When it was last told to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    name: str
+    kind: WorkerType
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    name: str
+    reason: str
+
+
+Action = Start | End
+
+
+class Growth:
+    """Which workers to start and to give back. `usual` is the worker of horizontal growth; None: only vertical growth."""
+
+    def __init__(self, limits: Limits, usual: WorkerType | None = None, utilisation: float = 0.8) -> None:
+        self.limits, self.usual, self.utilisation = limits, usual, utilisation
+        self.queue = TypeQueue()
+        self.started: dict[str, Started] = {}
+        self._number = 0
+        self._not_before: dict[WorkerType, float] = {}
+        self._wanted: set[WorkerType] = set()
+
+    def sized(self, kind: WorkerType) -> WorkerType:
+        """With a core at least, as nobody knows what comes, and as many as may be started at most: fewer only make it
+        slower."""
+        return replace(kind, cores=min(max(kind.cores, LEAST_CORES), self.limits.cores))
+
+    def refuses(self, kind: WorkerType) -> str:
+        """Why no worker of that type can ever be started; empty if one can."""
+        limits = self.limits
+        if kind.cores > limits.cores or kind.memory_mb > limits.memory_mb:
+            return f"a worker of {kind} is more than may be started ({limits.cores:g} cores, {limits.memory_mb:g} MiB in all)"
+        unknown = sorted(set(kind.pieces) - limits.pieces) if limits.pieces is not None else []
+        if unknown:
+            known = ", ".join(sorted(limits.pieces or ())) or "none"
+            return f"workers that are started have no {', '.join(unknown)} (resources they may have: {known})"
+        return "" if limits.workers > 0 else "no workers may be started"
+
+    def want(self, kind: WorkerType, now_s: float) -> None:
+        """Somebody fits nowhere without a worker of that type. One that is on its way will do."""
+        on_the_way = (one for one in self.started.values() if one.joined_s is None and not one.ending)
+        held = now_s < self._not_before.get(kind, now_s)
+        self._wanted.add(kind)
+        if not held and not self.refuses(kind) and not any(one.kind.holds(kind) for one in on_the_way):
+            self.queue.add(kind)
+
+    def failed(self, kind: WorkerType, now_s: float) -> None:
+        """It could not be started: not tried again for `retry_s`."""
+        self._not_before[kind] = now_s + self.limits.retry_s
+
+    def adopt(self, name: str, kind: WorkerType, now_s: float) -> None:
+        """One that an earlier life had started."""
+        self.started[name] = Started(name, kind, now_s)
+        number = name.rpartition("-")[2]
+        self._number = max(self._number, int(number) if number.isdigit() else 0)
+
+    def forget(self, name: str) -> None:
+        """It is gone, or could not be started."""
+        self.started.pop(name, None)
+
+    def step(
+        self, now_s: float, present: Mapping[str, bool], others: int, in_use: int, demanded_cores: float
+    ) -> list[Action]:
+        """What to do now. `present`: the started workers that are heard of, and whether they have work; `others` are the
+        workers that nobody started; `in_use` and `demanded_cores` count over all."""
+        lost = self._look(now_s, present)
+        self.queue.keep(self._wanted)
+        self._wanted.clear()
+        started = [self._start(kind, now_s) for kind in iter(self._take, None)]
+        ideal = 0 if self.usual is None else ideal_count(in_use, self.utilisation, demanded_cores, self.usual.cores)
+        return [*lost, *started, *self._fill(now_s, others, ideal), *self._spare(now_s, others, ideal)]
+
+    def _look(self, now_s: float, present: Mapping[str, bool]) -> list[End]:
+        """Which are there and have work; those that are lost, or should have gone long ago, are told to go."""
+        ends = []
+        for one in self.started.values():
+            if one.ending:
+                if now_s - one.told_s > self.limits.retry_s:
+                    ends.append(self._end(one, "it was not ended when it was told to go", now_s))
+            elif one.name in present:
+                one.seen_s = now_s
+                one.joined_s = now_s if one.joined_s is None else one.joined_s
+                one.idle_s = None if present[one.name] else now_s if one.idle_s is None else one.idle_s
+            elif now_s - (one.since_s if one.seen_s is None else one.seen_s) > self.limits.join_s:
+                said = "has not joined" if one.seen_s is None else "was not heard of"
+                ends.append(self._end(one, f"it {said} within {self.limits.join_s:g} s", now_s))
+        return ends
+
+    def _living(self) -> list[Started]:
+        return [one for one in self.started.values() if not one.ending]
+
+    def _fill(self, now_s: float, others: int, ideal: int) -> list[Start]:
+        """Usual workers up to N."""
+        starts: list[Start] = []
+        if self.usual is None or now_s < self._not_before.get(self.usual, now_s):
+            return starts
+        while horizontal(others, len(self._living()), ideal) and self._room(self.usual):
+            starts.append(self._start(self.usual, now_s))
+        return starts
+
+    def _spare(self, now_s: float, others: int, ideal: int) -> list[End]:
+        """Those beyond N that have had no work for long, longest first."""
+        living = self._living()
+        spare = len(living) if self.usual is None else max(0, others + len(living) - ideal)
+        since = sorted((one.idle_s, one.name) for one in living if one.idle_s is not None)
+        long = [name for idle_s, name in since[:spare] if now_s - idle_s >= self.limits.keep_s]
+        return [self._end(self.started[name], f"it had no work for {self.limits.keep_s:g} s", now_s) for name in long]
+
+    def end_all(self, reason: str, now_s: float) -> list[End]:
+        """All of them go, also those that were told before."""
+        return [self._end(one, reason, now_s) for one in self.started.values()]
+
+    def give_up(self, name: str, now_s: float) -> list[End]:
+        """It could not be started: whatever came of it goes."""
+        one = self.started.get(name)
+        return [] if one is None else [self._end(one, "it could not be started", now_s)]
+
+    def _end(self, one: Started, reason: str, now_s: float) -> End:
+        one.ending, one.told_s = True, now_s
+        return End(one.name, reason)
+
+    def _take(self) -> WorkerType | None:
+        """The next type for which there is room now; those before it wait for room."""
+        for _ in range(len(self.queue)):
+            kind = self.queue.take()
+            assert kind is not None
+            if self._room(kind):
+                return kind
+            self.queue.add(kind)
+        return None
+
+    def _room(self, kind: WorkerType) -> bool:
+        there = self.started.values()
+        return (
+            len(there) < self.limits.workers
+            and sum(one.kind.cores for one in there) + kind.cores <= self.limits.cores + 1e-9
+            and sum(one.kind.memory_mb for one in there) + kind.memory_mb <= self.limits.memory_mb
+        )
+
+    def _start(self, kind: WorkerType, now_s: float) -> Start:
+        self._number += 1
+        name = f"grown-{self._number}"
+        self.started[name] = Started(name, kind, now_s)
+        return Start(name, kind)

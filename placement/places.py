@@ -1,0 +1,158 @@
+"""A worker as placement sees it, and an executor that asks for one: what the policies, filters and scores decide on.
+
+CPU never makes an executor wait: `cores` of an occupant are the peak that is planned for it, and count only for choosing
+among workers; the quota is squeezed instead. Memory is MiB and the memory manager's to decide (`Request.memory_now`).
+Pieces (gpu and what workers advertise) and ports make it wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from placement.ids import Held, Pool
+from placement.labels import Requirement
+from placement.resources import NOTHING, SCALE, ResourceSet
+from placement.topology import NOWHERE, Location
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """An executor on a worker, running or promised to it: `cores` is its planned peak, `least_mb` the smallest container it
+    runs in, `held` the pieces it has. `group` is what others may want to be apart from, `apart` are the groups that it
+    shuns."""
+
+    key: str
+    application_id: str
+    priority: int
+    cores: float
+    least_mb: int
+    held: Mapping[str, Held] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    group: str = ""
+    apart: frozenset[str] = frozenset()
+    ending: bool = False
+    """It is being ended: its pieces and ports are taken until it is gone, all else is free."""
+
+
+class Place:
+    """One worker. What it offers is fixed; occupants come and go, and sums over them are kept, so that a decision among
+    thousands of workers looks at few of their executors."""
+
+    __slots__ = (
+        "by_application",
+        "cores",
+        "cores_of",
+        "free_mb",
+        "host",
+        "images",
+        "labels",
+        "location",
+        "memory_mb",
+        "occupants",
+        "pieces",
+        "pools",
+        "ports",
+        "worker_id",
+    )
+
+    def __init__(
+        self,
+        worker_id: str,
+        *,
+        cores: float,
+        memory_mb: int,
+        host: str = "",
+        labels: Mapping[str, str] | None = None,
+        pieces: ResourceSet = NOTHING,
+        location: Location = NOWHERE,
+        images: Iterable[str] = (),
+    ) -> None:
+        self.worker_id, self.cores, self.memory_mb, self.host = worker_id, cores, memory_mb, host
+        self.labels, self.pieces, self.location, self.images = dict(labels or {}), pieces, location, frozenset(images)
+        self.occupants: dict[str, Occupant] = {}
+        self._sum()
+
+    def occupy(self, occupants: Iterable[Occupant]) -> None:
+        """These are here from now on, and nobody else."""
+        self.occupants = {one.key: one for one in occupants}
+        self._sum()
+
+    def add(self, occupant: Occupant) -> None:
+        """An executor of that key is here from now on; one that was here before is replaced."""
+        self.occupants[occupant.key] = occupant
+        self._sum()
+
+    def remove(self, key: str) -> None:
+        """It is gone; nothing happens if it was not here."""
+        if self.occupants.pop(key, None) is not None:
+            self._sum()
+
+    def without(self, keys: Collection[str]) -> Place:
+        """The same worker if those had gone."""
+        left = Place(
+            self.worker_id,
+            cores=self.cores,
+            memory_mb=self.memory_mb,
+            host=self.host,
+            labels=self.labels,
+            pieces=self.pieces,
+            location=self.location,
+            images=self.images,
+        )
+        left.occupy(one for key, one in self.occupants.items() if key not in keys)
+        return left
+
+    def _sum(self) -> None:
+        """Everything anew, so that no sum drifts: a worker has few executors."""
+        self.by_application: dict[str, int] = {}
+        self.ports: set[int] = set()
+        self.free_mb = self.memory_mb
+        """With all occupants at their least."""
+        self.cores_of: dict[int, float] = {}
+        """Planned cores by priority; those of executors that do not run yet are the load among them."""
+        held: dict[str, list[Held]] = {name: [] for name in self.pieces}
+        for one in self.occupants.values():
+            self.by_application[one.application_id] = self.by_application.get(one.application_id, 0) + 1
+            self.ports.update(one.ports)
+            self.free_mb -= one.least_mb
+            self.cores_of[one.priority] = self.cores_of.get(one.priority, 0.0) + one.cores
+            for name, pieces in one.held.items():
+                held.setdefault(name, []).append(pieces)
+        self.pools = {name: Pool(self.pieces[name] // SCALE, taken) for name, taken in held.items()}
+
+    def busy_cores(self, priority: int) -> float:
+        """Planned cores of those that would not be squeezed for somebody of that priority: preemption at run time ignores
+        lower-priority use when placing (document 003)."""
+        return sum(cores for other, cores in self.cores_of.items() if other >= priority)
+
+    def free_pieces(self, name: str) -> int:
+        """Units of a resource that nobody holds."""
+        pool = self.pools.get(name)
+        return pool.free_units if pool else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An executor that is to be placed.
+
+    `cores` is its planned peak; `least_mb` the smallest container it could have on any worker; `memory_now` says whether
+    memory allows it on one, `memory_ever` whether it would if nobody else were there. `prefer` are the hosts of its input
+    with their share of it (they sum to 1), `preferred_locations` the same with where these are; `local` is the driver's
+    host."""
+
+    application_id: str
+    priority: int
+    cores: float
+    least_mb: int
+    memory_now: Callable[[Place], bool]
+    memory_ever: Callable[[Place], bool]
+    pieces: ResourceSet = NOTHING
+    ports: tuple[int, ...] = ()
+    labels: tuple[Requirement, ...] = ()
+    group: str = ""
+    apart: frozenset[str] = frozenset()
+    image: str = ""
+    prefer: Mapping[str, float] = field(default_factory=dict)
+    preferred_locations: tuple[tuple[str, Location, float], ...] = ()
+    local: str = ""

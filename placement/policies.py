@@ -1,0 +1,153 @@
+"""Which of the workers that fit gets the executor: document 000's policies for balancing load, and two that fill or spread.
+
+A policy sees the fitting workers only, chooses one, and remembers what it must (round robin, weights). `draw` gives uniform
+numbers in [0, 1), so a seeded one decides alike every time. Worked examples: mission.md section 2;
+tests/placement/test_policies.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from placement.places import Place, Request
+from placement.scores import Largest, Weights, available, total
+
+Draw = Callable[[], float]
+
+SAMPLED = 8
+"""k of `pick-kx`: workers looked at for one choice."""
+
+
+class Policy(Protocol):
+    """Chooses one of `fitting` (never empty)."""
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place: ...
+
+
+class Random:
+    """Each alike: what Ray does."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+        return fitting[int(self._draw() * len(fitting))]
+
+
+class RoundRobin:
+    """The next one by name after the last one."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._last = ""
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+        after = [place for place in fitting if place.worker_id > self._last]
+        chosen = min(after or fitting, key=lambda place: place.worker_id)
+        self._last = chosen.worker_id
+        return chosen
+
+
+class PickKx:
+    """P_j = X_j / sum X with X_j = (L_total - L_j) / L_total over k sampled workers; L is total - available, load included.
+    Without any load, or with one candidate: each alike."""
+
+    def __init__(self, draw: Draw, k: int = SAMPLED) -> None:
+        self._draw, self._k = draw, k
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+        seen = sample(fitting, self._k, self._draw)
+        loads = [total(place, most, weights) - available(place, request, most, weights) for place in seen]
+        return pick(seen, less_loaded(loads), self._draw)
+
+
+class ResourcePickKx:
+    """P_j = A_j / sum A over all that fit; A is what is available of their resources. If nothing is, each alike."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+        return pick(fitting, [available(place, request, most, weights) for place in fitting], self._draw)
+
+
+class SmoothWrr:
+    """Smooth weighted round robin: each candidate's current weight grows by its total resources; the largest is chosen and
+    pays the sum of what all grew by. Ties go to the first by name."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._current: dict[str, float] = {}
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+        return smooth(self._current, {place.worker_id: total(place, most, weights) for place in fitting}, fitting)
+
+
+class Spread:
+    """The most available resources, then the fewest executors, then the first by name."""
+
+    def __init__(self, draw: Draw) -> None:
+        pass
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+        def key(place: Place) -> tuple[float, int, str]:
+            return -round(available(place, request, most, weights), 9), len(place.occupants), place.worker_id
+
+        return min(fitting, key=key)
+
+
+class Pack:
+    """The least available resources with which it still fits: large workers stay free for large executors."""
+
+    def __init__(self, draw: Draw) -> None:
+        pass
+
+    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+        return min(fitting, key=lambda p: (round(available(p, request, most, weights), 9), p.worker_id))
+
+
+POLICIES: Mapping[str, Callable[[Draw], Policy]] = {
+    "spread": Spread,
+    "pack": Pack,
+    "random": Random,
+    "round-robin": RoundRobin,
+    "pick-kx": PickKx,
+    "resource-pick-kx": ResourcePickKx,
+    "smooth-wrr": SmoothWrr,
+}
+
+
+def less_loaded(loads: Sequence[float]) -> list[float]:
+    """X_j of pick-kx; all alike where there is no load."""
+    whole = sum(loads)
+    return [(whole - load) / whole for load in loads] if whole > 0 else [1.0] * len(loads)
+
+
+def pick(places: Sequence[Place], chances: Sequence[float], draw: Draw) -> Place:
+    """One of them with these chances, which need not sum to 1; each alike where all are 0."""
+    whole = sum(chances)
+    if whole <= 0:
+        return places[int(draw() * len(places))]
+    left = draw() * whole
+    for place, chance in zip(places, chances, strict=True):
+        left -= chance
+        if left < 0:
+            return place
+    return next(place for place, chance in zip(reversed(places), reversed(chances), strict=True) if chance > 0)
+
+
+def sample(places: Sequence[Place], count: int, draw: Draw) -> Sequence[Place]:
+    """`count` different ones, each alike; all of them where there are no more."""
+    if len(places) <= count:
+        return places
+    chosen: dict[int, None] = {}
+    while len(chosen) < count:
+        chosen[int(draw() * len(places))] = None
+    return [places[index] for index in chosen]
+
+
+def smooth(current: dict[str, float], grows: Mapping[str, float], fitting: Sequence[Place]) -> Place:
+    """One step of smooth weighted round robin over `fitting`, whose current weights grow by `grows`."""
+    for name, weight in grows.items():
+        current[name] = current.get(name, 0.0) + weight
+    chosen = min(fitting, key=lambda place: (-round(current[place.worker_id], 9), place.worker_id))
+    current[chosen.worker_id] -= sum(grows.values())
+    return chosen

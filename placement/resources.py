@@ -1,0 +1,144 @@
+"""Amounts of resources in fixed point: whole counts of 1/10000, so that no sum ever drifts (document 001; mission.md section
+3).
+
+Names: `cpu` (cores), `memory` (MiB), `gpu`, and whatever a worker advertises besides. `cpu` and `memory` are plain amounts;
+everything else comes in pieces with ids of their own (`placement.ids`). Not covered: whether a worker has room (`workers`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from stage_model.errors import BadInput
+
+SCALE = 10_000
+"""Units of a whole (Ray's kResourceConversionFactor)."""
+CPU, MEMORY, GPU = "cpu", "memory", "gpu"
+PLAIN = frozenset((CPU, MEMORY))
+"""Resources that nobody counts in pieces."""
+MOST = 10**9
+"""More of anything is a slip of the pen."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?", re.ASCII)
+
+
+class ResourceSet(Mapping[str, int]):
+    """How much of each resource, in units of 1/10000; what is not named is 0. Never changes."""
+
+    __slots__ = ("_units",)
+
+    def __init__(self, units: Mapping[str, int] | None = None) -> None:
+        self._units = {name: count for name, count in (units or {}).items() if count}
+        if any(count < 0 for count in self._units.values()):
+            raise ValueError(f"negative amount in {self._units}")
+
+    @staticmethod
+    def of(**amounts: float) -> ResourceSet:
+        """Of plain numbers: `ResourceSet.of(cpu=1.5, memory=512)`; raises `ValueError` below 0."""
+        return ResourceSet({name: round(amount * SCALE) for name, amount in amounts.items()})
+
+    def __getitem__(self, name: str) -> int:
+        return self._units.get(name, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._units)
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._units
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResourceSet) and self._units == other._units
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._units.items()))
+
+    def __repr__(self) -> str:
+        return f"ResourceSet({self})"
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={amount(count)}" for name, count in sorted(self._units.items())) or "nothing"
+
+    def within(self, other: Mapping[str, int]) -> bool:
+        """Whether `other` has as much of everything."""
+        return all(count <= other.get(name, 0) for name, count in self._units.items())
+
+    def lacking(self, other: Mapping[str, int]) -> list[str]:
+        """The names of which `other` has less."""
+        return sorted(name for name, count in self._units.items() if count > other.get(name, 0))
+
+    def __add__(self, other: ResourceSet) -> ResourceSet:
+        return ResourceSet({name: self[name] + other[name] for name in (*self, *other)})
+
+    def __sub__(self, other: ResourceSet) -> ResourceSet:
+        """Raises `ValueError` where `other` has more."""
+        return ResourceSet({name: self[name] - other[name] for name in (*self, *other)})
+
+    def less(self, other: ResourceSet) -> ResourceSet:
+        """The same, but never below 0."""
+        return ResourceSet({name: max(0, count - other[name]) for name, count in self.items()})
+
+    def at_most(self, other: ResourceSet) -> ResourceSet:
+        """The smaller amount of each."""
+        return ResourceSet({name: min(count, other[name]) for name, count in self.items()})
+
+    def pieces(self) -> ResourceSet:
+        """Only what comes in pieces with ids."""
+        return ResourceSet({name: count for name, count in self.items() if name not in PLAIN})
+
+
+NOTHING = ResourceSet()
+
+
+def amount(units: int) -> str:
+    """As people write it."""
+    return f"{units / SCALE:.4f}".rstrip("0").rstrip(".")
+
+
+def parse_advertised(text: str, *, option: str = "--resources") -> ResourceSet:
+    """What a worker has of resources in pieces: "gpu=2,ssd=1". Raises `BadInput`."""
+    found = _parse(text, option)
+    for name, units in found.items():
+        if units % SCALE:
+            raise BadInput(f"{option} {name}={amount(units)} is no whole number; accepted: as many whole pieces as there are")
+    return found
+
+
+def parse_asked(text: str, *, option: str = "spark.pace.placement.resources") -> ResourceSet:
+    """What an executor needs of them: "gpu=0.5,ssd=1"; whole numbers or a fraction of one piece. Raises `BadInput`."""
+    found = _parse(text, option)
+    for name, units in found.items():
+        check_piece(units, f"{option} {name}")
+    return found
+
+
+def check_piece(units: int, what: str) -> None:
+    """Raises `BadInput` for an amount that is neither whole nor a fraction below 1: pieces are had whole, or one is
+    shared."""
+    if units > SCALE and units % SCALE:
+        raise BadInput(
+            f"{what}={amount(units)} is more than one and not whole; accepted: a whole number, or a fraction below 1"
+        )
+
+
+def parse_amount(text: str, what: str) -> int:
+    """Units of "2" or "0.5"; raises `BadInput` for anything else, negative numbers included."""
+    if not _NUMBER.fullmatch(text):
+        raise BadInput(f"{what}={text[:40]} is no amount; accepted: a number of 0 or more, with four decimals at most")
+    return round(float(text) * SCALE)
+
+
+def _parse(text: str, option: str) -> ResourceSet:
+    units: dict[str, int] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, number = word.partition("=")
+        if not equals or not _NAME.fullmatch(name) or name in units:
+            raise BadInput(f"{option} {word[:60]!r} is no resource; accepted: NAME=AMOUNT once for each, as gpu=1,ssd=2")
+        if name in PLAIN:
+            raise BadInput(f"{option} {word[:60]!r}: {name} has options of its own; accepted: gpu and names of your own")
+        units[name] = parse_amount(number, f"{option} {name}")
+    return ResourceSet(units)

@@ -1,0 +1,156 @@
+"""Scores: how good is this worker for this executor? The second half of document 003's filter, then score.
+
+Each is between 0 and 1 and counts with its weight (a setting). `LOCATION` is about where data, images and others are, and
+comes before the load: the policies choose among the workers with the best sum of these. `load` is what policies look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from placement.places import Place, Request
+from placement.resources import GPU, SCALE
+from placement.topology import Location
+from stage_model.errors import BadInput
+
+Score = Callable[[Request, Place], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """`cpu` and `gpu` are document 000's a and b of 0.9 (a CPU + b GPU) + 0.1 MEM, and sum to 1; the rest weigh the scores.
+    Data on the worker itself counts most, then data in its rack."""
+
+    cpu: float = 1.0
+    gpu: float = 0.0
+    data: float = 4.0
+    rack: float = 2.0
+    image: float = 0.5
+
+
+def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
+    """Of "data=4,rack=1,cpu=0.5,gpu=0.5". Raises `BadInput` for other names, negative weights, or cpu + gpu other than 1."""
+    known = {field.name for field in fields(Weights)}
+    found: dict[str, float] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = word.partition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = -1.0
+        if name not in known or name in found or not 0 <= weight <= 1000:
+            accepted = f"NAME=WEIGHT of 0 to 1000, each once; names: {', '.join(sorted(known))}"
+            raise BadInput(f"{option} {word[:60]!r} is no weight; accepted: {accepted}")
+        found[name] = weight
+    if "cpu" in found or "gpu" in found:
+        # one of the two says the other
+        found.setdefault("gpu", 1 - found.get("cpu", 0.0))
+        found.setdefault("cpu", 1 - found["gpu"])
+    weights = Weights(**found)
+    if abs(weights.cpu + weights.gpu - 1) > 1e-9 or min(weights.cpu, weights.gpu) < 0:
+        raise BadInput(f"{option}: cpu={weights.cpu:g} and gpu={weights.gpu:g} do not sum to 1; accepted: two that do")
+    return weights
+
+
+def _data(request: Request, place: Place) -> float:
+    """Share of the input on the worker's host, by its address or as the topology names it."""
+    return request.prefer.get(place.host, 0.0) + sum(
+        part for at, part in _elsewhere(request, place) if _same(at.host, place.location.host)
+    )
+
+
+def _rack(request: Request, place: Place) -> float:
+    """Share of the input in the worker's rack, on other hosts; a switch in common counts half."""
+    here, share = place.location, 0.0
+    for at, part in _elsewhere(request, place):
+        if _same(at.host, here.host):
+            continue
+        if _same(at.rack, here.rack):
+            share += part
+        elif _same(at.switch, here.switch):
+            share += part / 2
+    return share
+
+
+def _elsewhere(request: Request, place: Place) -> Iterable[tuple[Location, float]]:
+    """Locations of the input under other addresses than the worker's."""
+    return ((at, part) for host, at, part in request.preferred_locations if host != place.host)
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other != ""
+
+
+def _image(request: Request, place: Place) -> float:
+    return 1.0 if request.image in place.images else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A score and whether it can tell workers apart for that request; decisions leave the others out."""
+
+    name: str
+    score: Score
+    needed: Callable[[Request], bool]
+
+
+LOCATION: Sequence[Plugin] = (
+    Plugin("data", _data, lambda request: bool(request.prefer)),
+    Plugin("rack", _rack, lambda request: bool(request.preferred_locations)),
+    Plugin("image", _image, lambda request: bool(request.image)),
+)
+
+
+def location_score(request: Request, weights: Weights) -> Callable[[Place], float] | None:
+    """The weighted sum of those that matter for the request; None where none does."""
+    parts = [
+        (getattr(weights, one.name), one.score) for one in LOCATION if one.needed(request) and getattr(weights, one.name)
+    ]
+    if not parts:
+        return None
+    return lambda place: sum(weight * score(request, place) for weight, score in parts)
+
+
+def details(request: Request, place: Place, weights: Weights) -> Mapping[str, float]:
+    """Each score with its weight, for `explain`."""
+    return {
+        one.name: round(getattr(weights, one.name) * one.score(request, place), 4) for one in LOCATION if one.needed(request)
+    }
+
+
+# ---------------------------------------------------------------- load (document 000)
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest worker's total of each: what amounts are divided by before they are added."""
+
+    cores: float = 1.0
+    memory_mb: int = 1
+    gpu_units: int = SCALE
+
+
+def largest(places: Sequence[Place]) -> Largest:
+    return Largest(
+        max((place.cores for place in places), default=1.0),
+        max((place.memory_mb for place in places), default=1),
+        max((place.pieces[GPU] for place in places), default=0) or SCALE,
+    )
+
+
+def total(place: Place, most: Largest, weights: Weights) -> float:
+    """0.9 (a CPU + b GPU) + 0.1 MEM of all that the worker has."""
+    return (
+        0.9 * (weights.cpu * place.cores / most.cores + weights.gpu * place.pieces[GPU] / most.gpu_units)
+        + 0.1 * place.memory_mb / most.memory_mb
+    )
+
+
+def available(place: Place, request: Request, most: Largest, weights: Weights) -> float:
+    """A: the same of what is left for somebody of that priority: load is not available, lower-priority use is."""
+    cores = max(0.0, place.cores - place.busy_cores(request.priority))
+    gpu = place.free_pieces(GPU) if weights.gpu else 0
+    return (
+        0.9 * (weights.cpu * cores / most.cores + weights.gpu * gpu / most.gpu_units)
+        + 0.1 * max(0, place.free_mb) / most.memory_mb
+    )

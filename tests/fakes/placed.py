@@ -1,0 +1,67 @@
+"""A master with workers that say what they offer and do at once what it asks of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from controller.messages import ApplicationView, ExecutorWish, WorkerInfo, WorkerReply, WorkerSync
+from controller.runtime.process_identity import boot_id
+from tests.fakes.cluster import FakeCluster, registration, report
+
+ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
+
+
+class Scene:
+    """A master with workers that say what they offer; `sync` makes them report all executors that should run."""
+
+    def __init__(self, path: Path, **workers: dict[str, Any]) -> None:
+        self.cluster = FakeCluster(path)
+        self.offers = {
+            name: {"cores": 1.0, "memory_mb": 8000, "host": "127.0.0.1", **offer} for name, offer in workers.items()
+        }
+        self.sync()
+
+    @property
+    def state(self) -> Any:
+        return self.cluster.state
+
+    def sync(self) -> None:
+        """Every agent reports; what it should run, runs, and what it should stop is gone."""
+        for _ in range(2):
+            for name in self.offers:
+                desired = self.state.desired(name, self.cluster.now_s)
+                self.report(name, *((spec.application_id, spec.executor_id) for spec in desired.executors))
+        self.state.tick(self.cluster.now_s)
+
+    def report(self, name: str, *running: tuple[str, str]) -> WorkerReply:
+        info = WorkerInfo(worker_id=name, runtime="fake", pid=1, boot_id=boot_id(), **self.offers[name])
+        sync = WorkerSync(
+            instance=f"{name}-life",
+            cluster_id=self.state.cluster_id,
+            generation=self.state.generation,
+            worker=info,
+            executors=tuple(report(*key) for key in running),
+        )
+        reply: WorkerReply = self.state.worker_sync(name, sync, self.cluster.now_s)
+        return reply
+
+    def register(self, name: str, count: int | None = 1, /, **conf: str) -> str:
+        """`conf` without "spark.pace."; `_` stands for "."."""
+        self.cluster.now_s += 1
+        own = {f"spark.pace.{key.replace('_', '.')}": value for key, value in conf.items()}
+        asked = registration(instance=name, name=name, conf={**ELASTIC, **own}, wanted={"0": ExecutorWish(count=count)})
+        application_id: str = self.state.register(asked, self.cluster.now_s).application_id
+        return application_id
+
+    def where(self, application_id: str) -> list[str]:
+        """Workers of its live executors."""
+        return [e.record.worker_id for e in self.state.applications[application_id].live_executors()]
+
+    def view(self, application_id: str) -> ApplicationView:
+        view: ApplicationView = self.state.view(application_id, self.cluster.now_s)
+        return view
+
+    def end(self, application_id: str) -> None:
+        self.cluster.driver(application_id, ended=True, wanted={"0": ExecutorWish(count=1)})
+        self.sync()

@@ -1,0 +1,33 @@
+"""Applications after applications."""
+
+from __future__ import annotations
+
+import pytest
+
+from placement.dependencies import After, check_acyclic, parse_after
+from stage_model.errors import BadInput
+
+
+def test_conditions_are_read() -> None:
+    assert parse_after("a, b:success") == (After("a"), After("b", success=True))
+    assert parse_after("") == ()
+
+
+@pytest.mark.parametrize("text", [":success", "a:", "a:failed", "a:success:x"])
+def test_other_conditions_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="accepted: the id or name of an application"):
+        parse_after(text)
+
+
+def test_a_circle_is_refused_with_the_way_round() -> None:
+    known = {"b": [After("c")], "c": [After("a")]}
+    with pytest.raises(BadInput, match="a after b after c after a is a circle"):
+        check_acyclic("a", [After("b")], known)
+    with pytest.raises(BadInput, match="a after a is a circle"):
+        check_acyclic("a", [After("a")], {})
+
+
+def test_what_shares_ancestors_is_no_circle_however_many_ways_there_are() -> None:
+    # 60 layers of two, each after both of the layer before: 2**60 ways
+    known = {f"{layer}{side}": [After(f"{layer - 1}x"), After(f"{layer - 1}y")] for layer in range(1, 60) for side in "xy"}
+    check_acyclic("new", [After("59x")], known)

@@ -1,0 +1,228 @@
+"""Fixed-point amounts, pieces with ids, and a worker's account of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement.account import Account
+from placement.ids import Pool, acquire_all
+from placement.resources import NOTHING, SCALE, ResourceSet, parse_advertised, parse_asked
+from stage_model.errors import BadInput
+
+names = st.sampled_from(["cpu", "memory", "gpu", "ssd"])
+sets = st.builds(ResourceSet, st.dictionaries(names, st.integers(0, 50_000)))
+tenths = st.lists(st.integers(1, 40), max_size=200)
+
+
+@given(tenths)
+def test_sums_never_drift(parts: list[int]) -> None:
+    whole = NOTHING
+    for part in parts:
+        whole += ResourceSet.of(cpu=part / 10)
+    for part in parts:
+        whole -= ResourceSet.of(cpu=part / 10)
+    assert whole == NOTHING  # with floats, 0.1 + 0.2 - 0.3 is not
+
+
+@given(sets, sets)
+def test_strict_subtraction_is_the_inverse_of_addition(a: ResourceSet, b: ResourceSet) -> None:
+    assert (a + b) - b == a
+    if not b.within(a):
+        with pytest.raises(ValueError, match="negative"):
+            a - b
+
+
+@given(sets, sets)
+def test_capped_subtraction_never_falls_below_nothing(a: ResourceSet, b: ResourceSet) -> None:
+    assert a.less(b) + a.at_most(b) == a
+
+
+@given(sets, sets)
+def test_a_set_is_within_another_if_nothing_is_lacking(a: ResourceSet, b: ResourceSet) -> None:
+    assert a.within(b) == (not a.lacking(b)) == (a.less(b) == NOTHING)
+
+
+def test_a_set_reads_as_people_write_it() -> None:
+    assert str(ResourceSet.of(gpu=0.5, cpu=2)) == "cpu=2,gpu=0.5"
+    assert str(NOTHING) == "nothing"
+
+
+# ---------------------------------------------------------------- what people write
+
+
+def test_resources_are_read() -> None:
+    assert parse_advertised("gpu=2, ssd=1") == ResourceSet.of(gpu=2, ssd=1)
+    assert parse_asked("gpu=0.5,ssd=2") == ResourceSet.of(gpu=0.5, ssd=2)
+    assert parse_asked("") == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gpu", "NAME=AMOUNT"),
+        ("gpu=1,gpu=2", "once for each"),
+        ("GPU=1", "NAME=AMOUNT"),
+        ("gpu=-1", "0 or more"),
+        ("gpu=nan", "0 or more"),
+        ("gpu=0.00001", "four decimals"),
+        ("cpu=2", "options of its own"),
+        ("gpu=1.5", "not whole"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_with_what_can(text: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        parse_asked(text)
+
+
+def test_a_worker_has_whole_pieces() -> None:
+    with pytest.raises(BadInput, match="whole pieces"):
+        parse_advertised("gpu=0.5")
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def test_shares_of_two_pieces_are_never_joined() -> None:
+    pool = Pool(2)
+    assert pool.acquire(SCALE // 2) == {0: 5000}
+    assert pool.acquire(6000) == {1: 6000}
+    assert pool.free_units == 5000 + 4000
+    assert pool.acquire(7500) is None
+
+
+def test_split_pieces_are_shared_before_a_whole_one_is_split() -> None:
+    pool = Pool(2)
+    pool.acquire(5000)
+    assert pool.acquire(5000) == {0: 5000}
+    assert pool.fits(SCALE)
+
+
+def test_released_shares_make_a_piece_whole_again() -> None:
+    pool = Pool(1)
+    a, b = pool.acquire(3000), pool.acquire(7000)
+    assert a is not None
+    assert b is not None
+    assert not pool.fits(1)
+    pool.release(a)
+    assert not pool.fits(SCALE)
+    pool.release(b)
+    assert pool.fits(SCALE)
+
+
+def test_more_than_one_and_not_whole_is_no_amount_of_pieces() -> None:
+    with pytest.raises(ValueError, match="not whole"):
+        Pool(3).acquire(15_000)
+
+
+def test_a_piece_in_use_goes_when_it_comes_back() -> None:
+    pool = Pool(2)
+    held = pool.acquire(2 * SCALE)
+    assert held == {0: SCALE, 1: SCALE}
+    pool.resize(1)
+    assert (pool.free_units, pool.backlog) == (0, SCALE)
+    pool.release(held)
+    assert (pool.free_units, pool.backlog) == (SCALE, 0)
+    assert pool.acquire(2 * SCALE) is None
+
+
+def test_what_was_not_held_cannot_be_given_back() -> None:
+    with pytest.raises(ValueError, match="not held"):
+        Pool(1).release({0: 1})
+
+
+requests = st.one_of(st.integers(1, 3).map(lambda n: n * SCALE), st.integers(1, SCALE - 1))
+
+
+@given(st.integers(0, 5), st.lists(requests, max_size=30), st.randoms(use_true_random=False))
+def test_pieces_are_conserved_and_never_had_twice(count: int, asked: list[int], rng: object) -> None:
+    pool, held = Pool(count), []
+    for units in asked:
+        got = pool.acquire(units)
+        if got is None:
+            continue
+        assert sum(got.values()) == units
+        assert units >= SCALE or len(got) == 1
+        held.append(got)
+        assert pool.free_units + sum(sum(one.values()) for one in held) == count * SCALE
+        for piece in range(count):
+            assert sum(one.get(piece, 0) for one in held) <= SCALE
+    assert Pool(count, held).free_units == pool.free_units
+    rng.shuffle(held)  # type: ignore[attr-defined]
+    for one in held:
+        pool.release(one)
+    assert all(pool.fits(SCALE) for _ in range(count))
+    assert pool.free_units == count * SCALE
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), st.lists(requests, max_size=6))
+def test_resizing_there_and_back_changes_nothing(sizes: list[int], asked: list[int]) -> None:
+    pool = Pool(3)
+    held = [got for units in asked if (got := pool.acquire(units))]
+    before = (pool.free_units, pool.backlog)
+    for size in [*sizes, 3]:
+        pool.resize(size)
+        used = sum(sum(one.values()) for one in held)
+        assert pool.free_units - pool.backlog + used == size * SCALE
+    assert (pool.free_units, pool.backlog) == before
+
+
+def test_pieces_of_several_resources_are_had_together_or_not_at_all() -> None:
+    pools = {"gpu": Pool(1), "ssd": Pool(1)}
+    assert acquire_all(pools, ResourceSet.of(gpu=1, ssd=2)) is None
+    assert acquire_all(pools, ResourceSet.of(gpu=0.5, ssd=1)) == {"gpu": {0: 5000}, "ssd": {0: SCALE}}
+    assert acquire_all(pools, ResourceSet.of(fpga=1)) is None
+
+
+# ---------------------------------------------------------------- accounts
+
+
+def test_load_is_part_of_what_is_available() -> None:
+    account = Account(ResourceSet.of(cpu=4))
+    three = ResourceSet.of(cpu=3)
+    assert account.book(three)
+    assert account.available == ResourceSet.of(cpu=4)
+    assert account.free == ResourceSet.of(cpu=1)
+    assert not account.book(three)
+    assert account.could(three)
+    account.start(three)
+    assert (account.available, account.load) == (ResourceSet.of(cpu=1), NOTHING)
+    account.release(three)
+    assert account.free == account.total
+
+
+def test_capacity_in_use_leaves_when_it_is_released() -> None:
+    account = Account(ResourceSet.of(cpu=4))
+    account.book(ResourceSet.of(cpu=3))
+    account.start(ResourceSet.of(cpu=3))
+    account.resize(ResourceSet.of(cpu=2))
+    assert account.backlog == ResourceSet.of(cpu=1)
+    assert account.free == NOTHING
+    account.release(ResourceSet.of(cpu=3))
+    assert (account.backlog, account.free) == (NOTHING, ResourceSet.of(cpu=2))
+
+
+def test_promises_that_a_smaller_worker_cannot_keep_are_shown() -> None:
+    account = Account(ResourceSet.of(cpu=4))
+    account.book(ResourceSet.of(cpu=4))
+    account.resize(ResourceSet.of(cpu=1))
+    assert account.overbooked == ResourceSet.of(cpu=3)
+
+
+steps = st.lists(st.tuples(st.sampled_from(["book", "unbook", "start", "release", "resize"]), sets), max_size=30)
+
+
+@given(sets, steps)
+def test_whatever_happens_nothing_is_counted_twice_or_lost(total: ResourceSet, done: list[tuple[str, ResourceSet]]) -> None:
+    account = Account(total)
+    for what, asked in done:
+        if what == "book":
+            account.book(asked)
+        elif what == "resize":
+            account.resize(asked)
+        else:
+            held = account.used if what == "release" else account.load
+            getattr(account, what)(asked.at_most(held))
+        assert account.total + account.backlog == account.used + account.available
+        assert (account.load - account.overbooked).within(account.available)

@@ -1,0 +1,57 @@
+"""The simulators of placement: what they count adds up, and the same seed gives the same run."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.simulator import spillover, waiting
+from experiments.simulator.spillover import Kind, Node
+from experiments.simulator.waiting import SCHEDULERS, Setup
+from placement.policies import POLICIES
+
+NODES = (Node(cores=4, memory_mb=8000), Node(cores=2, memory_mb=4000))
+KINDS = (Kind(cores=1, memory_mb=500, work_core_s=10),)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_run_is_the_same_again_and_does_no_more_than_the_workers_can(policy: str) -> None:
+    first, again = (spillover.simulate(NODES, KINDS, policy, 1.2, 7, 200.0) for _ in range(2))
+    assert first == again
+    assert 0 < first.throughput <= 1
+    assert first.slowdown >= 1
+
+
+def test_a_task_alone_takes_its_own_time() -> None:
+    row = spillover.simulate((Node(cores=4, memory_mb=8000),), KINDS, "random", 0.25, 3, 500.0)
+    assert row.slowdown == pytest.approx(1.0)
+    assert row.waited == 0.0
+
+
+def test_what_does_not_fit_waits_and_gets_its_turn() -> None:
+    wide = (Kind(cores=2, memory_mb=500, work_core_s=10),)
+    row = spillover.simulate((Node(cores=2, memory_mb=8000),), wide, "smooth-wrr", 2.0, 3, 500.0)
+    # of two tasks one runs at a time: each waits as long as the other takes, and the worker never rests
+    assert row.waited > 0
+    assert row.slowdown > 1.5
+    assert row.tasks > 50
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_all_maps_are_done_once(scheduler: str) -> None:
+    first, again = (waiting.simulate(Setup(), scheduler, 8, 5) for _ in range(2))
+    assert first == again
+    assert 0 < first.local <= 1
+    # the maps' own time, and a heartbeat before and after at most, on twenty free slots
+    assert 15 < first.mean_s < 20 + 5.12 + 4.5 + 3 * 20
+
+
+def test_with_a_copy_of_every_block_on_every_machine_all_maps_are_local() -> None:
+    for scheduler in SCHEDULERS:
+        row = waiting.simulate(Setup(copies=10), scheduler, 16, 5)
+        assert (row.local, row.forecasts) == (1.0, 0)
+
+
+def test_fair_waits_for_a_local_map_and_fifo_does_not() -> None:
+    setup = Setup(copies=1, jobs=1)
+    fifo, fair = (waiting.simulate(setup, scheduler, 4, 11) for scheduler in ("fifo", "fair"))
+    assert fair.local > fifo.local
