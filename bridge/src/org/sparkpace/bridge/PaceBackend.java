@@ -17,14 +17,14 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend {
   /** How long tasks of a disconnected executor wait for the master's word on why it ended. */
   private static final long WORD_S = 5;
   private final SparkContext sc;
-  private final TaskSchedulerImpl scheduler;
+  private final DataScheduler scheduler;
   private final MasterClient master;
   private final Set<String> handled = ConcurrentHashMap.newKeySet();
   private volatile SyncLoop sync;
   private volatile String applicationId;
   private volatile boolean stopped;
 
-  PaceBackend(SparkContext sc, TaskSchedulerImpl scheduler, MasterClient master) {
+  PaceBackend(SparkContext sc, DataScheduler scheduler, MasterClient master) {
     super(scheduler, sc.env().rpcEnv());
     this.sc = sc;
     this.scheduler = scheduler;
@@ -75,6 +75,8 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend {
         : new ExecutorProcessLost(reason, Option.empty(), byApplication);
     removeExecutor(id, loss);
   }
+
+  void locality(double worth, long waitMs) { scheduler.locality(worth, waitMs); }
 
   void stopApplication(String sentence) {
     if (stopped) return;

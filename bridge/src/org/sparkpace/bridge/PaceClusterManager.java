@@ -5,12 +5,12 @@ import org.apache.spark.scheduler.*;
 /** Spark finds this class through ServiceLoader and asks it about every master URL it does not know itself. */
 public final class PaceClusterManager implements ExternalClusterManager {
   @Override public boolean canCreate(String master) { return master.startsWith("sparkpace://"); }
-  @Override public TaskScheduler createTaskScheduler(SparkContext sc, String master) { return new TaskSchedulerImpl(sc); }
+  @Override public TaskScheduler createTaskScheduler(SparkContext sc, String master) { return new DataScheduler(sc); }
 
   @Override public SchedulerBackend createSchedulerBackend(SparkContext sc, String master, TaskScheduler scheduler) {
     // Before the backend exists: its endpoint may copy the conf that executors get when it is made.
     DriverSettings.complete(sc.conf());
-    return new PaceBackend(sc, (TaskSchedulerImpl) scheduler, new MasterClient(master, sc.conf()));
+    return new PaceBackend(sc, (DataScheduler) scheduler, new MasterClient(master, sc.conf()));
   }
 
   @Override public void initialize(TaskScheduler scheduler, SchedulerBackend backend) {

@@ -33,7 +33,7 @@ final class Registration {
         "java_home", System.getProperty("java.home"), "working_dir", System.getProperty("user.dir"),
         "conf", entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find()),
         "startup_conf", entries(conf, SparkConf::isExecutorStartupConf), "environment", environment(sc),
-        "python", PythonProbe.ask(conf), "main", conf.get("spark.pace.main", DriverProcess.main()));
+        "data", data(sc), "python", PythonProbe.ask(conf), "main", conf.get("spark.pace.main", DriverProcess.main()));
   }
 
   /** `applicationId` is null at first; later the id this application had before the master lost it. */
@@ -64,6 +64,14 @@ final class Registration {
     SecurityManager security = sc.env().securityManager();
     if (security.isAuthenticationEnabled()) environment.put(SecurityManager.ENV_AUTH_SECRET(), security.getSecretKey());
     return environment;
+  }
+
+  private static Map<String, Long> data(SparkContext sc) throws IOException {
+    try {
+      return Inputs.hosts(sc.conf().get("spark.pace.placement.input", ""), sc.hadoopConfiguration());
+    } catch (IOException | IllegalArgumentException e) {
+      throw new IOException("spark.pace.placement.input cannot be used: " + e.getMessage() + "; accepted: existing paths", e);
+    }
   }
 
   private static Path jar(Class<?> type) throws URISyntaxException {

@@ -151,6 +151,8 @@ final class SyncLoop implements Runnable {
           gone.path("planned").asBoolean(), gone.path("by_application").asBoolean(), gone.path("reason").asText());
     }
     notices(reply);
+    JsonNode locality = reply.path("locality");
+    if (locality.isObject()) backend.locality(locality.path("worth").asDouble(), locality.path("wait_ms").asLong());
     if (reply.path("stop").isTextual() && !closing) backend.stopApplication(reply.path("stop").asText());
   }
 

@@ -1,0 +1,40 @@
+package org.sparkpace.bridge;
+import java.util.*;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.*;
+
+/** Spark's own task scheduler, but for how long a stage's tasks wait for an executor near their data: the master says what a
+ * host with data is worth and how long to wait (document 002), here the hosts of the stage's tasks are counted. */
+final class DataScheduler extends TaskSchedulerImpl {
+  private static final String WAIT = "spark.locality.wait";
+  private final SparkConf conf;
+  private final boolean usersOwn;
+  private volatile double worth = -1;
+  private volatile long waitMs;
+
+  DataScheduler(SparkContext sc) {
+    super(sc);
+    conf = sc.conf();
+    usersOwn = Arrays.stream(conf.getAll()).anyMatch(entry -> entry._1().startsWith(WAIT));
+  }
+
+  /** Of the stages that begin from now on: `worth` of each host with data, at 1 or more together it is worth `waitMs`. */
+  void locality(double worth, long waitMs) {
+    this.waitMs = waitMs;
+    this.worth = worth;
+  }
+
+  /** Spark reads the setting when it makes a stage's task set. Whoever set it himself keeps it. */
+  @Override public TaskSetManager createTaskSetManager(TaskSet tasks, int maxTaskFailures) {
+    if (worth >= 0 && !usersOwn) conf.set(WAIT, (worth * hosts(tasks) >= 1 ? waitMs : 0) + "ms");
+    return super.createTaskSetManager(tasks, maxTaskFailures);
+  }
+
+  private static int hosts(TaskSet tasks) {
+    Set<String> hosts = new HashSet<>();
+    for (Task<?> task : tasks.tasks())
+      for (Object location : Scala.members(task, "preferredLocations")) hosts.add(((TaskLocation) location).host());
+    return hosts.size();
+  }
+}
