@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.messages import ApplicationView, Change, PlanReply, PlanRequest, WorkerInfo
+from controller.messages import ApplicationView, Change, Explanation, Labels, PlanReply, PlanRequest, WorkerInfo
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
 T = TypeVar("T")
@@ -68,6 +68,9 @@ class MasterClient:
     def application(self, application_id: str) -> ApplicationView:
         return self._call("GET", f"/v1/applications/{_quoted(application_id)}", ApplicationView)
 
+    def explain(self, application_id: str) -> Explanation:
+        return self._call("GET", f"/v1/applications/{_quoted(application_id)}/explain", Explanation)
+
     def kill(self, application_id: str) -> None:
         """Asks for the end of an application and its executors; returns before they are gone."""
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
@@ -78,6 +81,14 @@ class MasterClient:
 
     def plan(self, request: PlanRequest) -> PlanReply:
         return self._call("POST", "/v1/plan", PlanReply, msgspec.json.encode(request))
+
+    def label(self, worker_id: str, labels: Labels) -> Labels:
+        """Changes labels of a worker; the answer has all of them."""
+        return self._call("POST", f"/v1/workers/{_quoted(worker_id)}/labels", Labels, msgspec.json.encode(labels))
+
+    def end_started_workers(self) -> None:
+        """Workers that the master had a provider start are given back; returns when they are."""
+        self._request("POST", "/v1/started-workers/end", b"{}")
 
     def workers(self) -> tuple[WorkerView, ...]:
         return self._call("GET", "/v1/workers", _Workers).workers

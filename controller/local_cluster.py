@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,17 +26,33 @@ END_S = 15.0
 """Longest wait for applications to end in `down`."""
 STOP_S = 15.0
 """Longest wait for a service to end after SIGTERM, before SIGKILL."""
+GIVE_BACK_S = 120.0
+"""Longest wait for a provider to end the workers that the master had it start."""
 LOOK_S = 0.1
+
+
+def url_of(host: str, port: int) -> str:
+    """Where processes of this machine reach a service that listens there."""
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """One worker of it; `options` are further ones of `sparkpace agent`, as words."""
+
+    worker_id: str
+    cores: float
+    memory_mb: int
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The cluster to start; `runtime` and `port` are final only after `ready`."""
+    """The cluster to start; `runtime` and `port` are final only after `ready`. `master_options` are further words for it."""
 
-    workers: int
+    workers: tuple[WorkerPlan, ...]
     runtime: str
-    cores_each: float
-    memory_mb_each: int
     host: str
     port: int
     insecure: bool
@@ -46,6 +63,7 @@ class Plan:
     law: str
     keep_runs: int
     memory_policy: str = "equal"
+    master_options: tuple[str, ...] = ()
 
     def ready(self, *, runtime: str, port: int) -> Plan:
         return replace(self, runtime=runtime, port=port)
@@ -53,27 +71,31 @@ class Plan:
     @property
     def url(self) -> str:
         """Where commands and agents of this machine reach the master."""
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        return url_of(self.host, self.port)
 
     def master_command(self, home: Home) -> list[str]:
         return [
             *_service("master", home),
             *("--host", self.host, "--port", str(self.port)),
             *("--keep-runs", str(self.keep_runs), "--law", self.law, "--memory-policy", self.memory_policy),
+            *self.master_options,
             *(["--insecure"] if self.insecure else []),
         ]
 
-    def agent_command(self, home: Home, worker_id: str) -> list[str]:
-        mounts = [part for path in self.allow_mounts for part in ("--allow-mount", str(path))]
+    def agent_command(self, home: Home, worker: WorkerPlan) -> list[str]:
         return [
             *_service("agent", home),
-            *("--worker-id", worker_id, "--cores", f"{self.cores_each:g}", "--memory", str(self.memory_mb_each)),
-            *("--runtime", self.runtime, "--period", f"{self.period_s:g}s", "--floor", f"{self.floor:g}"),
-            *("--master", self.url),
-            *mounts,
-            *(["--image", self.image] if self.image else []),
+            *("--worker-id", worker.worker_id, "--cores", f"{worker.cores:g}", "--memory", str(worker.memory_mb)),
+            *("--runtime", self.runtime, "--master", self.url),
+            *self.agent_options(),
+            *worker.options,
         ]
+
+    def agent_options(self) -> list[str]:
+        """What all agents of the cluster have in common, those that are started later included."""
+        mounts = [part for path in self.allow_mounts for part in ("--allow-mount", str(path))]
+        image = ["--image", self.image] if self.image else []
+        return ["--period", f"{self.period_s:g}s", "--floor", f"{self.floor:g}", *mounts, *image]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +128,8 @@ def start(home: Home, plan: Plan) -> Cluster:
         children.append(master)
         client = MasterClient(plan.url, home.admin_token())
         _wait(children, lambda: [] if _answers(client) else [master])
-        names = [f"w{number}" for number in range(1, plan.workers + 1)]
-        agents = [_spawn(f"agent-{name}", plan.agent_command(home, name), home) for name in names]
+        names = [worker.worker_id for worker in plan.workers]
+        agents = [_spawn(f"agent-{w.worker_id}", plan.agent_command(home, w), home) for w in plan.workers]
         children.extend(agents)
         cluster = Cluster(
             cluster_id=client.health().cluster_id,
@@ -133,6 +155,8 @@ def start(home: Home, plan: Plan) -> Cluster:
 def stop(home: Home, cluster: Cluster) -> list[str]:
     """Ends applications, agents, master, in this order; returns the ids of applications that would not end in time."""
     left = _end_applications(MasterClient(cluster.url, home.admin_token())) if alive(cluster.master) else []
+    with suppress(PaceError):  # a master that does not answer: its next life gives them back
+        MasterClient(cluster.url, home.admin_token(), timeout_s=GIVE_BACK_S).end_started_workers()
     # Agents stop their remaining executors or free their quotas themselves; only then may the master go.
     _end_processes([agent.process for agent in cluster.agents])
     _end_processes([cluster.master])

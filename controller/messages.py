@@ -46,6 +46,7 @@ class Registration(Message, frozen=True, kw_only=True):
     `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
     environment, Spark's auth secret included: it is never logged. `boot_id` is /proc/sys/kernel/random/boot_id and
     `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still lives.
+    `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
 
@@ -71,6 +72,7 @@ class Registration(Message, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
     python: PythonEnvironment | None = None
     main: str | None = None
+    data: dict[str, int] = {}
     wanted: dict[str, ExecutorWish] = {}
     application_id: str | None = None
 
@@ -117,15 +119,25 @@ class ExecutorGone(Message, frozen=True, kw_only=True):
     reason: str
 
 
+class Locality(Message, frozen=True, kw_only=True):
+    """What the forecast of document 002 says for the stages to come: with `worth` times the hosts that have data of a stage's
+    tasks at 1 or more they wait `wait_ms` for executors there, else not at all."""
+
+    worth: float
+    wait_ms: int
+
+
 class DriverReply(Message, frozen=True, kw_only=True):
     """`acknowledged` = highest gapless event number; `gone` = all executors that ended so far (level); `stop` = why the
-    application must end now, or None; `resync` asks for a snapshot; `notices` = new lines for the terminal."""
+    application must end now, or None; `resync` asks for a snapshot; `notices` = new lines for the terminal; `locality` is for
+    Spark's own wait for data-local executors (None: as Spark has it)."""
 
     acknowledged: int
     gone: tuple[ExecutorGone, ...] = ()
     stop: str | None = None
     resync: bool = False
     notices: tuple[str, ...] = ()
+    locality: Locality | None = None
 
 
 # ---------------------------------------------------------------- master <-> agent
@@ -143,7 +155,8 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     """One executor that should run. `java_args` follow the java binary; `{local}`, `{logs}`, `{control}`, `{orders}` and
     `{host}` in arguments, environment and mounts are the agent's to fill. `memory_mb` covers heap, overhead, Python and
     off-heap memory of a size that the user chose. With `off_heap_floor_mb` off-heap memory comes on top, as much as
-    `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory."""
+    `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the ids of
+    pieces that Spark itself was asked for: the agent writes them as Spark's resource file."""
 
     application_id: str
     executor_id: str
@@ -157,6 +170,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     uid: int
     gid: int
     image: str | None = None
+    resources: dict[str, tuple[str, ...]] = {}
     python: PythonEnvironment | None = None
     working_dir: str | None = None
     driver_pid: int = 0
@@ -251,6 +265,9 @@ class Sample(Message, frozen=True, kw_only=True):
 
 
 class WorkerInfo(Message, frozen=True, kw_only=True):
+    """What a worker offers. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
+    that it has already."""
+
     worker_id: str
     host: str
     cores: float
@@ -259,6 +276,16 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
     pid: int
     boot_id: str
     allowed_mounts: tuple[str, ...] = ()
+    resources: dict[str, int] = {}
+    labels: dict[str, str] = {}
+    images: tuple[str, ...] = ()
+
+
+class Labels(Message, frozen=True, kw_only=True):
+    """POST /v1/workers/ID/labels (scope admin): labels to set, None to take one away; and the answer, all that it has now.
+    They count beside those the agent was started with, and stay when it restarts."""
+
+    labels: dict[str, str | None]
 
 
 class WorkerSync(Message, frozen=True, kw_only=True):
@@ -332,6 +359,44 @@ class PlanReply(Message, frozen=True, kw_only=True):
     cluster_cores: float = 0.0
     stages: tuple[PlannedStage, ...] = ()
     reason: str = ""
+
+
+class Refusal(Message, frozen=True, kw_only=True):
+    """`filter` names what refuses, `reason` is a clause for people."""
+
+    filter: str
+    reason: str
+
+
+class WorkerExplanation(Message, frozen=True, kw_only=True):
+    """One worker: the application's `executors` there; what refuses the next one, else its weighted `scores`, how much is
+    `available` (0.9 (a CPU + b GPU) + 0.1 memory, each divided by the largest worker's), whether it is `local` to the
+    driver, and whether it is `kept`: among those that the policy chooses from."""
+
+    worker_id: str
+    executors: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    scores: dict[str, float] = {}
+    available: float = 0.0
+    local: bool = False
+    kept: bool = False
+
+
+class Explanation(Message, frozen=True, kw_only=True):
+    """GET /v1/applications/ID/explain (scope submit). `cores` is the peak planned for an executor, `wanted` how many it wants
+    (None: one on each worker), `waiting` why it waits, `evicted` which of its executors were ended for others."""
+
+    application_id: str
+    name: str
+    policy: str
+    priority: int
+    cores: float
+    least_mb: int
+    prefer: dict[str, float] = {}
+    wanted: int | None = None
+    waiting: str = ""
+    workers: tuple[WorkerExplanation, ...] = ()
+    evicted: tuple[str, ...] = ()
 
 
 class ApplicationView(Message, frozen=True, kw_only=True):

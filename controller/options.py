@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the supervisor reads this module and carries nothing more
+    from placement.growth import Limits, WorkerType
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthOptions:
+    """`provider` is "docker" or "command", `program` that of the latter, `image` the agent's of the former; `agent_options`
+    are further words for agents."""
+
+    provider: str
+    program: Path | None
+    image: str
+    limits: Limits
+    usual: WorkerType | None
+    utilisation: float
+    agent_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +38,14 @@ class MasterOptions:
     """Law of applications that name none."""
     memory_policy: str = "equal"
     """How a worker's off-heap memory is divided (`master_memory.split.POLICIES`)."""
+    placement: str = "spread"
+    """Policy of applications that name none (`placement.policies.POLICIES`)."""
+    placement_weights: str = ""
+    """Of placement's scores, as `placement.scores.parse_weights` reads them."""
+    topology: Path | None = None
+    """File of networks with their hosts, racks and switches (`placement.topology`); read again when it changes."""
+    growth: GrowthOptions | None = None
+    """Who starts workers for what fits nowhere; None: nobody."""
     insecure: bool = False
     """Listening beyond loopback without TLS was asked for."""
 
@@ -41,6 +67,11 @@ class AgentOptions:
     """Roots below which applications may ask for mounts (absolute)."""
     image: str | None = None
     """Executor image for applications that name none; None: the runtime's own."""
+    host: str | None = None
+    """Address of its executors; None: loopback with a loopback master, else the way out towards the master."""
+    resources: dict[str, int] = field(default_factory=dict)
+    """Whole pieces that it has besides cores and memory."""
+    labels: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         """For the agent's other processes; the standard library's JSON, as the supervisor carries nothing more."""

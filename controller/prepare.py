@@ -30,8 +30,8 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
     options = AgentOptions(
         home=home.path,
         worker_id=NAME,
-        cores=plan.cores_each,
-        memory_mb=plan.memory_mb_each,
+        cores=plan.workers[0].cores,
+        memory_mb=plan.workers[0].memory_mb,
         runtime=plan.runtime,
         period_s=plan.period_s,
         floor=plan.floor,
@@ -49,8 +49,8 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
             binds=[Bind(spark_home), Bind(jar)],
             working_dir=home.path,
             log_dir=home.logs,
-            memory_bytes=plan.memory_mb_each << 20,
-            cores=plan.cores_each * plan.workers,  # nobody else has them yet
+            memory_bytes=max(worker.memory_mb for worker in plan.workers) << 20,
+            cores=sum(worker.cores for worker in plan.workers),  # nobody else has them yet
             uid=os.getuid(),
             gid=os.getgid(),
         )

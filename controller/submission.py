@@ -22,6 +22,7 @@ from controller.profile_choice import ProfileChoice, read_profile
 from controller.properties import parse_properties
 from controller.spark_install import SparkInstall
 from controller.submit_args import SubmitArguments
+from placement.dependencies import parse_after
 from stage_model.errors import BadInput
 from stage_model.settings import parse_law, parse_law_settings, to_numbers
 from stage_model.units import parse_deadline, parse_priority
@@ -72,6 +73,7 @@ def check(arguments: SubmitArguments, *, submission: str, submitted_ms: int, wor
     application = _application(arguments, working_dir)
     main = options.get("--class") or Path(application).name
     profile = read_profile(own.get("profile"), working_dir, None if "force" in arguments.flags else main)
+    parse_after(own.get("after", ""))
     # what the master would refuse later, with a driver started for nothing
     job_options(arguments.conf, age_s=0.0, now=now, working_dir=working_dir, default_law="forecast")
     return Submission(
@@ -156,6 +158,8 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "image": job.image,
         "python": job.python,
         "force": "true" if "force" in job.arguments.flags else None,
+        "after": job.arguments.own.get("after"),
+        "placement.evict": "true" if "evict" in job.arguments.flags else None,
         "submission": job.submission,
         "submit.time.ms": str(job.submitted_ms),
         "token.file": str(home.submit_token_file),

@@ -23,11 +23,11 @@ SPARK_VALUES = frozenset(
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 OWN_VALUES = frozenset(
     {
-        "--deadline", "--home", "--image", "--law", "--mount", "--priority", "--profile", "--python",
+        "--after", "--deadline", "--home", "--image", "--law", "--mount", "--priority", "--profile", "--python",
         "--submission", "--submitted-ms",
     }
 )  # fmt: skip
-OWN_FLAGS = frozenset({"--detach", "--dry-run", "--force"})
+OWN_FLAGS = frozenset({"--detach", "--dry-run", "--evict", "--force"})
 REFUSED = {
     "--master": "sparkpace submit chooses the master; use spark-submit for another one",
     "--remote": "Spark Connect is another way in; use spark-submit for it",

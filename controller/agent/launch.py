@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from controller.messages import ExecutorSpec, Mount, PythonEnvironment
 from controller.runtime.base import Bind, ExecutorKey, Launch
 from stage_model.errors import RuntimeRefused
 
+RESOURCES = "resources.json"
+"""Among an executor's orders: which pieces it has, for Spark."""
 SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 
 
@@ -56,6 +61,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         "{control}": str(site.control_dir(key)),
         "{orders}": str(site.orders_dir(key)),
         "{host}": site.host,
+        "{resources}": str(site.orders_dir(key) / RESOURCES),
     }
 
     def fill(text: str) -> str:
@@ -64,7 +70,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         return text
 
     binds = [Bind(site.local_dir(key), writable=True), Bind(site.log_dir(key), writable=True)]
-    if spec.off_heap_floor_mb is not None:
+    if _has_orders(spec):
         binds.append(Bind(site.orders_dir(key)))
     binds += [Bind(_checked(mount, site), mount.writable) for mount in spec.mounts]
     if spec.python:
@@ -90,8 +96,25 @@ def make_directories(spec: ExecutorSpec, site: Site) -> None:
     key = ExecutorKey(spec.application_id, spec.executor_id)
     _make_beneath(site.local_root, site.control_dir(key), spec, owned_from=1)
     _make_beneath(site.run_root, site.log_dir(key), spec, owned_from=3)
-    if spec.off_heap_floor_mb is not None:
-        make_orders_dir(site, key)
+    if _has_orders(spec):
+        orders = make_orders_dir(site, key)
+        if spec.resources:
+            (orders / RESOURCES).write_bytes(resource_file(spec.resources))
+            (orders / RESOURCES).chmod(0o644)
+
+
+def resource_file(resources: Mapping[str, Sequence[str]]) -> bytes:
+    """Spark's own form (ResourceUtils.parseAllocatedFromJsonFile): which addresses of which resources an executor has."""
+    return msgspec.json.encode(
+        [
+            {"id": {"componentName": "spark.executor", "resourceName": name}, "addresses": addresses}
+            for name, addresses in sorted(resources.items())
+        ]
+    )
+
+
+def _has_orders(spec: ExecutorSpec) -> bool:
+    return spec.off_heap_floor_mb is not None or bool(spec.resources)
 
 
 def make_orders_dir(site: Site, key: ExecutorKey) -> Path:

@@ -23,7 +23,7 @@ from msgspec import structs
 from controller.agent.class_archive import ClassArchives
 from controller.agent.launch import Site, make_directories, make_launch, python_roots
 from controller.messages import ExecutorSpec, PythonEnvironment
-from controller.runtime.base import Bind, ExecutorKey, Program, Runtime
+from controller.runtime.base import Bind, ExecutorKey, Program, Runtime, full_image_name
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
@@ -57,10 +57,13 @@ class Launcher:
         self._refused: dict[ExecutorKey, str] = {}
         self._retry: dict[ExecutorKey, tuple[float, float]] = {}
         self._versions: dict[tuple[str | None, str, int], str] = {}
+        self.images: tuple[str, ...] = ()
+        """Those that were here when last looked."""
         record_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def run(self, wake: Callable[[], None], stop: threading.Event) -> None:
         """The launcher's thread: works the queue off until `stop`; `wake` tells the loop that something changed."""
+        self._look_for_images()
         while not stop.is_set():
             try:
                 job = self._jobs.get(timeout=0.5)
@@ -126,6 +129,8 @@ class Launcher:
             make_directories(spec, self.site)
             self._remember(key, spec)
             self.runtime.start(replace(launch, cores=self._cores[key]))
+            if spec.image and full_image_name(spec.image) not in self.images:
+                self._look_for_images()
             log.info("started executor %s of %s with %.2f cores, %d MiB", *key[::-1], self._cores[key], memory_mb)
         except RuntimeRefused as error:
             log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
@@ -137,6 +142,12 @@ class Launcher:
         finally:
             with self._lock:
                 self._under_way.discard(key)
+
+    def _look_for_images(self) -> None:
+        try:
+            self.images = self.runtime.images()
+        except RuntimeFailed as error:
+            log.warning("%s", error)
 
     def _stop(self, key: ExecutorKey) -> None:
         try:

@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import structs
+
 from controller.agent.accounting import Account
 from controller.agent.apply import SAME_CORES, Change, changes
 from controller.agent.arbitrate import arbitrate
@@ -387,7 +389,7 @@ class Agent:
             instance=self.instance,
             cluster_id=desired.cluster_id if desired else "",
             generation=desired.generation if desired else 0,
-            worker=self.worker,
+            worker=structs.replace(self.worker, images=self.launcher.images),
             executors=tuple(reports),
             sample_seq=self.sample_seq,
             samples=tuple(self.samples[:2000]),

@@ -40,6 +40,8 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         pid=os.getpid(),
         boot_id=boot_id(),
         allowed_mounts=tuple(map(str, options.allow_mounts)),
+        resources=options.resources,
+        labels=options.labels,
     )
 
 
@@ -62,7 +64,10 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
 
 
 def _address(options: AgentOptions) -> str:
-    """Where executors of this worker are reached: loopback with a loopback master, else the way out towards the master."""
+    """Where executors of this worker are reached, unless it was said: loopback with a loopback master, else the way out
+    towards the master."""
+    if options.host is not None:
+        return options.host
     host = urllib.parse.urlsplit(options.master_url).hostname or "127.0.0.1"
     if host in ("127.0.0.1", "localhost", "::1"):
         return "127.0.0.1"

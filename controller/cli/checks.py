@@ -30,6 +30,13 @@ def check_host(host: str, insecure: bool) -> None:
         raise BadInput(f"--host {host} is reachable by others without TLS; use 127.0.0.1 or add --insecure")
 
 
+def check_address(host: str) -> str:
+    """An address or name under which others reach a worker's executors. Raises `BadInput`."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?", host):
+        raise BadInput(f"--host {host[:80]!r} is no address; accepted: an IP address or a host's name")
+    return host
+
+
 def parse_period(text: str) -> float:
     """The control period in seconds. Raises `BadInput`."""
     seconds = parse_duration(text, option="--period")

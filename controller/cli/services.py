@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from controller.cli.checks import check_host, mount_roots, parse_period, parse_worker_id
+from controller.cli.checks import check_address, check_host, mount_roots, parse_period, parse_worker_id
 from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
+from controller.cli.master_placement import MasterPlacement, placement_options
+from controller.cli.worker_words import parse_type
 from controller.home import Home
-from controller.options import AgentOptions, MasterOptions
+from controller.options import AgentOptions, GrowthOptions, MasterOptions
 from master_memory.split import POLICIES
+from placement.labels import parse_labels
+from placement.resources import SCALE, parse_advertised
 from stage_model.errors import BadInput
 from stage_model.settings import LAWS
 
@@ -24,8 +29,18 @@ absolute = click.Path(path_type=Path)
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
 @click.option("--law", type=click.Choice(LAWS), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
+@placement_options
 @click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
-def master(home: Home, host: str, port: int, keep_runs: int, law: str, memory_policy: str, insecure: bool) -> None:
+def master(
+    home: Home,
+    host: str,
+    port: int,
+    keep_runs: int,
+    law: str,
+    memory_policy: str,
+    placing: MasterPlacement,
+    insecure: bool,
+) -> None:
     """Runs the master in the foreground."""
     check_host(host, insecure)
     home.create()
@@ -39,8 +54,28 @@ def master(home: Home, host: str, port: int, keep_runs: int, law: str, memory_po
             keep_runs=keep_runs,
             law=law,
             memory_policy=memory_policy,
+            placement=placing.placement,
+            placement_weights=placing.placement_weights,
+            topology=placing.topology,
+            growth=growth_options(placing),
             insecure=insecure,
         )
+    )
+
+
+def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
+    """None without a provider."""
+    if placing.provider == "none":
+        return None
+    usual = placing.usual_worker
+    return GrowthOptions(
+        provider=placing.provider,
+        program=placing.provider_command,
+        image=placing.provider_image,
+        limits=placing.limits(),
+        usual=None if usual is None else parse_type(usual, option="--usual-worker"),
+        utilisation=placing.utilisation,
+        agent_options=tuple(shlex.split(placing.agent_options)),
     )
 
 
@@ -55,6 +90,9 @@ def master(home: Home, host: str, port: int, keep_runs: int, law: str, memory_po
 @click.option("--master", "master_url", required=True, help="The master's URL, http://HOST:PORT.")
 @click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
 @click.option("--image", help="Executor image for jobs that name none.")
+@click.option("--host", help="Address of its executors [default: loopback with a loopback master, else its own].")
+@click.option("--resources", default="", help="Whole pieces besides cores and memory, as gpu=1,ssd=2.")
+@click.option("--labels", default="", help="Labels that jobs may ask for, as zone=a,disk=ssd.")
 def agent(
     home: Home,
     worker_id: str,
@@ -66,6 +104,9 @@ def agent(
     master_url: str,
     allowed: tuple[Path, ...],
     image: str | None,
+    host: str | None,
+    resources: str,
+    labels: str,
 ) -> None:
     """Runs one worker's agent (supervisor and child) in the foreground."""
     if not master_url.startswith(("http://", "https://")):
@@ -81,6 +122,9 @@ def agent(
         master_url=master_url,
         allow_mounts=mount_roots(allowed, Path.home()),
         image=image,
+        host=None if host is None else check_address(host),
+        resources={name: units // SCALE for name, units in parse_advertised(resources).items()},
+        labels=parse_labels(labels),
     )
     from controller.agent.supervisor import become  # here, because the other commands need no agent
 

@@ -44,6 +44,8 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --dry-run            plan only
   --detach             return once the application runs
   --force              submit although the deadline cannot be met
+  --after APP[:success]  start when that one has ended (id or name; several with commas)
+  --evict              may end executors of lower priority where nothing else makes room
   --mount PATH[:ro|rw] show PATH to the executors too (repeat)
   --image IMAGE        executor image
   --python PATH        Python of the executors

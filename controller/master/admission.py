@@ -15,6 +15,7 @@ from controller.messages import ExecutorWish, Registration, WorkerInfo
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import PROC, boot_id
 from master_memory.room import check_fits_somewhere
+from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, Denied, Infeasible
 from stage_model.promises import NOTHING_PROMISED, Promised
 
@@ -58,6 +59,7 @@ def make_application(record: ApplicationRecord, started_s: float, profiles: Prof
         estimate=make_estimate(profile, arguments=options.arguments) if profile else None,
         profile=profile,
         wanted=dict(registration.wanted),
+        data=dict(registration.data),
         heard_s=now_s,
     )
     if application.estimate is None:
@@ -65,19 +67,37 @@ def make_application(record: ApplicationRecord, started_s: float, profiles: Prof
     return application
 
 
-def check_executors(application: Application, workers: Sequence[WorkerInfo]) -> None:
-    """Raises `BadInput` for executor settings that cannot be read or fit no worker."""
+def check_executors(application: Application) -> None:
+    """Raises `BadInput` for executor settings that cannot be read."""
     registration = application.record.registration
     for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
         executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)
-        check_memory(registration.conf, wish, profile_id, workers, python=registration.python is not None)
+
+
+def check_fits(application: Application, profile_id: str, wish: ExecutorWish, workers: Sequence[WorkerInfo]) -> None:
+    """Raises `BadInput` for executors that need more memory than any worker has, or pieces that none has. Labels may still be
+    given to a worker, so who asks for one that nobody has waits."""
+    registration = application.record.registration
+    check_memory(registration.conf, wish, profile_id, workers, python=registration.python is not None)
+    known = sorted({name for worker in workers for name in worker.resources})
+    for name, units in application.options.placement.resources.items() if workers else ():
+        most = max(worker.resources.get(name, 0) for worker in workers)
+        if not most:
+            raise BadInput(
+                f"resource {name!r} is asked for and no worker has any (workers have: {', '.join(known) or 'none'}); "
+                f"accepted: one of those, or a worker started with --resources {name}=N"
+            )
+        if units > most * SCALE:
+            raise BadInput(
+                f"{name}={amount(units)} is asked for and no worker has more than {most}; accepted: {most} or less"
+            )
 
 
 def check_memory(
     conf: dict[str, str], wish: ExecutorWish, profile_id: str, workers: Sequence[WorkerInfo], *, python: bool
 ) -> None:
     """Raises `BadInput` for an executor whose memory cannot be read or fits no worker."""
-    for slots in {executor_slots(conf, wish, profile_id, worker) for worker in workers} or {1}:
+    for slots in {executor_slots(conf, wish, profile_id, worker.cores) for worker in workers} or {1}:
         least_mb = executor_memory(conf, wish, slots, python=python).least_mb
         check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
 

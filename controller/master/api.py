@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import wait
 from typing import TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ from starlette.routing import Route
 from controller.client import Health
 from controller.master.cluster import ClusterState
 from controller.master.tokens import Gatekeeper
-from controller.messages import Change, DriverSync, PlanRequest, Registration, WorkerSync
+from controller.messages import Change, DriverSync, Labels, PlanRequest, Registration, WorkerSync
 from controller.version import VERSION
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
@@ -69,8 +70,11 @@ class Api:
             Route("/v1/applications/{id}/sync", self._handler(self.driver_sync), methods=["POST"]),
             Route("/v1/applications/{id}/kill", self._handler(self.kill), methods=["POST"]),
             Route("/v1/applications/{id}/set", self._handler(self.change), methods=["POST"]),
+            Route("/v1/applications/{id}/explain", self._handler(self.explain), methods=["GET"]),
             Route("/v1/plan", self._handler(self.plan), methods=["POST"]),
             Route("/v1/workers", self._handler(self.workers), methods=["GET"]),
+            Route("/v1/started-workers/end", self._handler(self.end_started_workers), methods=["POST"]),
+            Route("/v1/workers/{id}/labels", self._handler(self.label), methods=["POST"]),
             Route("/v1/workers/{id}/sync", self._handler(self.worker_sync), methods=["POST"]),
             Route("/v1/workers/{id}/changes", self._handler(self.worker_changes), methods=["GET"]),
         ]
@@ -115,6 +119,10 @@ class Api:
         self.gate.submit(_token(request))
         return self.cluster.view(request.path_params["id"], self.clock())
 
+    async def explain(self, request: Request) -> object:
+        self.gate.submit(_token(request))
+        return self.cluster.explain(request.path_params["id"], self.clock())
+
     async def kill(self, request: Request) -> object:
         self.gate.submit(_token(request))
         self.cluster.kill(request.path_params["id"], self.clock())
@@ -132,6 +140,16 @@ class Api:
     async def workers(self, request: Request) -> object:
         self.gate.submit(_token(request))
         return {"workers": self.cluster.workers.views(self.clock())}
+
+    async def end_started_workers(self, request: Request) -> object:
+        self.gate.admin(_token(request))
+        await asyncio.to_thread(wait, self.cluster.end_started_workers(self.clock()))
+        return {}
+
+    async def label(self, request: Request) -> object:
+        self.gate.admin(_token(request))
+        asked = await _body(request, Labels)
+        return Labels(labels=dict(self.cluster.label(request.path_params["id"], asked.labels, self.clock())))
 
     # ------------------------------------------------------------------ agents
 

@@ -24,6 +24,7 @@ from controller.messages import (
     Sample,
     StageUse,
 )
+from placement.growth import WorkerType
 from stage_model.debt import Debt
 from stage_model.estimate import ApplicationEstimate
 from stage_model.events import AnyEvent, TaskEnd
@@ -36,7 +37,10 @@ StageKey = tuple[int, int]
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):
-    """What is stored of an executor. `uses` are its stages' counters, one list per life of its agent."""
+    """What is stored of an executor. `uses` are its stages' counters, one list per life of its agent.
+
+    `held`: which pieces of which resources it has (units of 1/10000 by id); `evicted_for`: the application for which it was
+    ended, if it was."""
 
     executor_id: str
     worker_id: str
@@ -49,6 +53,8 @@ class ExecutorRecord(msgspec.Struct, kw_only=True):
     cpu_core_s: float = 0.0
     debt: Debt = Debt()
     log_dir: str = ""
+    held: dict[str, dict[int, int]] = {}
+    evicted_for: str = ""
 
 
 @dataclass(slots=True)
@@ -143,6 +149,11 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     end_reason: str = ""
     next_executor: int = 1
     changes: list[Changed] = []
+    data_waits: list[DataWait] = []
+    comes_after: dict[str, str] = {}
+    """Ids of what it comes after, by the word that the user said, as far as they were found."""
+    succeeded: bool | None = None
+    """Whether all its jobs were done when it ended; None before its record was written."""
 
 
 @dataclass(slots=True)
@@ -198,6 +209,26 @@ class Ahead:
     pace: float
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The cores planned for one executor, and what they were worked out from (`placing`)."""
+
+    estimate: ApplicationEstimate
+    deadline_s: float | None
+    cores: float
+
+
+class DataWait(msgspec.Struct, kw_only=True):
+    """One wait for a worker that has the application's input, from `from_s` after submission on: `expected` such workers were
+    to become free within `move_s` when it began; `local` says whether one did in time, None as long as it waits."""
+
+    from_s: float
+    expected: float
+    move_s: float
+    waited_s: float = 0.0
+    local: bool | None = None
+
+
 @dataclass(slots=True)
 class Application:
     """One application."""
@@ -218,6 +249,15 @@ class Application:
     goals: dict[StageKey, StageGoal] = field(default_factory=dict)
     heard_s: float = 0.0
     instance: str = ""
+    data: dict[str, int] = field(default_factory=dict)
+    """Bytes of the input by host, as the driver told."""
+    peak: Peak | None = None
+    infeasible: WorkerType | None = None
+    """The worker that it would need, where none is large enough or has what it asks for."""
+    evicting: set[str] = field(default_factory=set)
+    """Workers on which others end for it: kept for it until it is there, or wants no more."""
+    held_back: str = ""
+    """Why it may not start yet, whatever is free: what it comes after has not ended."""
     notices: list[str] = field(default_factory=list)
     noticed: int = 0
     waiting: str = ""
@@ -247,6 +287,12 @@ class Application:
     @property
     def name(self) -> str:
         return self.record.registration.name
+
+    @property
+    def waits_for_data(self) -> bool:
+        """For a worker that has its input, while others are free."""
+        waits = self.record.data_waits
+        return bool(waits) and waits[-1].local is None
 
     @property
     def ended(self) -> bool:

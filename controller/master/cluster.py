@@ -8,18 +8,21 @@ level-triggered: a repeated message changes nothing, a lost one comes again.
 from __future__ import annotations
 
 import logging
+import random
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
-from controller.master import executors, finish, memory, planning
+from controller.master import dependencies, executors, finish, memory, planning
 from controller.master.admission import (
     check_executors,
     check_feasible,
+    check_fits,
     check_memory,
     check_owner,
     checked_id,
@@ -28,8 +31,13 @@ from controller.master.admission import (
 )
 from controller.master.application import Application, ApplicationRecord
 from controller.master.change import change
+from controller.master.explanation import explanation
 from controller.master.feasibility import plan_reply
+from controller.master.growing import Growing
 from controller.master.job_options import job_options
+from controller.master.locality import locality
+from controller.master.placing import Placing
+from controller.master.providers import Provider
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.store import Store
@@ -44,6 +52,7 @@ from controller.messages import (
     DriverSync,
     ExecutorReport,
     ExecutorWish,
+    Explanation,
     PlanReply,
     PlanRequest,
     Registered,
@@ -55,6 +64,11 @@ from controller.messages import (
 from controller.processes import ProcessId, alive
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
+from placement.growth import Growth
+from placement.policies import Draw
+from placement.scores import Weights
+from placement.topology import Topology
+from stage_model.errors import BadInput
 from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageCompleted, StageSubmitted, TaskEnd
 
 log = logging.getLogger("sparkpace.master")
@@ -82,6 +96,9 @@ class ClusterState:
         changed: Callable[[Collection[str]], None],
         now_s: float,
         memory_policy: str = "equal",
+        placement: str = "spread",
+        weights: Weights | None = None,
+        draw: Draw | None = None,
     ) -> None:
         self.store, self.recorder, self.profiles = store, recorder, profiles
         self.default_law, self.memory_policy, self._changed = default_law, memory_policy, changed
@@ -95,11 +112,16 @@ class ClusterState:
             store.set_meta("generation", str(self.generation))
         self.registry = Registry(store, profiles, now_s)
         self.workers, self.applications = self.registry.workers, self.registry.applications
+        self.growing: Growing | None = None
+        self.placing = Placing(
+            self.registry, policy=placement, weights=weights or Weights(), draw=draw or random.SystemRandom().random
+        )
 
     def bump(self, application: Application) -> None:
         """The desired state of the application's workers has changed."""
         self.version += 1
         where = {e.record.worker_id for e in application.executors.values() if not e.cleaned}
+        self.registry.touched |= where
         self._versions.update(dict.fromkeys(where, self.version))
         self._changed(where)
 
@@ -135,7 +157,8 @@ class ClusterState:
             ),
         )
         application = make_application(record, record.started_monotonic_s, self.profiles, now_s)
-        check_executors(application, [w.info for w in self.workers.by_id.values()])
+        dependencies.check(application, self.applications, self.registry.past)
+        self._check_executors(application, now_s)
         check_feasible(application, self.workers.capacity(application, now_s), now_s, self.registry.promised(now_s))
         self.recorder.begin(application_id)
         self.registry.save(application)
@@ -181,7 +204,27 @@ class ClusterState:
             gone=application.gone(),
             stop=stop or None,
             notices=self._new_notices(application),
+            locality=locality(application),
         )
+
+    def _check_executors(self, application: Application, now_s: float) -> None:
+        """Raises `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
+        Labels may still be given to a worker: who asks for one that nobody has waits, where no worker can be started. So does
+        everybody, just after a restart, for workers that have not reported yet."""
+        check_executors(application)
+        self.placing.refresh(now_s)
+        workers = [w.info for w in self.workers.by_id.values()]
+        all_heard = self.workers.all_heard()
+        for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
+            kind = self.placing.needed_type(application, profile_id, wish, now_s, labels=self.growing is not None)
+            if self.growing is None and workers:
+                check_fits(application, profile_id, wish, workers)
+                if kind is not None and all_heard and len(self.placing.places):
+                    raise BadInput(
+                        f"no single worker has what an executor of this application needs ({kind}); accepted: less"
+                    )
+            elif self.growing and kind and all_heard and (reason := self.growing.refuses(kind)):
+                raise BadInput(f"no worker has what an executor of this application needs, and {reason}; accepted: less")
 
     def token_hash(self, application_id: str) -> str | None:
         application = self.applications.get(application_id)
@@ -207,6 +250,7 @@ class ClusterState:
             key = (application.id, executor.record.executor_id)
             if executors.stopped(application, executor) and key not in reported:
                 executor.cleaned = True
+                self.registry.touched.add(worker_id)
                 executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
         for application_id in sync.drivers_gone:
             gone = self.applications.get(application_id)
@@ -272,7 +316,9 @@ class ClusterState:
             return False
         application.take(executor, instance, report)
         # one that was thought removed but shows itself (a start crossed the order to stop) is to be stopped again
-        executor.cleaned = False
+        if executor.cleaned:
+            executor.cleaned = False
+            self.registry.touched.add(worker_id)
         if not executor.live:
             return False
         if report.state == "exited":
@@ -297,6 +343,30 @@ class ClusterState:
     def _view(self, application: Application, now_s: float) -> ApplicationView:
         place = memory.place(application, self.applications.values())
         return application_view(application, str(self.recorder.folder(application.id)), now_s, place)
+
+    def explain(self, application_id: str, now_s: float) -> Explanation:
+        """Of every worker, why the application's next executor would go there or not. Raises `BadInput`."""
+        application = self.registry.known(application_id)
+        return explanation(application, self.placing, now_s)
+
+    def grow_by(self, growth: Growth, provider: Provider, now_s: float) -> None:
+        """From now on a provider starts workers."""
+        self.growing = Growing(self.registry, self.placing, growth, provider, now_s)
+
+    def end_started_workers(self, now_s: float) -> list[Future[None]]:
+        """Begins to give all of them back; what is to be waited for."""
+        return self.growing.end_all(now_s) if self.growing is not None else []
+
+    def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
+        """Changes labels of a worker, which count at once for whoever waits; returns all it has. Raises `BadInput`."""
+        labels = self.workers.relabel(worker_id, changes)
+        self._reconcile_all(now_s)
+        return labels
+
+    def locate_by(self, topology: Topology, now_s: float) -> None:
+        """Another topology counts from now on."""
+        self.placing.locate_by(topology)
+        self._reconcile_all(now_s)
 
     def kill(self, application_id: str, now_s: float) -> None:
         """Ends an application; its driver hears of it with its next sync. Nothing happens to one that has ended."""
@@ -323,7 +393,7 @@ class ClusterState:
     # ------------------------------------------------------------------ time
 
     def tick(self, now_s: float) -> None:
-        """What only time brings about: dead drivers, executors to place, records to write."""
+        """What only time brings about: dead drivers, executors to place, workers to start, records to write."""
         for application in memory.by_rank(self.applications.values()):
             if not application.ended and self._driver_gone(application, now_s):
                 self._end(application, "its driver died", now_s)
@@ -332,6 +402,8 @@ class ClusterState:
                 self._try_finish(application, now_s)
             elif self._reconcile(application, now_s):
                 self.bump(application)
+        if self.growing is not None:
+            self.growing.tick(now_s)
         if now_s - self._saved_s > SAVE_S:
             self._saved_s = now_s
             self.registry.save_counters()
@@ -402,7 +474,10 @@ class ClusterState:
         if reason := executors.too_many_failures(application):
             self._end(application, reason, now_s)
             return True
-        return executors.reconcile(application, self.registry, now_s)
+        if dependencies.settle(application, self.applications, self.registry.past):
+            self._end(application, application.held_back, now_s)
+            return True
+        return executors.reconcile(application, self.registry, self.placing, now_s)
 
     def _reconcile_all(self, now_s: float) -> None:
         for application in memory.by_rank(self.applications.values()):

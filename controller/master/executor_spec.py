@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from controller.master.job_options import JobOptions
-from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration, WorkerInfo
+from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration
+from placement.ids import Held
+from placement.resources import GPU
 from stage_model.errors import BadInput
 from stage_model.units import parse_memory_mb
 
@@ -91,9 +93,9 @@ def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, pyt
     return Memory(heap, overhead, off_heap, python_mb, floor)
 
 
-def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, worker: WorkerInfo) -> int:
-    """All cores of the worker, rounded up; capped by --executor-cores, or by the cores of a resource profile of its own."""
-    most = math.ceil(worker.cores)
+def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, cores: float) -> int:
+    """All `cores` of a worker, rounded up; capped by --executor-cores, or by the cores of a resource profile of its own."""
+    most = math.ceil(cores)
     # Spark's default profile claims 1 core for masters it does not know, whatever the user said
     asked = wish.cores if profile_id != "0" else None
     if asked is None and "spark.executor.cores" in conf:
@@ -109,8 +111,9 @@ def executor_spec(
     wish: ExecutorWish,
     profile_id: str,
     slots: int,
+    held: Mapping[str, Held] | None = None,
 ) -> ExecutorSpec:
-    """One executor of an application."""
+    """One executor of an application; `held` are the pieces that it has of resources with ids."""
     conf = registration.conf
     spark_home = str(PurePosixPath(registration.jars_dir).parent)
     python = _python(registration, options)
@@ -133,12 +136,14 @@ def executor_spec(
         *("--driver-url", registration.driver_url, "--executor-id", executor_id),
         *("--hostname", "{host}", "--bind-address", "{host}", "--cores", str(slots)),
         *("--app-id", application_id, "--resourceProfileId", profile_id),
+        *(("--resourcesFile", "{resources}") if options.placement.of_spark else ()),
     ]
     bin_dirs = [str(PurePosixPath(python.executable).parent)] if python else []
     elastic = memory.off_heap_floor_mb is not None
     environment = {
         **(MALLOC if elastic else {}),
         **registration.environment,
+        **_visible(held or {}),
         **({} if _imports_pyspark(python, spark_home) else {"SPARK_HOME": spark_home}),
         "SPARK_USER": registration.user,
         "SPARK_LOCAL_DIRS": "{local}",
@@ -170,7 +175,17 @@ def executor_spec(
         driver_pid=registration.pid,
         driver_pid_start=registration.pid_start,
         driver_boot_id=registration.boot_id,
+        resources={
+            name: tuple(map(str, sorted(pieces)))
+            for name, pieces in (held or {}).items()
+            if name in options.placement.of_spark
+        },
     )
+
+
+def _visible(held: Mapping[str, Held]) -> dict[str, str]:
+    """What CUDA programs look at: only the devices that the executor has."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, sorted(held[GPU])))} if GPU in held else {}
 
 
 def class_path(bridge_jar: str, jars_dir: str) -> str:

@@ -1,4 +1,4 @@
-"""The executors of an application: brought to what Spark wants, where memory allows, and seen to end."""
+"""The executors of an application: brought to what Spark wants, where `placing` has room for them, and seen to end."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import time
 from controller.master import memory
 from controller.master.application import Application, Executor, ExecutorRecord
 from controller.master.executor_spec import executor_slots, executor_spec
+from controller.master.placing import Chosen, Placing
 from controller.master.registry import Registry
 from controller.messages import ExecutorGone, ExecutorWish
-from placement.spread import choose
+from placement.ids import acquire_all
+from placement.resources import ResourceSet
 
 log = logging.getLogger("sparkpace.master")
 
@@ -28,7 +30,7 @@ def too_many_failures(application: Application) -> str:
     return f"{application.failures_in_a_row} executors failed in a row, see {logs}/stderr"
 
 
-def reconcile(application: Application, registry: Registry, now_s: float) -> bool:
+def reconcile(application: Application, registry: Registry, placing: Placing, now_s: float) -> bool:
     """Brings the executors to what Spark wants, one per worker at most; says whether anything changed."""
     changed = False
     for executor_id in application.unwanted:
@@ -37,49 +39,82 @@ def reconcile(application: Application, registry: Registry, now_s: float) -> boo
             executor.record.planned_end = True
             registry.save_executor(application, executor)
             changed = True
-    application.waiting = ""
-    for profile_id, wish in sorted(application.wanted.items()):
-        changed = _add_missing(application, profile_id, wish, registry, now_s) or changed
+    application.waiting = application.held_back
+    if not application.held_back:
+        for profile_id, wish in sorted(application.wanted.items()):
+            changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
     if line := memory.waiting_line(application, registry.applications.values()):
         application.notify(line)
     return changed
 
 
-def _add_missing(application: Application, profile_id: str, wish: ExecutorWish, registry: Registry, now_s: float) -> bool:
+def _add_missing(
+    application: Application, profile_id: str, wish: ExecutorWish, registry: Registry, placing: Placing, now_s: float
+) -> bool:
+    placing.refresh(now_s)
     live = [e for e in application.live_executors() if not e.record.planned_end]
     have = sum(e.record.profile_id == profile_id for e in live)
     if wish.count is not None and have >= wish.count:
+        application.evicting.clear()
         return False
-    workers = {info.worker_id: info for info in registry.workers.fresh(now_s)}
-    missing = (len(workers) if wish.count is None else min(wish.count, len(workers))) - have
-    if missing <= 0:
-        return False
-    registration = application.record.registration
-    slots = {name: executor_slots(registration.conf, wish, profile_id, info) for name, info in workers.items()}
-    asked = (application, wish, profile_id, list(workers.values()))
-    others = (registry.applications.values(), registry.on)
-    chosen = choose(memory.rooms(*asked, *others), missing, memory.least_mb(*asked))
-    if not chosen and not live:
-        application.waiting = memory.why_waiting(*asked, *others)
-    for worker_id in chosen:
-        executor = _new(application, worker_id, profile_id, wish, slots[worker_id])
+    workers = len(registry.workers.fresh(now_s))
+    missing = (workers if wish.count is None else min(wish.count, workers)) - have
+    added = evicted = False
+    for _ in range(missing):
+        chosen = placing.choose(application, profile_id, wish, now_s)
+        evicted = _evict(application, chosen, registry) or evicted
+        application.evicting.discard(chosen.worker_id or "")
+        if chosen.worker_id is None:
+            break
+        executor = _new(application, chosen.worker_id, profile_id, wish, placing)
+        if chosen.squeezes:
+            log.info("%s squeezes on worker %s: %s", application.id, chosen.worker_id, ", ".join(chosen.squeezes))
         registry.place(application, executor)
         registry.save(application)
         registry.save_executor(application, executor)
-    return bool(chosen)
+        added = True
+    application.infeasible = None
+    if not added and not live and (missing > 0 or not workers):
+        application.waiting = placing.why_waiting(application, profile_id, wish, now_s)
+        application.infeasible = placing.needed_type(application, profile_id, wish, now_s)
+    return added or evicted
 
 
-def _new(application: Application, worker_id: str, profile_id: str, wish: ExecutorWish, slots: int) -> Executor:
+def _new(application: Application, worker_id: str, profile_id: str, wish: ExecutorWish, placing: Placing) -> Executor:
+    place = placing.places.get(worker_id)
+    assert place is not None
     executor_id = str(application.record.next_executor)
     application.record.next_executor += 1
-    spec = executor_spec(
-        application.id, executor_id, application.record.registration, application.options, wish, profile_id, slots
-    )
+    registration, options = application.record.registration, application.options
+    slots = executor_slots(registration.conf, wish, profile_id, place.cores)
+    held = acquire_all(place.pools, ResourceSet(options.placement.resources)) or {}
+    spec = executor_spec(application.id, executor_id, registration, options, wish, profile_id, slots, held)
     record = ExecutorRecord(
-        executor_id=executor_id, worker_id=worker_id, profile_id=profile_id, spec=spec, created_epoch_s=time.time()
+        executor_id=executor_id,
+        worker_id=worker_id,
+        profile_id=profile_id,
+        spec=spec,
+        created_epoch_s=time.time(),
+        held={name: dict(pieces) for name, pieces in held.items()},
     )
     log.info("%s executor %s goes to worker %s with %d slots", application.id, executor_id, worker_id, slots)
     return Executor(record)
+
+
+def _evict(application: Application, chosen: Chosen, registry: Registry) -> bool:
+    """Ends those that must give way (`--evict`); says whether there were any. Their drivers get them back when there is
+    room."""
+    for key in chosen.evicts:
+        other_id, _, executor_id = key.rpartition("/")
+        other = registry.applications[other_id]
+        executor = other.executors[executor_id]
+        executor.record.planned_end, executor.record.evicted_for = True, application.id
+        application.evicting.add(executor.record.worker_id)
+        registry.save_executor(other, executor)
+        line = f"executor {executor_id} on worker {executor.record.worker_id} was evicted for {application.id}"
+        other.notify(f"{line}, which has a higher priority and was submitted with --evict")
+        log.warning("%s %s", other_id, line)
+    return bool(chosen.evicts)
 
 
 def stopped(application: Application, executor: Executor) -> bool:

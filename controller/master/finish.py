@@ -23,14 +23,20 @@ log = logging.getLogger("sparkpace.master")
 
 def finish(application: Application, recorder: Recorder, profiles: ProfileStore, most: Capacity, runtime: str) -> list[str]:
     """Writes the record and teaches the profile; returns the ids of old runs that were removed."""
+    application.record.succeeded = succeeded(application)
     taught = _teach(application, profiles, most)
     summary = _summary(application, recorder, most, runtime, taught)
     return recorder.finish(application.id, summary, _stages(application))
 
 
+def succeeded(application: Application) -> bool:
+    """It ended by itself, with all its jobs done."""
+    return application.ended and not application.record.end_reason and application.run.complete
+
+
 def _teach(application: Application, profiles: ProfileStore, most: Capacity) -> bool:
     """Every run that ended by itself with all its jobs done updates its profile; others would teach what never ended."""
-    if application.record.end_reason or not application.run.complete:
+    if not application.record.succeeded:
         log.info("%s teaches nothing: it did not run to its end", application.id)
         return False
     record = to_record(
@@ -93,6 +99,12 @@ def _summary(application: Application, recorder: Recorder, most: Capacity, runti
         "tasks": sum(len(stage.done) for stage in run.attempts.values()),
         "tasks_failed": run.tasks_failed,
         "executors_lost": application.executors_lost,
+        "data_waits": [structs.asdict(wait) for wait in application.record.data_waits],
+        "evicted": [
+            {"executor": e.record.executor_id, "worker": e.record.worker_id, "for": e.record.evicted_for}
+            for e in application.executors.values()
+            if e.record.evicted_for
+        ],
         "profile": application.profile_key,
         "profile_runs": application.profile_runs,
         "profile_match": _rounded(matched),

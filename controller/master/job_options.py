@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller.master.placement_options import NAMES, PlacementOptions, placement_options
 from controller.messages import Mount
 from controller.mounts import parse_mounts
 from stage_model.errors import BadInput
@@ -21,6 +22,7 @@ KNOWN = frozenset(
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force"),
         # set by `sparkpace submit` and read by the bridge
         *("submission", "submit.time.ms", "token.file", "main", "arguments", "tls"),
+        *NAMES,
     )
 )
 
@@ -41,6 +43,7 @@ class JobOptions:
     force: bool = False
     submission: str | None = None
     arguments: tuple[str, ...] | None = None
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
 
 
 def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working_dir: Path, default_law: str) -> JobOptions:
@@ -74,6 +77,7 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
         force=force == "true",
         submission=own.get("submission"),
         arguments=_arguments(own["arguments"]) if "arguments" in own else None,
+        placement=placement_options(conf, PREFIX),
     )
 
 

@@ -12,13 +12,18 @@ import time
 import uvicorn
 
 from controller.home import Home
+from controller.local_cluster import url_of
 from controller.master.api import Api, Changes
 from controller.master.cluster import ClusterState
+from controller.master.providers import make_provider
 from controller.master.recorder import Recorder
 from controller.master.store import Store
 from controller.master.tokens import Gatekeeper
+from controller.master.topology_file import TopologyFile
 from controller.options import MasterOptions
 from controller.profile_store import ProfileStore
+from placement.growth import Growth
+from placement.scores import parse_weights
 from stage_model.errors import Unavailable
 
 log = logging.getLogger("sparkpace.master")
@@ -43,14 +48,29 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
         ProfileStore(home.profiles),
         default_law=options.law,
         memory_policy=options.memory_policy,
+        placement=options.placement,
+        weights=parse_weights(options.placement_weights),
         changed=changes.notify,
         now_s=time.monotonic(),
     )
+    if options.growth is not None:
+        grown = options.growth
+        provider = make_provider(
+            grown.provider,
+            program=grown.program,
+            image=grown.image,
+            options=grown.agent_options,
+            cluster_id=cluster.cluster_id,
+            master_url=url_of(options.host, listening.getsockname()[1]),
+            home=options.home,
+        )
+        cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
     gate = Gatekeeper(home.admin_token(), home.submit_token())
     api = Api(cluster, gate, changes, time.monotonic)
     config = uvicorn.Config(api.application(), log_config=None, access_log=False, timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
-    ticking = asyncio.create_task(_tick(cluster))
+    topology = TopologyFile(options.topology) if options.topology else None
+    ticking = asyncio.create_task(_tick(cluster, topology))
     log.info("cluster %s, generation %d, on %s:%d", cluster.cluster_id, cluster.generation, *listening.getsockname()[:2])
     await server.serve(sockets=[listening])
     ticking.cancel()
@@ -59,14 +79,16 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
     store.close()
 
 
-async def _tick(cluster: ClusterState) -> None:
+async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:
     while True:
-        await asyncio.sleep(TICK_S)
         try:
+            if topology and (new := topology.changed()) is not None:
+                cluster.locate_by(new, time.monotonic())
             cluster.tick(time.monotonic())
         except Exception:
             # the one place that catches everything: a failed pass is tried again
             log.exception("the master's periodic pass failed")
+        await asyncio.sleep(TICK_S)
 
 
 def _listen(host: str, port: int) -> socket.socket:

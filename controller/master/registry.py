@@ -17,6 +17,7 @@ from msgspec import structs
 from controller.master import planning
 from controller.master.admission import make_application
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Placed
+from controller.master.dependencies import Past
 from controller.master.store import Store
 from controller.master.workers import Workers
 from controller.profile_store import ProfileStore
@@ -37,10 +38,16 @@ class Registry:
         self.store, self.profiles = store, profiles
         self.workers = Workers(store)
         self.applications: dict[str, Application] = {}
+        self.past: dict[str, Past] = {}
+        """What is left of those that ended, in order of submission."""
         self._on: dict[str, list[Placed]] = defaultdict(list)
+        self.touched: set[str] = set()
+        """Workers on which something has changed that counts for placement."""
         for application_id, live, data in store.applications():
             if live:
                 self._restore(application_id, data, now_s)
+            else:
+                self._remember(application_id, data)
 
     def known(self, application_id: str) -> Application:
         """Raises `BadInput` for an unknown one."""
@@ -53,6 +60,7 @@ class Registry:
         """Gives an application an executor."""
         application.executors[executor.record.executor_id] = executor
         self._on[executor.record.worker_id].append((application, executor))
+        self.touched.add(executor.record.worker_id)
 
     def on(self, worker_id: str) -> Sequence[Placed]:
         """The executors that were ever placed on a worker, of all applications that are still known."""
@@ -71,6 +79,10 @@ class Registry:
         self.store.put_application(application.id, not application.finished, msgspec.json.encode(application.record))
 
     def save_executor(self, application: Application, executor: Executor) -> None:
+        self.touched.add(executor.record.worker_id)
+        self._put(application, executor)
+
+    def _put(self, application: Application, executor: Executor) -> None:
         self.store.put_executor(application.id, executor.record.executor_id, msgspec.json.encode(executor.record))
 
     def save_counters(self) -> None:
@@ -78,7 +90,7 @@ class Registry:
         with self.store.transaction():
             for application in self.applications.values():
                 for executor in application.live_executors():
-                    self.save_executor(application, executor)
+                    self._put(application, executor)
 
     def finished(self, application: Application, removed: Iterable[str]) -> None:
         """Its record is written: details go, and so do the applications whose run folders were `removed`."""
@@ -98,10 +110,21 @@ class Registry:
         for old in removed:
             self._forget(old)
 
+    def _remember(self, application_id: str, data: bytes) -> None:
+        try:
+            record = msgspec.json.decode(data, type=ApplicationRecord)
+        except msgspec.DecodeError as error:
+            log.error("ended application %s of an earlier life cannot be read: %s", application_id, error)
+            return
+        self.past[application_id] = Past(record.registration.name, bool(record.succeeded))
+
     def _forget(self, application_id: str) -> None:
         application = self.applications.pop(application_id, None)
+        if application is not None:
+            self.past[application_id] = Past(application.name, bool(application.record.succeeded))
         for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
             self._on[worker_id] = [placed for placed in self._on[worker_id] if placed[0] is not application]
+            self.touched.add(worker_id)
 
     # ------------------------------------------------------------------ restart
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import structs
@@ -18,6 +19,8 @@ from controller.master.capacity import Capacity, capacity
 from controller.master.executor_spec import executor_slots
 from controller.master.store import Store
 from controller.messages import ExecutorWish, WorkerInfo
+from placement.labels import parse_labels
+from stage_model.errors import BadInput
 
 log = logging.getLogger("sparkpace.master")
 
@@ -26,12 +29,14 @@ STALE_S = 10.0
 
 
 class Worker:
-    """A worker as last heard of. `instance` is the life of its agent that numbers the samples."""
+    """A worker as last heard of. `instance` is the life of its agent that numbers the samples; `closing`: it is given
+    back."""
 
     def __init__(self, info: WorkerInfo) -> None:
         self.info, self.seen_s = info, -math.inf
         self.instance = ""
         self.samples_acknowledged = 0
+        self.closing = False
 
 
 class Workers:
@@ -41,22 +46,77 @@ class Workers:
         self._store = store
         known = msgspec.json.decode(store.meta("workers") or "[]", type=list[WorkerInfo])
         self.by_id = {info.worker_id: Worker(info) for info in known}
+        self.version = 0
+        """Grows with every change of what they offer, and when one joins or is to go."""
+        self._labels = msgspec.json.decode(store.meta("labels") or "{}", type=dict[str, dict[str, str | None]])
 
     def heard(self, info: WorkerInfo, now_s: float) -> tuple[Worker, bool]:
         """Takes a worker's word in; also says whether it joins."""
+        info = self._labelled(info)
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
         joins, differs = worker.seen_s == -math.inf, worker.info != info
-        worker.info, worker.seen_s = info, now_s
+        worker.seen_s = now_s
+        if differs:
+            worker.info = info
         if joins:
             log.info("worker %s joined: %.2f cores, %d MiB", info.worker_id, info.cores, info.memory_mb)
         if joins or differs:
-            encoded = msgspec.json.encode([w.info for w in self.by_id.values()])
-            self._store.set_meta("workers", encoded.decode())
+            self._save()
         return worker, joins
 
+    def _save(self) -> None:
+        self.version += 1
+        self._store.set_meta("workers", msgspec.json.encode([w.info for w in self.by_id.values()]).decode())
+
+    def relabel(self, worker_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Sets labels of a worker beside those its agent says, or takes them away (None); returns all it has then. Raises
+        `BadInput` for an unknown worker or a label that cannot be."""
+        worker = self.by_id.get(worker_id)
+        if worker is None:
+            known = ", ".join(self.by_id) or "none yet"
+            raise BadInput(f"worker {worker_id[:80]!r} is not known here; accepted: {known}")
+        parse_labels(",".join(f"{name}={'x' if value is None else value}" for name, value in changes.items()), option="label")
+        self._labels.setdefault(worker_id, {}).update(changes)
+        self._store_labels()
+        worker.info = self._labelled(worker.info)
+        self._save()
+        return worker.info.labels
+
+    def _labelled(self, info: WorkerInfo) -> WorkerInfo:
+        changes = self._labels.get(info.worker_id)
+        if not changes:
+            return info
+        labels = {**info.labels, **changes}
+        return structs.replace(info, labels={name: value for name, value in labels.items() if value is not None})
+
     def fresh(self, now_s: float) -> list[WorkerInfo]:
-        """Workers heard of lately."""
-        return [w.info for w in self.by_id.values() if now_s - w.seen_s < STALE_S]
+        """Workers heard of lately that are to go on."""
+        return [w.info for w in self.by_id.values() if now_s - w.seen_s < STALE_S and not w.closing]
+
+    def close(self, worker_id: str) -> None:
+        """It is given back: nothing new goes there."""
+        if worker_id in self.by_id:
+            self.by_id[worker_id].closing = True
+            self.version += 1
+
+    def forget_silent(self, worker_id: str, now_s: float) -> bool:
+        """Forgets one that was given back once it is silent; a last report may still be on its way. True: it is gone."""
+        worker = self.by_id.get(worker_id)
+        if worker is not None and now_s - worker.seen_s < STALE_S:
+            return False
+        if self._labels.pop(worker_id, None) is not None:
+            self._store_labels()
+        if worker is not None:
+            del self.by_id[worker_id]
+            self._save()
+        return True
+
+    def all_heard(self) -> bool:
+        """Whether each that was known before the master's restart has reported since."""
+        return all(worker.seen_s > -math.inf for worker in self.by_id.values())
+
+    def _store_labels(self) -> None:
+        self._store.set_meta("labels", msgspec.json.encode(self._labels).decode())
 
     def expected(self, now_s: float) -> list[WorkerInfo]:
         """The fresh ones; just after the master's restart, before any was heard, those it knew before."""
@@ -73,4 +133,4 @@ class Workers:
         infos = [self.by_id[name].info for name in mine if name in self.by_id] if mine else self.fresh(now_s)
         conf = application.record.registration.conf
         wish = next(iter(application.wanted.values()), ExecutorWish())
-        return capacity(infos, lambda info: executor_slots(conf, wish, "0", info), wish.count)
+        return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), wish.count)

@@ -15,6 +15,11 @@ CPU_PERIOD_US = 100_000
 """cpu-period of every executor (mission.md, CPU actuation)."""
 
 
+def full_image_name(image: str) -> str:
+    """As an engine lists it: with its tag."""
+    return image if not image or ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
+
+
 class ExecutorKey(NamedTuple):
     application_id: str
     executor_id: str
@@ -122,6 +127,9 @@ class Runtime(Protocol):
         """Runs it to its end and returns what it wrote to standard output; one at a time.
 
         Raises `RuntimeRefused` when it does not run there, fails or takes too long; `RuntimeFailed` when none can tell."""
+
+    def images(self) -> tuple[str, ...]:
+        """Names of the executor images that are here already; none where executors have no images."""
 
     def close(self) -> None:
         """Lets go of connections; executors go on."""

@@ -188,6 +188,11 @@ class DockerRuntime:
                     raise
         self._known.pop(key, None)
 
+    def images(self) -> tuple[str, ...]:
+        with _engine("listing its images"):
+            found = self._client.images()
+        return tuple(sorted({tag for image in found for tag in image["RepoTags"] or ()}))
+
     def close(self) -> None:
         """As the protocol says; a program that is under way ends."""
         with suppress(DockerException, OSError):

@@ -176,5 +176,8 @@ class FakeRuntime:
     def run_program(self, program: Program) -> str:
         return self._host.run(program)
 
+    def images(self) -> tuple[str, ...]:
+        return ()
+
     def close(self) -> None:
         """Nothing is held."""

@@ -173,6 +173,9 @@ class ProcessRuntime:
         known.path.unlink(missing_ok=True)
         self._known.pop(key, None)
 
+    def images(self) -> tuple[str, ...]:
+        return ()
+
     def close(self) -> None:
         self._pacer.close()
         for known in self._known.values():

@@ -138,12 +138,13 @@ class LocalCluster:
     # ------------------------------------------------------------------ life
 
     def up(self, *options: str) -> None:
-        """Starts it with one core per slot and worker, however many the machine has."""
+        """Starts it with one core per slot and worker, however many the machine has, unless workers are described."""
+        size = () if "--worker" in options else ("--cores", f"{min(2.0, machine_cores()):g}")
         conf = self.home.path.parent / "conf"
         conf.mkdir()
         (conf / "spark-defaults.conf").write_text(DEFAULTS)
         self.command(
-            *("up", "--runtime", self.runtime, "--port", "0", "--cores", f"{min(2.0, machine_cores()):g}"),
+            *("up", "--runtime", self.runtime, "--port", "0", *size),
             *("--allow-mount", str(self.home.path.parent / "shown"), *options),
             timeout_s=600.0,  # the first one on a machine may pull an image
         )

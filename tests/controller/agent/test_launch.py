@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_roots
@@ -55,6 +56,23 @@ class TestFilling:
         assert launch(site).binds == [
             Bind(site.local_root / "app", writable=True),
             Bind(site.run_root / "app/executors/1", writable=True),
+        ]
+
+    def test_pieces_are_written_as_sparks_resource_file_among_the_orders(self, site: Site) -> None:
+        asked = msgspec.structs.replace(
+            spec(),
+            resources={"gpu": ("0", "2")},
+            java_args=("--resourcesFile", "{resources}"),
+            uid=os.getuid(),
+            gid=os.getgid(),
+        )
+        made = make_launch(asked, site, "java", 0.5, 512)
+        file = site.orders_root / "app" / "1" / "resources.json"
+        assert made.argv[-1] == str(file)
+        assert Bind(file.parent) in made.binds
+        make_directories(asked, site)
+        assert msgspec.json.decode(file.read_bytes()) == [
+            {"id": {"componentName": "spark.executor", "resourceName": "gpu"}, "addresses": ["0", "2"]}
         ]
 
     def test_orders_are_shown_read_only_to_executors_of_elastic_size_and_lie_where_they_cannot_write(

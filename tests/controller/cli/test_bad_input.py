@@ -81,6 +81,12 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--conf", "spark.pace.law.paper.nonsense=1", "app.py"], ["spark.pace.law.paper.nonsense"]),
         (["--image", "", "app.py"], ["--image"]),
         (["--nonsense", "app.py"], ["'--nonsense'"]),
+        (["--after", "x:failed", "app.py"], ["--after", "'x:failed'", "ID:success"]),
+        (["--conf", "spark.pace.placement.policy=best", "app.py"], ["'best'", "spread", "smooth-wrr"]),
+        (["--conf", "spark.pace.placement.labels=a==b", "app.py"], ["'a==b'", "NAME!=VALUE"]),
+        (["--conf", "spark.pace.placement.resources=gpu=1.5", "app.py"], ["gpu=1.5", "a fraction below 1"]),
+        (["--conf", "spark.pace.placement.resources=gpu=-1", "app.py"], ["gpu=-1", "0 or more"]),
+        (["--conf", "spark.pace.placement.nonsense=1", "app.py"], ["spark.pace.placement.nonsense"]),
     ],
 )
 def test_other_bad_options_of_submit(place: Path, arguments: list[str], said: list[str]) -> None:
@@ -145,6 +151,26 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--allow-mount", "/no/such/root"], ["--allow-mount", "/no/such/root"]),
         (["--law", "fair"], ["--law"]),
         (["--keep-runs", "0"], ["--keep-runs"]),
+        (["--worker", "cores=1"], ["--worker", "no memory", "cores=0.8 memory=6g"]),
+        (["--worker", "cores=1 memory=2g size=3"], ["'size=3'"]),
+        (["--worker", "cores=-1 memory=2g"], ["--worker cores", "'-1'"]),
+        (["--worker", "cores=0.5 memory=2g labels=zone"], ["--worker labels", "'zone'", "NAME=VALUE"]),
+        (["--worker", "cores=0.5 memory=2g resources=gpu=0.5"], ["--worker resources", "gpu=0.5", "whole pieces"]),
+        (["--worker", "cores=0.5 memory=2g id=W!"], ["--worker-id"]),
+        (["--worker", "cores=0.5 memory=2g host=a/b"], ["--host", "'a/b'"]),
+        (["--worker", "cores=0.5 memory=1g id=x", "--worker", "cores=0.5 memory=1g id=x"], ["one worker twice"]),
+        (["--worker", "cores=0.5 memory=1g", "--workers", "2"], ["without --workers"]),
+        (["--worker", "cores=4096 memory=1g"], ["--worker w1: 4096 cores", "cores and 512 to"]),
+        (["--placement", "best"], ["--placement", "'spread'"]),
+        (["--placement-weights", "data=-1"], ["'data=-1'", "0 to 1000"]),
+        (["--placement-weights", "cpu=0.5,gpu=0.7"], ["do not sum to 1"]),
+        (["--topology", "none.txt"], ["--topology", "none.txt", "a text file"]),
+        (["--provider", "command"], ["--provider-command"]),
+        (["--provider", "command", "--provider-command", "app.py"], ["--provider-command", "an executable file"]),
+        (["--usual-worker", "cores=1 memory=1g"], ["--provider", "docker or command"]),
+        (["--provider", "docker", "--grow-up-to", "cores=x memory=1g"], ["--grow-up-to cores", "'x'"]),
+        (["--idle", "soon"], ["--idle", "'soon'"]),
+        (["--utilisation", "0"], ["--utilisation"]),
     ],
 )
 def test_bad_options_of_up(place: Path, arguments: list[str], said: list[str]) -> None:
@@ -205,7 +231,21 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     assert_refused(run(*agent, "--master", "http://localhost:1", "--period", "0s"), 2, "--period")
     assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "nan"), 2, "--cores")
     assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "inf"), 2, "--cores")
+    assert_refused(run(*agent, "--master", "http://localhost:1", "--labels", "zone"), 2, "--labels", "'zone'")
+    assert_refused(run(*agent, "--master", "http://localhost:1", "--resources", "gpu=-1"), 2, "--resources", "gpu=-1")
     assert_refused(run("master", "--host", "0.0.0.0"), 2, "--host", "--insecure")
+    assert_nothing_left(place)
+
+
+def test_a_malformed_topology_names_the_line(place: Path) -> None:
+    (place / "racks").write_text("# ours\n10.1.0.0/16 rack=r1\n10.1.0.300 rack=r2\n")
+    assert_refused(run("up", "--topology", "racks"), 2, "racks, line 3", "10.1.0.300", "a network")
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize("words", [[], ["zone"], ["zone=a b"], ["-"], ["zone=a", "zone=b"]])
+def test_labels_that_cannot_be(place: Path, words: list[str]) -> None:
+    assert_refused(run("label", "w1", "--", *words), 2, "accepted: NAME=VALUE")
     assert_nothing_left(place)
 
 
@@ -228,7 +268,7 @@ def test_profiles_that_are_not_there(place: Path) -> None:
 
 COMMANDS = (
     *("up", "down", "submit", "plan", "ps", "top", "report", "plot", "logs", "profile", "kill"),
-    *("doctor", "conf", "jar", "master", "agent"),
+    *("doctor", "conf", "jar", "master", "agent", "explain", "label", "set"),
 )
 
 

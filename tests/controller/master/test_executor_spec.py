@@ -8,7 +8,7 @@ import pytest
 from controller.bridge_jar import JAR, driver_settings
 from controller.master.executor_spec import OFF_HEAP_START, PAGE, Memory, executor_memory, executor_slots, executor_spec
 from controller.master.job_options import JobOptions
-from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration, WorkerInfo
+from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration
 from stage_model.errors import BadInput
 
 PYTHON = PythonEnvironment(executable="/venv/bin/python", version="3.11", prefix="/venv", base_prefix="/usr")
@@ -43,10 +43,6 @@ def memory(conf: dict[str, str], wish: ExecutorWish = WISH, slots: int = 2, *, p
 def made(conf: dict[str, str] | None = None, **options: object) -> ExecutorSpec:
     registration = msgspec.structs.replace(REGISTRATION, conf=conf or {})
     return executor_spec("app-1", "3", registration, JobOptions(**options), WISH, "0", 2)  # type: ignore[arg-type]
-
-
-def worker(cores: float) -> WorkerInfo:
-    return WorkerInfo(worker_id="w", host="h", cores=cores, memory_mb=1, runtime="fake", pid=1, boot_id="b")
 
 
 class TestMemory:
@@ -108,20 +104,20 @@ class TestMemory:
 
 class TestSlots:
     def test_all_cores_of_the_worker_rounded_up(self) -> None:
-        assert executor_slots({}, WISH, "0", worker(1.35)) == 2
+        assert executor_slots({}, WISH, "0", 1.35) == 2
 
     def test_executor_cores_cap_them(self) -> None:
-        assert executor_slots({"spark.executor.cores": "1"}, WISH, "0", worker(4.0)) == 1
-        assert executor_slots({"spark.executor.cores": "9"}, WISH, "0", worker(4.0)) == 4
+        assert executor_slots({"spark.executor.cores": "1"}, WISH, "0", 4.0) == 1
+        assert executor_slots({"spark.executor.cores": "9"}, WISH, "0", 4.0) == 4
 
     def test_only_a_resource_profile_of_its_own_caps_too(self) -> None:
-        assert executor_slots({}, ExecutorWish(cores=1), "0", worker(4.0)) == 4
-        assert executor_slots({}, ExecutorWish(cores=1), "1", worker(4.0)) == 1
+        assert executor_slots({}, ExecutorWish(cores=1), "0", 4.0) == 4
+        assert executor_slots({}, ExecutorWish(cores=1), "1", 4.0) == 1
 
     @pytest.mark.parametrize("text", ["abc", "1.5", "0", "-2", ""])
     def test_unreadable_cores_are_refused(self, text: str) -> None:
         with pytest.raises(BadInput, match=r"spark\.executor\.cores"):
-            executor_slots({"spark.executor.cores": text}, WISH, "0", worker(4.0))
+            executor_slots({"spark.executor.cores": text}, WISH, "0", 4.0)
 
 
 class TestSpec:

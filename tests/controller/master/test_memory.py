@@ -148,7 +148,7 @@ def test_it_runs_where_it_fits_and_waits_only_if_it_fits_nowhere(cluster: FakeCl
 
 def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(cluster: FakeCluster) -> None:
     sync(cluster, memory_mb=3 * H)
-    a = register(cluster, "a")
+    a = register(cluster, "a", {"spark.pace.priority": "high"})  # nobody is above it, so nobody takes its memory
     sync(cluster, a, memory_mb=3 * H)
     late, high, later = (
         register(cluster, "late"),

@@ -1,0 +1,128 @@
+"""The master's options of placement and growth, shared by `master` and `up`, which hands them on as words."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from controller.cli.worker_words import USUAL_HELP, parse_type
+from controller.master.providers import NODE_IMAGE, check_program
+from controller.master.topology_file import checked_topology
+from placement.growth import Limits
+from placement.policies import POLICIES
+from placement.scores import parse_weights
+from stage_model.errors import BadInput
+from stage_model.units import parse_duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class MasterPlacement:
+    """As given; `words` is None for what was left out. Checked by `check`."""
+
+    placement: str
+    placement_weights: str
+    topology: Path | None
+    provider: str
+    provider_command: Path | None
+    provider_image: str
+    grow: int
+    grow_up_to: str | None
+    idle: str
+    usual_worker: str | None
+    utilisation: float
+    agent_options: str = ""
+
+    def check(self) -> MasterPlacement:
+        """The same with absolute paths. Raises `BadInput`."""
+        parse_weights(self.placement_weights)
+        self.limits()
+        try:
+            shlex.split(self.agent_options)
+        except ValueError as error:
+            said = f"--agent-options {self.agent_options[:80]!r} cannot be split into words ({error})"
+            raise BadInput(f"{said}; accepted: options as a shell reads them") from error
+        if self.usual_worker is not None:
+            parse_type(self.usual_worker, option="--usual-worker")
+        if self.provider == "command" and self.provider_command is None:
+            raise BadInput("--provider command needs --provider-command; accepted: a program that starts workers")
+        if self.provider == "none" and (self.usual_worker is not None or self.provider_command is not None):
+            raise BadInput("--usual-worker and --provider-command need --provider; accepted: docker or command")
+        return MasterPlacement(
+            **{field.name: getattr(self, field.name) for field in fields(self)}
+            | {"topology": checked_topology(self.topology), "provider_command": check_program(self.provider_command)}
+        )
+
+    def limits(self) -> Limits:
+        """Of growth. Raises `BadInput`."""
+        plain = Limits(workers=self.grow, keep_s=parse_duration(self.idle, option="--idle"))
+        if self.grow_up_to is None:
+            return plain
+        most = parse_type(self.grow_up_to, option="--grow-up-to")
+        return Limits(
+            workers=self.grow,
+            cores=most.cores,
+            memory_mb=most.memory_mb,
+            pieces=frozenset(most.pieces),
+            keep_s=plain.keep_s,
+        )
+
+    def words(self) -> tuple[str, ...]:
+        """As options of `sparkpace master`."""
+        given = ((field.name.replace("_", "-"), getattr(self, field.name)) for field in fields(self))
+        return tuple(part for name, value in given if value not in (None, "") for part in (f"--{name}", str(value)))
+
+
+OPTIONS = (
+    click.option(
+        "--placement",
+        type=click.Choice(list(POLICIES)),
+        default="spread",
+        show_default=True,
+        help="Which worker gets an executor, for jobs that name no policy.",
+    ),
+    click.option("--placement-weights", default="", help="Weights of scores, as data=4,rack=2,cpu=0.5,gpu=0.5."),
+    click.option("--topology", type=click.Path(path_type=Path), help="File of networks with hosts, racks and switches."),
+    click.option(
+        "--provider",
+        type=click.Choice(["none", "docker", "command"]),
+        default="none",
+        show_default=True,
+        help="Who starts a worker for what fits nowhere.",
+    ),
+    click.option("--provider-command", type=click.Path(path_type=Path), help="Program of --provider command."),
+    click.option("--provider-image", default=NODE_IMAGE, show_default=True, help="Agent image of --provider docker."),
+    click.option("--grow", type=click.IntRange(min=0), default=4, show_default=True, help="Started workers at a time."),
+    click.option("--grow-up-to", help='Of all started workers together, as "cores=2 memory=8g resources=gpu=1".'),
+    click.option("--idle", default="5min", show_default=True, help="A started worker without work goes back after it."),
+    click.option("--usual-worker", help=USUAL_HELP),
+    click.option(
+        "--utilisation",
+        type=click.FloatRange(0.05, 1.0),
+        default=0.8,
+        show_default=True,
+        help="Part of the workers that should have work, with --usual-worker.",
+    ),
+    click.option("--agent-options", default="", help="Further options of agents that are started, as a shell reads them."),
+)
+
+
+def placement_options(function: F) -> F:
+    """Gives the command one argument, `placing`, a checked `MasterPlacement`."""
+
+    @functools.wraps(function)
+    def collected(*args: Any, **given: Any) -> Any:
+        mine = {field.name: given.pop(field.name) for field in fields(MasterPlacement)}
+        return function(*args, placing=MasterPlacement(**mine).check(), **given)
+
+    wrapped: Any = collected
+    for option in reversed(OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]

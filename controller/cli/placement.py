@@ -1,0 +1,80 @@
+"""`sparkpace explain` and `sparkpace label`: why executors are where they are, and the labels of workers."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+from rich.table import Table
+
+from controller.cli.common import admin_client, choose, home_option, submit_client, table_console
+from controller.home import Home
+from controller.messages import Explanation, Labels, WorkerExplanation
+from placement.labels import parse_labels
+from stage_model.errors import BadInput
+
+
+@click.command()
+@home_option
+@click.argument("application", metavar="APP")
+@click.option("--json", "as_json", is_flag=True)
+def explain(home: Home, application: str, as_json: bool) -> None:
+    """Says for each worker why the application's next executor would go there, or why not."""
+    client = submit_client(home)
+    found = client.explain(choose(client.applications(), application).application_id)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        return
+    console = table_console()
+    console.print(headline(found), soft_wrap=True, markup=False)
+    console.print(workers_table(found))
+    for line in found.evicted:
+        console.print(f"evicted: {line}", soft_wrap=True, markup=False)
+
+
+@click.command()
+@home_option
+@click.argument("worker", metavar="WORKER")
+@click.argument("changes", nargs=-1, metavar="NAME=VALUE|NAME-...")
+def label(home: Home, worker: str, changes: tuple[str, ...]) -> None:
+    """Changes a worker's labels at once; NAME- takes one away. Executors that run stay where they are."""
+    if not changes:
+        raise BadInput("no label was given; accepted: NAME=VALUE to set one, NAME- to take it away")
+    gone = [word[:-1] for word in changes if word.endswith("-") and "=" not in word]
+    there = parse_labels(",".join(word for word in changes if not (word.endswith("-") and "=" not in word)), option="label")
+    parse_labels(",".join(f"{name}=x" for name in gone), option="label")
+    asked = Labels(labels={**there, **dict.fromkeys(gone)})
+    labels = admin_client(home).label(worker, asked).labels
+    shown = ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "no labels"
+    click.echo(f"Worker {worker}: {shown}.")
+
+
+def headline(found: Explanation) -> str:
+    """What is asked for, and why it waits."""
+    count = "an executor on each worker" if found.wanted is None else f"{found.wanted} executor(s)"
+    line = (
+        f"{found.application_id} ({found.name}): policy {found.policy}, priority {found.priority}, wants {count}, "
+        f"each {found.least_mb} MiB at least, planned peak {found.cores:g} cores"
+    )
+    if found.prefer:
+        line += "; input on " + ", ".join(f"{host} {share:.0%}" for host, share in sorted(found.prefer.items()))
+    return f"{line}; waits: {found.waiting}" if found.waiting else line
+
+
+def workers_table(found: Explanation) -> Table:
+    """A row for each worker."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("WORKER", "EXECUTORS", "NEXT ONE", "WHY"):
+        table.add_column(heading, no_wrap=heading != "WHY")
+    for worker in found.workers:
+        verdict = "no" if worker.refused else "yes" if worker.kept else "worse"
+        table.add_row(worker.worker_id, ", ".join(worker.executors) or "-", verdict, _why(worker))
+    return table
+
+
+def _why(worker: WorkerExplanation) -> str:
+    if worker.refused:
+        return "; ".join(f"{one.filter}: {one.reason}" for one in worker.refused)
+    parts = [f"available {worker.available:.2f}"]
+    parts += [f"{name} {score:g}" for name, score in worker.scores.items()]
+    parts += ["the driver's host"] if worker.local else []
+    return ", ".join(parts)

@@ -1,0 +1,80 @@
+"""Applications that start after others: found by id or name, held back until those have ended (`placement.dependencies`).
+
+A name means the newest application that has it when it is first found; that one is kept to. One that nobody has yet is waited
+for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from controller.master.application import Application
+from placement.dependencies import After, check_acyclic
+from stage_model.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An application that ended, of which only this is kept."""
+
+    name: str
+    succeeded: bool
+
+
+def check(newcomer: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> None:
+    """Raises `BadInput` for an id that nobody has, or if the newcomer would wait for itself: what it comes after may be
+    submitted later, by name."""
+    unknown = [after for after in newcomer.options.placement.after if not _find(after, newcomer, applications, past)]
+    for after in unknown:
+        if re.fullmatch(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", after.application):
+            raise BadInput(
+                f"spark.pace.after {after}: no such application is known here; accepted: an id or a name of `sparkpace ps`"
+            )
+    waiting = [a for a in applications.values() if a.held_back and not a.ended]
+    known = {
+        name: [after for after in a.options.placement.after if after.application not in a.record.comes_after]
+        for a in waiting
+        for name in (a.name, a.id)
+    }
+    # one of its own name that is there already is an earlier one
+    mine = [a for a in newcomer.options.placement.after if a in unknown or a.application != newcomer.name]
+    check_acyclic(newcomer.name, mine, known, option="spark.pace.after")
+
+
+def settle(application: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> bool:
+    """Says in `held_back` why it may not start yet, empty if it may; True if it never will."""
+    application.held_back = ""
+    if any(executor.ran for executor in application.executors.values()):
+        return False
+    for after in application.options.placement.after:
+        first_id = application.record.comes_after.get(after.application) or _find(after, application, applications, past)
+        if not first_id:
+            application.held_back = f"it comes after {after.application!r}, which was not submitted yet"
+            continue
+        application.record.comes_after[after.application] = first_id
+        first = applications.get(first_id)
+        if first is not None and not first.finished:
+            application.held_back = f"it comes after {first.id} ({first.name}), which has not ended"
+        elif after.success and not (first.record.succeeded if first else past[first_id].succeeded):
+            name = first.name if first else past[first_id].name
+            application.held_back = f"it comes after the success of {first_id} ({name}), which did not succeed"
+            return True
+    return False
+
+
+def _find(after: After, application: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> str:
+    """Id of the application with that id, else of the newest with that name; empty if there is none."""
+    if after.application in applications or after.application in past:
+        return after.application
+    return _newest(after.application, application, applications.values()) or _last(after.application, past)
+
+
+def _newest(name: str, but: Application, applications: Iterable[Application]) -> str:
+    named = [a.id for a in applications if a.name == name and a is not but]
+    return named[-1] if named else ""
+
+
+def _last(name: str, past: Mapping[str, Past]) -> str:
+    named = [application_id for application_id, one in past.items() if one.name == name]
+    return named[-1] if named else ""

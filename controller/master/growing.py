@@ -1,0 +1,136 @@
+"""The shell of growth: asks a provider for the workers that `placement.growth` wants, and remembers which those are.
+
+One thread does what providers take their time for. What was started is stored before it is asked for, so that a restarted
+master gives it back. Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import msgspec
+
+from controller.master import memory
+from controller.master.application import Application
+from controller.master.placing import Placing
+from controller.master.providers import Provider
+from controller.master.registry import Registry
+from controller.master.workers import STALE_S
+from placement.growth import End, Growth, Start, WorkerType
+from placement.resources import ResourceSet
+from stage_model.errors import RuntimeFailed
+
+log = logging.getLogger("sparkpace.master")
+
+KEY = "started_workers"
+
+
+class _Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """A started worker as it is stored."""
+
+    name: str
+    cores: float
+    memory_mb: int
+    pieces: dict[str, int] = {}
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def of(name: str, kind: WorkerType) -> _Stored:
+        return _Stored(name=name, cores=kind.cores, memory_mb=kind.memory_mb, pieces=dict(kind.pieces), labels=kind.labels)
+
+    def kind(self) -> WorkerType:
+        return WorkerType(self.cores, self.memory_mb, ResourceSet(self.pieces), self.labels)
+
+
+class Growing:
+    """Started workers come and go."""
+
+    def __init__(self, registry: Registry, placing: Placing, growth: Growth, provider: Provider, now_s: float) -> None:
+        self.registry, self.placing, self.growth, self.provider = registry, placing, growth, provider
+        self._thread = ThreadPoolExecutor(1, "providers")
+        self._under_way: dict[Future[None], Start | End] = {}
+        self._leaving: set[str] = set()
+        self._begun_s = now_s
+        stored = msgspec.json.decode(registry.store.meta(KEY) or "[]", type=list[_Stored])
+        for one in stored:
+            growth.adopt(one.name, one.kind(), now_s)
+
+    def tick(self, now_s: float) -> None:
+        """Looks at what is wanted and what is there, and begins what follows."""
+        workers = self.registry.workers
+        self._leaving -= {name for name in self._leaving if workers.forget_silent(name, now_s)}
+        for future in [one for one in self._under_way if one.done()]:
+            self._finished(future, now_s)
+        if now_s - self._begun_s < STALE_S and not workers.all_heard():
+            return  # after a restart: those that were there before have not reported yet
+        applications = [a for a in self.registry.applications.values() if not a.ended]
+        for application in applications:
+            if application.infeasible is not None and memory.waits(application):
+                self.growth.want(self.growth.sized(application.infeasible), now_s)
+        fresh = {info.worker_id for info in workers.fresh(now_s)}
+        busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}
+        present = {name: name in busy for name in self.growth.started if name in fresh}
+        actions = self.growth.step(
+            now_s, present, len(fresh - self.growth.started.keys()), len(fresh & busy), self._demanded(applications, now_s)
+        )
+        self._begin(actions)
+
+    def refuses(self, kind: WorkerType) -> str:
+        """Why no worker that would do for it can ever be started; empty if one can."""
+        return self.growth.refuses(self.growth.sized(kind))
+
+    def end_all(self, now_s: float) -> list[Future[None]]:
+        """Begins to give every started worker back; what is to be waited for."""
+        self._begin(self.growth.end_all("the cluster goes down", now_s))
+        return list(self._under_way)
+
+    def _demanded(self, applications: list[Application], now_s: float) -> float:
+        """Planned cores of all executors that are there or wanted."""
+        total = 0.0
+        for application in applications:
+            if application.held_back:
+                continue
+            wanted = sum(1 if wish.count is None else wish.count for wish in application.wanted.values())
+            there = sum(1 for _ in application.live_executors())
+            total += max(wanted, there) * self.placing.planned_cores(application, now_s)
+        return total
+
+    def _begin(self, actions: Sequence[Start | End]) -> None:
+        if actions:
+            self._store()  # before anything is asked for
+        for action in actions:
+            if isinstance(action, Start):
+                log.info("starting worker %s: %s", action.name, action.kind)
+                future = self._thread.submit(self.provider.start, action.name, action.kind)
+            else:
+                log.info("giving worker %s back: %s", action.name, action.reason)
+                self.registry.workers.close(action.name)
+                future = self._thread.submit(self.provider.end, action.name)
+            self._under_way[future] = action
+
+    def _finished(self, future: Future[None], now_s: float) -> None:
+        action = self._under_way.pop(future)
+        error = future.exception()
+        if error is not None and not isinstance(error, RuntimeFailed):
+            log.error("the provider failed", exc_info=error)
+        if isinstance(action, End):
+            if error is not None:
+                log.error("worker %s was not ended and will be tried again: %s", action.name, error)
+                return
+            self.growth.forget(action.name)
+            self._leaving.add(action.name)
+            self._store()
+        elif error is not None:
+            log.error("worker %s was not started: %s", action.name, error)
+            for application in self.registry.applications.values():
+                if application.infeasible is not None and action.kind.holds(self.growth.sized(application.infeasible)):
+                    application.notify(f"a worker for it could not be started: {error}")
+            # tried again later as long as somebody wants it
+            self.growth.failed(action.kind, now_s)
+            self._begin(self.growth.give_up(action.name, now_s))
+
+    def _store(self) -> None:
+        stored = [_Stored.of(one.name, one.kind) for one in self.growth.started.values()]
+        self.registry.store.set_meta(KEY, msgspec.json.encode(stored).decode())

@@ -1,0 +1,39 @@
+"""Spark's own wait for data-local executors, decided for each stage by document 002's forecast (`placement.locality`).
+
+A stage's tasks wait if E = TT * S * K / t is 1 or more: TT the time to move a task's input (`spark.pace.locality.move`), S an
+executor's slots, t the mean time of a task; K, the hosts with data of the stage's tasks, only the driver knows, so it is told
+what one host is worth. With the setting `none` they never wait; with a duration, so long always.
+"""
+
+from __future__ import annotations
+
+from controller.master.application import Application
+from controller.messages import Locality
+from placement.locality import Outlook, expected
+
+
+def locality(application: Application) -> Locality | None:
+    """None: as Spark has it, as nothing is known of the tasks' times yet."""
+    options = application.options.placement
+    if options.wait == "none":
+        return Locality(worth=0.0, wait_ms=0)
+    if not isinstance(options.wait, str):
+        return Locality(worth=1.0, wait_ms=round(1000 * options.wait))
+    task_s = mean_task_s(application)
+    live = [executor.record.spec.slots for executor in application.live_executors()]
+    if task_s is None or not live:
+        return None
+    worth = expected(Outlook(options.move_s, sum(live) / len(live), task_s, machines=1))
+    return Locality(worth=min(1.0, round(worth, 6)), wait_ms=round(1000 * options.move_s))
+
+
+def mean_task_s(application: Application) -> float | None:
+    """Of this run's ended tasks, else as the profile has them; None where nobody knows."""
+    stages = application.run.attempts.values()
+    ended = sum(len(stage.done) for stage in stages)
+    if ended:
+        return sum(stage.run_ms for stage in stages) / 1000 / ended
+    if application.estimate is None:
+        return None
+    tasks = sum(stage.tasks for stage in application.estimate.stages)
+    return sum(stage.work_core_s for stage in application.estimate.stages) / tasks if tasks else None

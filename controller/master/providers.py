@@ -1,0 +1,222 @@
+"""Who starts and ends workers when the master asks for some (document 000, vertical autoscaling): `docker` or `command`.
+
+A worker is an agent that joins under the name it was given. Both are called on a thread of their own, may take long, and may
+be asked again for what they did already. Which workers are wanted is `placement.growth`'s."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from placement.growth import WorkerType
+from stage_model.errors import BadInput, RuntimeFailed
+
+log = logging.getLogger("sparkpace.master")
+
+COMMAND_S = 120.0
+"""A user's script that takes longer has failed."""
+NODE_IMAGE = "sparkpace-node"
+GROWN = "sparkpace.grown"
+"""Label of agent containers that were started here: the cluster's id."""
+SOCKET = "/var/run/docker.sock"
+FOLDERS = ("/data", "/home", "/mnt", "/root", "/srv", "/usr/local", "/sys/fs/cgroup")
+"""Where Spark, Python environments and input usually are; of /opt, where the image has its own, each folder beside that."""
+CONFLICT = 409
+STOP_S = 20
+"""A stopped agent opens its executors' quotas first."""
+
+
+class Provider(Protocol):
+    """Starts and ends workers."""
+
+    def start(self, name: str, kind: WorkerType) -> None:
+        """Makes an agent of that name and size join; returns once it was begun. Raises `RuntimeFailed`."""
+
+    def end(self, name: str) -> None:
+        """Ends it; does nothing if it is gone. Raises `RuntimeFailed`."""
+
+
+def agent_words(kind: WorkerType) -> list[str]:
+    """Size, pieces and labels as options of `sparkpace agent`."""
+    words = ["--cores", f"{kind.cores:g}", "--memory", str(kind.memory_mb)]
+    words += ["--resources", str(kind.pieces)] if kind.pieces else []
+    return [*words, *(["--labels", labels_text(kind)] if kind.labels else [])]
+
+
+def labels_text(kind: WorkerType) -> str:
+    return ",".join(f"{name}={value}" for name, value in kind.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandProvider:
+    """A user's program: `PROGRAM start NAME CORES MEMORY_MB RESOURCES LABELS` and `PROGRAM end NAME` (RESOURCES and LABELS as
+    gpu=1 and zone=a, or empty). Its environment names the master (SPARKPACE_MASTER), the home (SPARKPACE_HOME), where the
+    token lies, and the cluster's further options of agents (SPARKPACE_AGENT_OPTIONS, as a shell reads them). Exit code 0:
+    begun, or gone."""
+
+    program: Path
+    master_url: str
+    home: Path
+    options: Sequence[str] = ()
+
+    def start(self, name: str, kind: WorkerType) -> None:
+        resources = str(kind.pieces) if kind.pieces else ""
+        self._run("start", name, f"{kind.cores:g}", str(kind.memory_mb), resources, labels_text(kind))
+
+    def end(self, name: str) -> None:
+        self._run("end", name)
+
+    def _run(self, *words: str) -> None:
+        environment = {
+            **os.environ,
+            "SPARKPACE_MASTER": self.master_url,
+            "SPARKPACE_HOME": str(self.home),
+            "SPARKPACE_AGENT_OPTIONS": shlex.join(self.options),
+        }
+        what = f"{self.program} {' '.join(words[:2])}"
+        try:
+            # its output goes nowhere but into memory: a worker that it leaves behind must not hold our log open
+            done = subprocess.run(
+                [str(self.program), *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=COMMAND_S,
+                env=environment,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RuntimeFailed(f"{what} did not run: {error}") from error
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise RuntimeFailed(f"{what} ended with code {done.returncode}: {last[:300]}")
+
+
+class DockerProvider:
+    """An agent in a container of this host's engine, with its size; executors are containers beside it (dockerfiles/node).
+
+    It runs as the master's user, with the engine's socket, which is as good as being root; so it is shown what executors may
+    be shown: paths in a launch are the host's and must be the same inside.
+
+    Raises `Unavailable` without an engine, `BadInput` without the image."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        master_url: str,
+        home: Path,
+        image: str,
+        options: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> None:
+        from controller.runtime.docker_engine import connect
+
+        self._client = connect(None)
+        self._cluster_id, self._url, self._home, self._image = cluster_id, master_url, home, image
+        self._options = options
+        passed = ("SPARKPACE_BASE_IMAGE", "XDG_CACHE_HOME", "HOME", "TMPDIR")
+        self._environment = {name: environment[name] for name in passed if name in environment}
+        if not self._client.images(name=image):
+            raise BadInput(
+                f"--provider-image {image} is not here; accepted: an image built from dockerfiles/node/Dockerfile (see there)"
+            )
+
+    def start(self, name: str, kind: WorkerType) -> None:
+        from docker.errors import APIError, DockerException
+
+        words = [
+            *("agent", "--home", str(self._home), "--worker-id", name, "--runtime", "docker", "--master", self._url),
+            *agent_words(kind),
+            *self._options,
+        ]
+        try:
+            made = self._client.create_container(
+                self._image,
+                words,
+                name=self._container(name),
+                user=f"{os.getuid()}:{os.getgid()}",
+                host_config=self._host_config(),
+                environment=self._environment,
+                labels={GROWN: self._cluster_id},
+            )
+            self._client.start(made["Id"])
+        except APIError as error:
+            if error.status_code == CONFLICT:
+                return  # it is there already
+            raise RuntimeFailed(f"its container did not start: {error.explanation}") from error
+        except DockerException as error:
+            raise RuntimeFailed(f"its container did not start: {error}") from error
+
+    def _host_config(self) -> dict[str, Any]:
+        """Host network and pids: executors and drivers are reached by the host's address, drivers are known by their pid."""
+        writable = {str(self._home), tempfile.gettempdir(), self._environment.get("XDG_CACHE_HOME", ""), SOCKET}
+        shown = {*map(str, host_folders()), *filter(None, writable)}
+        binds: dict[str, Mapping[str, str]] = {
+            path: {"bind": path, "mode": "rw" if path in writable else "ro"} for path in sorted(shown) if Path(path).exists()
+        }
+        made: dict[str, Any] = self._client.create_host_config(
+            network_mode="host",
+            pid_mode="host",
+            binds=binds,
+            init=True,
+            security_opt=["no-new-privileges"],
+            group_add=[str(Path(SOCKET).stat().st_gid)],
+        )
+        made["CgroupnsMode"] = "host"
+        return made
+
+    def end(self, name: str) -> None:
+        from docker.errors import DockerException, NotFound
+
+        try:
+            self._client.stop(self._container(name), timeout=STOP_S)
+            self._client.remove_container(self._container(name), force=True)
+        except NotFound:
+            return
+        except DockerException as error:
+            raise RuntimeFailed(f"worker {name} did not end: {error}") from error
+
+    def _container(self, name: str) -> str:
+        return f"sparkpace-agent-{self._cluster_id}-{name}"
+
+
+def host_folders() -> list[Path]:
+    """What an agent in a container is shown of this host."""
+    mine = Path("/opt")
+    beside = [path for path in mine.iterdir() if path.is_dir() and path.name != "sparkpace"] if mine.is_dir() else []
+    return [path for path in (*map(Path, FOLDERS), *beside) if path.is_dir()]
+
+
+def make_provider(
+    kind: str,
+    *,
+    program: Path | None,
+    image: str,
+    options: Sequence[str],
+    cluster_id: str,
+    master_url: str,
+    home: Path,
+) -> Provider:
+    """Of kind "docker", or "command" with its program; `options` are further words for agents. Raises `BadInput`, and
+    `Unavailable` without an engine."""
+    if kind == "command":
+        assert program is not None, "checked by the command line"
+        return CommandProvider(program, master_url, home, options)
+    return DockerProvider(cluster_id, master_url, home, image, options, os.environ)
+
+
+def check_program(program: Path | None) -> Path | None:
+    """The absolute path of a program. Raises `BadInput`."""
+    if program is None:
+        return None
+    if not program.is_file() or not os.access(program, os.X_OK):
+        raise BadInput(f"--provider-command {program} is no program; accepted: an executable file")
+    return program.absolute()

@@ -1,0 +1,54 @@
+"""The topology's file: read at the start, and again whenever it has changed. What it says is `placement.topology`'s."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from placement.topology import Topology, parse_topology
+from stage_model.errors import BadInput
+
+log = logging.getLogger("sparkpace.master")
+
+
+class TopologyFile:
+    """A file that may change while the master runs. What cannot be read is logged once, and the last good one stays."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int, int] | None = None
+
+    def changed(self) -> Topology | None:
+        """The new topology; None if the file is as it was, or cannot be used."""
+        try:
+            status = self.path.stat()
+            seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            seen = (0, 0, 0)
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        try:
+            topology = read_topology(self.path)
+        except BadInput as error:
+            log.error("%s; the last good one stays", error)
+            return None
+        log.info("topology: %d networks of %s", len(topology), self.path)
+        return topology
+
+
+def checked_topology(path: Path | None) -> Path | None:
+    """The absolute path of a file that can be read. Raises `BadInput`."""
+    if path is None:
+        return None
+    read_topology(path)
+    return path.absolute()
+
+
+def read_topology(path: Path) -> Topology:
+    """Raises `BadInput`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--topology {path} cannot be read ({error}); accepted: a text file") from error
+    return parse_topology(text, source=str(path))

@@ -1,0 +1,191 @@
+"""Workers are started for what fits nowhere and given back; providers are asked once, and failures are told."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from controller.master.providers import CommandProvider, agent_words, check_program
+from placement.growth import Growth, Limits, WorkerType
+from placement.resources import ResourceSet
+from stage_model.errors import BadInput, RuntimeFailed
+from tests.fakes.placed import Scene
+
+H = 1024 + 384
+
+
+class Provided:
+    """In memory: what was started is offered by the scene's next report."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.asked: list[str] = []
+        self.refuses = False
+        self.done = threading.Event()
+
+    def start(self, name: str, kind: WorkerType) -> None:
+        self.asked.append(f"start {name} {kind}")
+        try:
+            if self.refuses:
+                raise RuntimeFailed("no room")
+            pieces = {resource: units // 10_000 for resource, units in kind.pieces.items()}
+            self.scene.offers[name] = {
+                "cores": kind.cores, "memory_mb": kind.memory_mb, "host": "127.0.0.1", "resources": pieces,
+                "labels": dict(kind.labels),
+            }  # fmt: skip
+        finally:
+            self.done.set()
+
+    def end(self, name: str) -> None:
+        self.asked.append(f"end {name}")
+        self.scene.offers.pop(name, None)
+        self.done.set()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, w1={"memory_mb": 2000})
+
+
+@pytest.fixture
+def provided(scene: Scene) -> Provided:
+    provider = Provided(scene)
+    limits = Limits(workers=2, cores=4, memory_mb=16_000, pieces=frozenset({"gpu"}), keep_s=5)
+    scene.state.grow_by(Growth(limits), provider, scene.cluster.now_s)
+    return provider
+
+
+def turn(scene: Scene, provider: Provided, asks: int) -> None:
+    """The master looks, its provider does what it was asked for (so many times), and the workers report."""
+    for _ in range(asks):
+        provider.done.clear()
+        scene.state.tick(scene.cluster.now_s)
+        assert provider.done.wait(10)
+    scene.sync()
+    scene.cluster.now_s += 1
+    scene.sync()
+
+
+def test_a_job_that_could_not_run_runs_on_a_worker_that_was_started_for_it(scene: Scene, provided: Provided) -> None:
+    large = scene.register("large", placement_resources="gpu=1", placement_labels="zone=a")
+    assert scene.where(large) == []
+    turn(scene, provided, 1)
+    assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=1, zone=a"]
+    assert scene.where(large) == ["grown-1"]
+    scene.sync()
+    assert len(provided.asked) == 1
+
+
+def test_a_worker_without_work_goes_back_and_is_forgotten(scene: Scene, provided: Provided) -> None:
+    large = scene.register("large", placement_resources="gpu=1")
+    turn(scene, provided, 1)
+    scene.end(large)
+    scene.cluster.now_s += 1
+    scene.sync()
+    scene.cluster.now_s += 6
+    for name in scene.offers:
+        scene.report(name)
+    turn(scene, provided, 1)
+    assert provided.asked[-1] == "end grown-1"
+    assert not scene.state.growing.growth.started
+    # its last report may still be on its way
+    assert scene.state.workers.by_id["grown-1"].closing
+    scene.cluster.now_s += 11
+    scene.report("w1")
+    scene.state.tick(scene.cluster.now_s)
+    assert "grown-1" not in scene.state.workers.by_id
+
+
+def test_what_no_provider_can_start_is_refused_with_the_reason(scene: Scene, provided: Provided) -> None:
+    for conf, words in (
+        ({"placement_resources": "fpga=1"}, "have no fpga"),
+        ({"placement_resources": "gpu=1,ssd=1"}, "have no ssd"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            scene.register("a", **conf)
+    assert not scene.state.applications
+    assert provided.asked == []
+
+
+def test_a_provider_that_fails_is_told_to_the_user_and_asked_again_later(scene: Scene, provided: Provided) -> None:
+    provided.refuses = True
+    large = scene.register("large", placement_resources="gpu=1")
+    turn(scene, provided, 2)
+    assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=1", "end grown-1"]
+    assert "a worker for it could not be started: no room" in scene.view(large).notices
+    provided.refuses = False
+    scene.cluster.now_s += 31
+    scene.report("w1")
+    turn(scene, provided, 1)
+    assert provided.asked[2] == "start grown-2 1 cores, 1536 MiB, gpu=1"
+    assert scene.where(large) == ["grown-2"]
+
+
+def test_a_restarted_master_gives_back_what_an_earlier_one_started(scene: Scene, provided: Provided) -> None:
+    scene.register("large", placement_resources="gpu=1")
+    turn(scene, provided, 1)
+    scene.cluster.restart()
+    scene.state.grow_by(Growth(Limits()), provided, scene.cluster.now_s)
+    assert list(scene.state.growing.growth.started) == ["grown-1"]
+    for future in scene.state.end_started_workers(scene.cluster.now_s):
+        future.result(10)
+    assert provided.asked[-1] == "end grown-1"
+
+
+def test_after_a_restart_nothing_is_started_before_those_that_were_there_have_reported(
+    scene: Scene, provided: Provided
+) -> None:
+    scene.register("first")
+    scene.sync()
+    scene.cluster.restart()
+    scene.state.grow_by(Growth(Limits(), WorkerType(1, 1024)), provided, scene.cluster.now_s)
+    scene.state.tick(scene.cluster.now_s)
+    assert provided.asked == []
+
+
+# ---------------------------------------------------------------- the provider `command`
+
+SCRIPT = """#!/bin/sh
+printf '%s\\n' "$SPARKPACE_MASTER" "$SPARKPACE_HOME" "$SPARKPACE_AGENT_OPTIONS" "$@" > "$SPARKPACE_HOME/asked"
+if [ "$1" = end ]; then echo "never heard of $2" >&2; exit 3; fi
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "workers.sh"
+    path.write_text(SCRIPT)
+    path.chmod(0o755)
+    return path
+
+
+def test_a_users_program_is_told_name_size_pieces_and_labels(script: Path, tmp_path: Path) -> None:
+    provider = CommandProvider(script, "http://127.0.0.1:7070", tmp_path, ("--allow-mount", "/a b"))
+    provider.start("grown-1", WorkerType(0.5, 1024, ResourceSet.of(gpu=1), (("zone", "a"),)))
+    told = (tmp_path / "asked").read_text().splitlines()
+    assert told[:3] == ["http://127.0.0.1:7070", str(tmp_path), "--allow-mount '/a b'"]
+    assert told[3:] == ["start", "grown-1", "0.5", "1024", "gpu=1", "zone=a"]
+
+
+def test_its_failure_is_told_with_its_last_line(script: Path, tmp_path: Path) -> None:
+    provider = CommandProvider(script, "http://127.0.0.1:7070", tmp_path)
+    with pytest.raises(RuntimeFailed, match="end grown-1 ended with code 3: never heard of grown-1"):
+        provider.end("grown-1")
+    script.unlink()
+    with pytest.raises(RuntimeFailed, match="did not run"):
+        provider.end("grown-1")
+
+
+def test_a_program_is_checked_before_anything_starts(script: Path) -> None:
+    assert check_program(script) == script
+    script.chmod(0o644)
+    with pytest.raises(BadInput, match="executable file"):
+        check_program(script)
+
+
+def test_a_type_as_an_agents_options() -> None:
+    assert agent_words(WorkerType(0.5, 1024)) == ["--cores", "0.5", "--memory", "1024"]
+    words = agent_words(WorkerType(2, 512, ResourceSet.of(gpu=1), (("disk", "ssd"), ("zone", "a"))))
+    assert words[4:] == ["--resources", "gpu=1", "--labels", "disk=ssd,zone=a"]

@@ -1,0 +1,176 @@
+"""Placement on real Spark and Docker: labels, pieces, order, eviction, hosts of the input, and workers that are started."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.home import Home
+from experiments.hosted import make_jar
+from tests.integration.engine import Engine
+from tests.integration.local_cluster import LocalCluster, eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+
+WORKERS = (
+    *("--worker", "cores=0.8 memory=5g labels=zone=a,disk=ssd host=127.0.0.2 id=a"),
+    *("--worker", "cores=0.6 memory=5g labels=zone=b host=127.0.0.3 resources=gpu=2 id=b"),
+)
+STARTER = """#!{python}
+import json, os, signal, subprocess, sys
+from pathlib import Path
+
+verb, name, *size = sys.argv[1:]
+home = os.environ["SPARKPACE_HOME"]
+record = Path(home, f"{{name}}.pid")
+if verb == "start":
+    cores, memory, resources, labels = size
+    words = ["agent", "--home", home, "--worker-id", name, "--cores", cores, "--memory", memory, "--runtime", "docker",
+             "--resources", resources, "--labels", labels, "--master", os.environ["SPARKPACE_MASTER"], "--host", "127.0.0.4"]
+    with open(Path(home, "logs", f"agent-{{name}}.log"), "ab") as log:
+        agent = subprocess.Popen([sys.executable, "-m", "controller.cli.main", *words], stdin=subprocess.DEVNULL, stdout=log,
+                                 stderr=log, start_new_session=True)
+    record.write_text(str(agent.pid))
+elif record.exists():
+    os.kill(int(record.read_text()), signal.SIGTERM)
+    record.unlink()
+"""
+
+
+@pytest.fixture(scope="module")
+def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Two unlike workers with addresses of their own; more are started by a program."""
+    folder = tmp_path_factory.mktemp("placement")
+    (folder / "shown").mkdir()
+    starter = folder / "starter.py"
+    starter.write_text(STARTER.format(python=sys.executable))
+    starter.chmod(0o755)
+    topology = folder / "topology"
+    topology.write_text("127.0.0.2 rack=r1\n127.0.0.3 rack=r2\n")
+    cluster = LocalCluster(Home(folder / "home"), "docker")
+    try:
+        cluster.up(
+            *WORKERS,
+            *("--topology", str(topology), "--provider", "command", "--provider-command", str(starter)),
+            *("--grow-up-to", "cores=0.5 memory=3g resources=fpga=1", "--idle", "3s"),
+        )
+        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+        yield cluster
+    finally:
+        cluster.down()
+    assert engine.containers() == [], "`down` left containers behind"
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+
+
+def where(cluster: LocalCluster, name: str) -> dict[str, list[str]]:
+    """Workers of the executors of the newest application of that name, as `explain` says."""
+    found = json.loads(cluster.command("explain", name, "--json").stdout)
+    return {worker["worker_id"]: worker["executors"] for worker in found["workers"] if worker["executors"]}
+
+
+def conf(**settings: str) -> list[str]:
+    """`_` stands for "."."""
+    return [w for key, value in settings.items() for w in ("--conf", f"spark.pace.{key.replace('_', '.')}={value}")]
+
+
+def test_labels_restrict_and_a_change_counts_at_once(unlike: LocalCluster, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    job = unlike.submit("--name", "labelled", *conf(placement_labels="zone=b"), "rounds.py", str(stop))
+    unlike.running("labelled", executors=1)
+    assert list(where(unlike, "labelled")) == ["b"]
+    said = unlike.command("explain", "labelled").stdout
+    assert "labels: its labels do not have zone=b" in said
+    assert unlike.command("label", "a", "zone=b", "disk-").stdout == "Worker a: zone=b.\n"
+    try:
+        unlike.running("labelled", executors=2)
+        assert sorted(where(unlike, "labelled")) == ["a", "b"]
+    finally:
+        unlike.command("label", "a", "zone=a", "disk=ssd")
+    stop.touch()
+    assert job.finish().ok().answer["ok"]
+
+
+def test_executors_see_their_pieces(unlike: LocalCluster) -> None:
+    spark = ("--conf", "spark.executor.resource.gpu.amount=2", "--conf", "spark.task.resource.gpu.amount=2")
+    answer = unlike.run("--name", "pieces", *spark, "pieces.py").ok().answer
+    assert answer == {"ok": True, "addresses": ["0", "1"], "visible": "0,1"}
+    assert unlike.summary("pieces")["workers"] == ["b"]
+    shared = unlike.run("--name", "shared", *conf(placement_resources="gpu=0.5"), "pieces.py").ok().answer
+    assert shared == {"ok": True, "addresses": [], "visible": "0"}
+    refused = unlike.run("--name", "much", *conf(placement_resources="gpu=3"), "pieces.py")
+    assert refused.code != 0
+    assert "have no gpu" in refused.err
+    assert "Traceback" not in refused.err.split("sparkpace:")[-1]
+
+
+def test_one_starts_after_another_has_ended(unlike: LocalCluster, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    first = unlike.submit("--name", "first", "rounds.py", str(stop))
+    unlike.running("first")
+    second = unlike.submit("--name", "second", "--after", "first:success", *("rounds.py", str(stop)))
+    waits = eventually(lambda: next(iter(unlike.views("second")), None), "the second application")
+    assert waits.state == "waiting"
+    assert "which has not ended" in waits.reason
+    assert where(unlike, "second") == {}
+    stop.touch()
+    assert first.finish().ok().answer["ok"]
+    assert second.finish().ok().answer["ok"]
+    begun = unlike.summary("second")["submitted_epoch_s"] + unlike.summary("second")["first_task_s"]
+    ended = unlike.summary("first")["submitted_epoch_s"] + unlike.summary("first")["end_s"]
+    assert begun > ended
+    unlike.run("--name", "fails", "failing.py", "task")
+    never = unlike.run("--name", "never", "--after", "fails:success", "rounds.py", str(stop))
+    assert never.code != 0
+    assert "which did not succeed" in never.err
+
+
+def test_evicted_executors_come_back_and_their_job_is_right(unlike: LocalCluster, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    large = ("--executor-memory", "3g")
+    low = unlike.submit("--name", "evicted", "--priority", "low", *large, "rounds.py", str(stop))
+    before = unlike.running("evicted")
+    high = unlike.run("--name", "evicting", "--priority", "high", "--evict", "--num-executors", "1", *large, "stages.py").ok()
+    assert high.answer["ok"]
+    unlike.running("evicted")
+    stop.touch()
+    assert low.finish().ok().answer["ok"]
+    summary = unlike.summary("evicted")
+    [record] = summary["evicted"]
+    assert record["for"] == unlike.views("evicting")[-1].application_id
+    assert (summary["executors_lost"], summary["app_id"]) == (0, before.application_id)
+
+
+def test_the_hosts_of_the_input_are_asked_of_hadoop(unlike: LocalCluster, tmp_path: Path) -> None:
+    jar = tmp_path / "hosted.jar"
+    make_jar(jar)
+    lines = unlike.home.path.parent / "shown" / "127.0.0.3" / "lines.txt"
+    lines.parent.mkdir()
+    lines.write_text("a line\n" * 5000)
+    hadoop = (
+        *("--jars", str(jar), "--driver-class-path", str(jar), "--mount", str(lines.parent)),
+        *("--conf", "spark.hadoop.fs.hosted.impl=HostedFileSystem"),
+        *("--num-executors", "1", *conf(placement_input=f"hosted://{lines}")),
+    )
+    assert unlike.run("--name", "hosted", *hadoop, "lines.py", f"hosted://{lines}", "5000").ok().answer["ok"]
+    # the larger worker is the other one
+    assert unlike.summary("hosted")["workers"] == ["b"]
+    wrong = unlike.run("--name", "nowhere", *hadoop[:-1], f"spark.pace.placement.input={lines}.not", "lines.py", "x", "1")
+    assert wrong.code != 0
+    assert "spark.pace.placement.input cannot be used" in wrong.err
+
+
+def test_a_job_that_could_not_run_runs_on_a_worker_that_is_started_for_it(unlike: LocalCluster) -> None:
+    words = ("--num-executors", "1", *conf(placement_resources="fpga=1", placement_labels="zone=c"))
+    assert unlike.run("--name", "grown", *words, "stages.py").ok().answer["ok"]
+    [worker] = unlike.summary("grown")["workers"]
+    assert worker.startswith("grown-")
+    assert f"starting worker {worker}" in unlike.log("master")
+    eventually(lambda: f"giving worker {worker} back: it had no work for 3 s" in unlike.log("master"), "the worker's end")
+    eventually(lambda: worker not in {w.worker_id for w in unlike.client().workers()}, "its removal")
+    refused = unlike.run("--name", "asic", *conf(placement_resources="asic=1"), "stages.py")
+    assert "have no asic (resources they may have: fpga)" in refused.err
