@@ -1,9 +1,10 @@
-"""Input files of workloads, made once in a result folder. A job's words name them: `{out}/graph.txt`, `{out}/tpch-SCALE`.
+"""Input files of workloads, made once in a result folder. A job's words and options name them: `{out}/graph.txt`,
+`{out}/tpch-SCALE`, `{out}/hosted.jar`, `hosted://{out}/hosted-MEGABYTES-HOST+HOST`.
 
     python -m experiments.inputs DIR/tpch-1      the same by hand
 
 `graph.txt` is Debian's package graph (`experiments.debian_graph`); `tpch-SCALE` are the eight tables of TPC-H as Parquet, by
-`tpcgen-cli`, at that scale factor (1: six million line items).
+`tpcgen-cli`, at that scale factor (1: six million line items). `hosted-...` are files on those hosts (`experiments.hosted`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
+from experiments import hosted
 from experiments.workloads.pagerank import DATA
 from stage_model.errors import BadInput
 
-OUT = "{out}/"
+OUT = re.compile(r"\{out\}/([^/,]+)")
+HOSTED = re.compile(r"hosted-(\d+)-([0-9.+]+)")
+JAR = "hosted.jar"
 GRAPH = "graph.txt"
 TPCH = re.compile(r"tpch-(\d+(?:\.\d+)?)")
 
@@ -28,23 +32,28 @@ TPCH = re.compile(r"tpch-(\d+(?:\.\d+)?)")
 def prepare(folder: Path, words: Iterable[str]) -> None:
     """Makes what the words name and `folder` has not yet. Raises `BadInput` for a name that is none of ours."""
     for word in words:
-        if word.startswith(OUT):
-            make(folder / word.removeprefix(OUT))
+        for name in OUT.findall(word):
+            make(folder / name)
 
 
 def make(path: Path) -> None:
     """Makes the input of that name, whole or not at all."""
     if path.exists():
         return
-    tpch = TPCH.fullmatch(path.name)
-    if path.name != GRAPH and tpch is None:
-        raise BadInput(f"{path} is no input of a workload; there are {GRAPH} and tpch-SCALE")
+    tpch, on_hosts = TPCH.fullmatch(path.name), HOSTED.fullmatch(path.name)
     beside = path.with_name(f".{path.name}")
-    if tpch is None:
+    shutil.rmtree(beside, ignore_errors=True)
+    if path.name == GRAPH:
         beside.write_bytes(lzma.decompress(DATA.read_bytes()))
-    else:
-        shutil.rmtree(beside, ignore_errors=True)
+    elif path.name == JAR:
+        hosted.make_jar(beside)
+    elif on_hosts:
+        hosted.make_files(beside, on_hosts[2].split("+"), int(on_hosts[1]))
+    elif tpch:
         _generate(beside, tpch[1])
+    else:
+        accepted = f"{GRAPH}, {JAR}, tpch-SCALE and hosted-MEGABYTES-HOST+HOST"
+        raise BadInput(f"{path} is no input of a workload; there are {accepted}")
     beside.rename(path)
 
 

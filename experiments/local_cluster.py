@@ -120,7 +120,7 @@ class LocalCluster:
     def prepare(self, orders: Iterable[Order]) -> None:
         """Makes the inputs that the jobs' words name, so that no job's time has it in."""
         for order in orders:
-            prepare(self.folder, order.words)
+            prepare(self.folder, (*order.words, *order.options))
 
     def perform(
         self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None] = lambda _: None
@@ -152,11 +152,12 @@ class LocalCluster:
     def submit(self, step: str, order: Order) -> Job:
         """Starts `sparkpace submit` in the background."""
         submission, log = str(uuid.uuid4()), self.logs / f"{step}-{order.job}.log"
-        script, *arguments = (word.format(out=self.folder) for word in order.words)
+        script, *arguments = (word.replace("{out}", str(self.folder)) for word in order.words)
+        own = (word.replace("{out}", str(self.folder)) for word in order.options)
         deadline = () if order.deadline_s is None else ("--deadline", f"{order.deadline_s:.2f}s")
         profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
         # An experiment measures what happens, so nothing is refused for being infeasible.
-        options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force", *order.options)
+        options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force", *own)
         with log.open("wb") as out:
             process = subprocess.Popen(
                 self.sparkpace.command(("submit", *options, str(WORKLOADS / script), *arguments)),

@@ -33,8 +33,8 @@ class Taught:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One job of a step. `words`: the workload's script and its arguments, in which `{out}` is the result folder; `profile`
-    None: whatever the cluster has learned."""
+    """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
+    folder; `profile` None: whatever the cluster has learned."""
 
     job: str
     words: tuple[str, ...]

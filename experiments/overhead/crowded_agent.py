@@ -34,7 +34,7 @@ from controller.agent import child
 from controller.cli.checks import check_port
 from controller.client import MasterClient
 from controller.home import Home
-from controller.local_cluster import Plan, start, stop
+from controller.local_cluster import Plan, WorkerPlan, start, stop
 from controller.messages import (
     Change,
     DriverReply,
@@ -168,10 +168,8 @@ class _Scene:
     def _cluster(self) -> Iterator[None]:
         """As `sparkpace up` starts it, but for its check that the machine has so many cores."""
         plan = Plan(
-            workers=1,
+            workers=(WorkerPlan("w1", self.cores, self.memory_mb),),
             runtime="docker",
-            cores_each=self.cores,
-            memory_mb_each=self.memory_mb,
             host="127.0.0.1",
             port=check_port("127.0.0.1", 0),
             insecure=False,

@@ -18,10 +18,15 @@ from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
 from experiments.scenarios.overhead import Overhead
+from experiments.scenarios.placement import Placement
+from experiments.scenarios.placing import PlacingSpeed
 from experiments.scenarios.preemption import Preemption
 from experiments.scenarios.scale import Scale
+from experiments.scenarios.scan import Scan
+from experiments.scenarios.spillover import Spillover
 from experiments.scenarios.streams import Streams
 from experiments.scenarios.table4 import Table4
+from experiments.scenarios.waiting import Waiting
 from stage_model.errors import BadInput
 
 
@@ -91,10 +96,15 @@ SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "laws": Laws,
     "mixed": Mixed,
     "overhead": Overhead,
+    "placement": Placement,
+    "placing": PlacingSpeed,
     "preemption": Preemption,
     "scale": Scale,
+    "scan": Scan,
+    "spillover": Spillover,
     "streams": Streams,
     "table4": Table4,
+    "waiting": Waiting,
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
@@ -64,17 +65,7 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def arrivals(self, repetition: int) -> list[tuple[str, int, float]]:
         """Kind, number within its kind and arrival of every job, in order of arrival."""
-        # Seeded by a text: a repetition's draws do not depend on how many there are.
-        rng = random.Random(f"{self.seed}/{repetition}")
-        kinds = [name for name, kind in self.kinds.items() for _ in range(kind.count)]
-        rng.shuffle(kinds)
-        times = sorted(rng.uniform(0, self.arrivals_s) for _ in kinds)
-        seen: Counter[str] = Counter()
-        found = []
-        for kind, time_s in zip(kinds, times, strict=True):
-            found.append((kind, seen[kind], round(time_s - times[0], 3)))
-            seen[kind] += 1
-        return found
+        return arrivals({name: kind.count for name, kind in self.kinds.items()}, self.arrivals_s, self.seed, repetition)
 
     def _order(self, kind: str, place: int, delay_s: float, data: Data) -> Order:
         what = self.kinds[kind]
@@ -142,6 +133,22 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
         return {f"mixed-{number}": [job.app_id for job in step.jobs] for number, step in enumerate(data.starting("mixed-"))}
+
+
+def arrivals(counts: Mapping[str, int], span_s: float, seed: int, repetition: int) -> list[tuple[str, int, float]]:
+    """Kind, number within its kind and arrival of so many jobs of each kind, in order of arrival: drawn evenly from [0,
+    `span_s`], the first moved to 0."""
+    # Seeded by a text: a repetition's draws do not depend on how many there are.
+    rng = random.Random(f"{seed}/{repetition}")
+    kinds = [name for name, count in counts.items() for _ in range(count)]
+    rng.shuffle(kinds)
+    times = sorted(rng.uniform(0, span_s) for _ in kinds)
+    seen: Counter[str] = Counter()
+    found = []
+    for kind, time_s in zip(kinds, times, strict=True):
+        found.append((kind, seen[kind], round(time_s - times[0], 3)))
+        seen[kind] += 1
+    return found
 
 
 def kind_of(job: JobRun) -> str:

@@ -1,0 +1,54 @@
+"""Scans lines of digits wherever Hadoop finds them, and sums a checksum of each; checks count and sum against the files' own.
+
+The folder is of `experiments.hosted`: `hosted://DIR` with a folder for each host. What it must find is read by the driver
+from the plain files before the job, so it is no part of Spark's work."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+Sums = tuple[int, int]
+"""Lines, and the sum of their checksums."""
+
+
+def sums(lines: Iterable[str]) -> Iterator[Sums]:
+    count = total = 0
+    for line in lines:
+        count += 1
+        total += zlib.crc32(line.encode())
+    yield count, total
+
+
+def expected(folder: Path) -> Sums:
+    """Of all files, once: kept beside them."""
+    kept = folder / "sums.json"
+    if not kept.exists():
+        found = [next(sums(file.read_text().splitlines())) for file in sorted(folder.glob("*/part-*"))]
+        kept.write_text(json.dumps([sum(count for count, _ in found), sum(total for _, total in found)]))
+    count, total = json.loads(kept.read_text())
+    return int(count), int(total)
+
+
+def main() -> int | str:
+    parser = argparse.ArgumentParser(description="Scan that checks its answer.")
+    parser.add_argument("folder", help="hosted://DIR")
+    options = parser.parse_args()
+    wanted = expected(Path(options.folder.removeprefix("hosted://")))
+
+    from pyspark import SparkContext
+
+    sc = SparkContext(appName="scan")
+    found = sc.textFile(f"{options.folder}/*/part-*").mapPartitions(sums).collect()
+    sc.stop()
+    answer = (sum(count for count, _ in found), sum(total for _, total in found))
+    print(json.dumps({"answer": {"lines": answer[0], "sum": answer[1]}, "ok": answer == wanted}))
+    return 0 if answer == wanted else "scan: the answer is wrong"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
