@@ -13,12 +13,13 @@ if TYPE_CHECKING:  # the supervisor reads this module and carries nothing more
 
 @dataclass(frozen=True, slots=True)
 class GrowthOptions:
-    """`provider` is "docker" or "command", `program` that of the latter, `image` the agent's of the former; `agent_options`
-    are further words for agents."""
+    """`provider` is "docker" or "command", `program` that of the latter, `image` the agent's of the former and `folders`
+    what it sees of this host beside the usual; `agent_options` are further words for agents."""
 
     provider: str
     program: Path | None
     image: str
+    folders: tuple[Path, ...]
     limits: Limits
     usual: WorkerType | None
     utilisation: float

@@ -51,13 +51,13 @@ def parse_worker_id(text: str) -> str:
     return text
 
 
-def mount_roots(given: Sequence[Path], default: Path) -> tuple[Path, ...]:
-    """Absolute roots for --mount; the default when none is given. Raises `BadInput` for a path that is no directory."""
-    roots = tuple(path.expanduser().absolute() for path in given) or (default,)
-    for root in roots:
-        if not root.is_dir():
-            raise BadInput(f"--allow-mount {root} is no directory; it must be an existing one")
-    return roots
+def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
+    """The same with absolute paths. Raises `BadInput` for a path that is no directory."""
+    absolute = tuple(path.expanduser().absolute() for path in given)
+    for path in absolute:
+        if not path.is_dir():
+            raise BadInput(f"{option} {path} is no directory; it must be an existing one")
+    return absolute
 
 
 def check_port(host: str, port: int) -> int:

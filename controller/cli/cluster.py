@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from controller.cli.checks import check_host, check_port, mount_roots, parse_period
+from controller.cli.checks import check_host, check_port, checked_folders, parse_period
 from controller.cli.common import POLICY_HELP, floor_option, home_option
 from controller.cli.master_placement import MasterPlacement, placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
@@ -88,7 +88,7 @@ def up(
         insecure=insecure,
         period_s=parse_period(period),
         floor=floor,
-        allow_mounts=mount_roots(allowed, Path.home()),
+        allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         image=image,
         law=law,
         memory_policy=memory_policy,

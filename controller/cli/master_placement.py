@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from controller.cli.checks import checked_folders
 from controller.cli.worker_words import USUAL_HELP, parse_type
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
@@ -33,6 +34,7 @@ class MasterPlacement:
     provider: str
     provider_command: Path | None
     provider_image: str
+    provider_folder: tuple[Path, ...]
     grow: int
     grow_up_to: str | None
     idle: str
@@ -55,9 +57,11 @@ class MasterPlacement:
             raise BadInput("--provider command needs --provider-command; accepted: a program that starts workers")
         if self.provider == "none" and (self.usual_worker is not None or self.provider_command is not None):
             raise BadInput("--usual-worker and --provider-command need --provider; accepted: docker or command")
-        return MasterPlacement(
-            **{field.name: getattr(self, field.name) for field in fields(self)}
-            | {"topology": checked_topology(self.topology), "provider_command": check_program(self.provider_command)}
+        return replace(
+            self,
+            topology=checked_topology(self.topology),
+            provider_command=check_program(self.provider_command),
+            provider_folder=checked_folders(self.provider_folder, option="--provider-folder"),
         )
 
     def limits(self) -> Limits:
@@ -77,7 +81,8 @@ class MasterPlacement:
     def words(self) -> tuple[str, ...]:
         """As options of `sparkpace master`."""
         given = ((field.name.replace("_", "-"), getattr(self, field.name)) for field in fields(self))
-        return tuple(part for name, value in given if value not in (None, "") for part in (f"--{name}", str(value)))
+        single = ((name, one) for name, value in given for one in (value if isinstance(value, tuple) else (value,)))
+        return tuple(part for name, value in single if value not in (None, "") for part in (f"--{name}", str(value)))
 
 
 OPTIONS = (
@@ -99,6 +104,12 @@ OPTIONS = (
     ),
     click.option("--provider-command", type=click.Path(path_type=Path), help="Program of --provider command."),
     click.option("--provider-image", default=NODE_IMAGE, show_default=True, help="Agent image of --provider docker."),
+    click.option(
+        "--provider-folder",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="Further folder of this host that agents of --provider docker see (Python environments, input); repeatable.",
+    ),
     click.option("--grow", type=click.IntRange(min=0), default=4, show_default=True, help="Started workers at a time."),
     click.option("--grow-up-to", help='Of all started workers together, as "cores=2 memory=8g resources=gpu=1".'),
     click.option("--idle", default="5min", show_default=True, help="A started worker without work goes back after it."),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from controller.cli.checks import check_address, check_host, mount_roots, parse_period, parse_worker_id
+from controller.cli.checks import check_address, check_host, checked_folders, parse_period, parse_worker_id
 from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
 from controller.cli.master_placement import MasterPlacement, placement_options
 from controller.cli.worker_words import parse_type
@@ -72,6 +72,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
         provider=placing.provider,
         program=placing.provider_command,
         image=placing.provider_image,
+        folders=placing.provider_folder,
         limits=placing.limits(),
         usual=None if usual is None else parse_type(usual, option="--usual-worker"),
         utilisation=placing.utilisation,
@@ -120,7 +121,7 @@ def agent(
         period_s=parse_period(period),
         floor=floor,
         master_url=master_url,
-        allow_mounts=mount_roots(allowed, Path.home()),
+        allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         image=image,
         host=None if host is None else check_address(host),
         resources={name: units // SCALE for name, units in parse_advertised(resources).items()},

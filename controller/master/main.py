@@ -59,6 +59,7 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
             grown.provider,
             program=grown.program,
             image=grown.image,
+            folders=grown.folders,
             options=grown.agent_options,
             cluster_id=cluster.cluster_id,
             master_url=url_of(options.host, listening.getsockname()[1]),

@@ -9,6 +9,7 @@ import logging
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ GROWN = "sparkpace.grown"
 """Label of agent containers that were started here: the cluster's id."""
 SOCKET = "/var/run/docker.sock"
 FOLDERS = ("/data", "/home", "/mnt", "/root", "/srv", "/usr/local", "/sys/fs/cgroup")
-"""Where Spark, Python environments and input usually are; of /opt, where the image has its own, each folder beside that."""
+"""Where Spark, Python environments and input usually are; of /opt, where the image has its own, each folder beside that. What
+lies elsewhere is named with `--provider-folder`; the environment that the master itself runs in is shown wherever it lies."""
 CONFLICT = 409
 STOP_S = 20
 """A stopped agent opens its executors' quotas first."""
@@ -114,6 +116,7 @@ class DockerProvider:
         master_url: str,
         home: Path,
         image: str,
+        folders: Sequence[Path],
         options: Sequence[str],
         environment: Mapping[str, str],
     ) -> None:
@@ -121,7 +124,7 @@ class DockerProvider:
 
         self._client = connect(None)
         self._cluster_id, self._url, self._home, self._image = cluster_id, master_url, home, image
-        self._options = options
+        self._folders, self._options = folders, options
         passed = ("SPARKPACE_BASE_IMAGE", "XDG_CACHE_HOME", "HOME", "TMPDIR")
         self._environment = {name: environment[name] for name in passed if name in environment}
         if not self._client.images(name=image):
@@ -158,7 +161,7 @@ class DockerProvider:
     def _host_config(self) -> dict[str, Any]:
         """Host network and pids: executors and drivers are reached by the host's address, drivers are known by their pid."""
         writable = {str(self._home), tempfile.gettempdir(), self._environment.get("XDG_CACHE_HOME", ""), SOCKET}
-        shown = {*map(str, host_folders()), *filter(None, writable)}
+        shown = {*map(str, (*host_folders(), *self._folders)), *filter(None, writable)}
         binds: dict[str, Mapping[str, str]] = {
             path: {"bind": path, "mode": "rw" if path in writable else "ro"} for path in sorted(shown) if Path(path).exists()
         }
@@ -189,10 +192,13 @@ class DockerProvider:
 
 
 def host_folders() -> list[Path]:
-    """What an agent in a container is shown of this host."""
+    """What an agent in a container is always shown of this host."""
     mine = Path("/opt")
-    beside = [path for path in mine.iterdir() if path.is_dir() and path.name != "sparkpace"] if mine.is_dir() else []
-    return [path for path in (*map(Path, FOLDERS), *beside) if path.is_dir()]
+    beside = [path for path in mine.iterdir() if path.name != "sparkpace"] if mine.is_dir() else []
+    own = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]]
+    # the image has a system of its own
+    own = [path for path in own if path not in (Path("/usr"), mine / "sparkpace")]
+    return [path for path in (*map(Path, FOLDERS), *beside, *own) if path.is_dir()]
 
 
 def make_provider(
@@ -200,6 +206,7 @@ def make_provider(
     *,
     program: Path | None,
     image: str,
+    folders: Sequence[Path],
     options: Sequence[str],
     cluster_id: str,
     master_url: str,
@@ -210,7 +217,7 @@ def make_provider(
     if kind == "command":
         assert program is not None, "checked by the command line"
         return CommandProvider(program, master_url, home, options)
-    return DockerProvider(cluster_id, master_url, home, image, options, os.environ)
+    return DockerProvider(cluster_id, master_url, home, image, folders, options, os.environ)
 
 
 def check_program(program: Path | None) -> Path | None:

@@ -41,7 +41,7 @@ def test_a_worker_in_a_container_is_started_for_a_job_and_given_back(docker_engi
         cluster.up(
             *("--worker", "cores=0.5 memory=3g"),
             *("--provider", "docker", "--provider-image", image, "--grow-up-to", "cores=0.8 memory=3g resources=fpga=1"),
-            *("--idle", "3s"),
+            *("--idle", "3s", "--provider-folder", str(ROOT)),
         )
         engine = Engine(docker_engine, cluster.cluster().cluster_id)
         own = f"{GROWN}={cluster.cluster().cluster_id}"

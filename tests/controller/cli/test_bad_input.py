@@ -167,6 +167,7 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--topology", "none.txt"], ["--topology", "none.txt", "a text file"]),
         (["--provider", "command"], ["--provider-command"]),
         (["--provider", "command", "--provider-command", "app.py"], ["--provider-command", "an executable file"]),
+        (["--provider", "docker", "--provider-folder", "nowhere"], ["--provider-folder", "nowhere is no directory"]),
         (["--usual-worker", "cores=1 memory=1g"], ["--provider", "docker or command"]),
         (["--provider", "docker", "--grow-up-to", "cores=x memory=1g"], ["--grow-up-to cores", "'x'"]),
         (["--idle", "soon"], ["--idle", "'soon'"]),
