@@ -47,8 +47,15 @@ class Places:
         self.sizes = list({place.cores: place for place in self._ordered}.values())
         """A worker of each number of cores."""
         self._on_host: dict[str, list[Place]] = {}
+        self._having: dict[str, list[Place]] = {}
+        """By resource."""
+        self._labelled: dict[tuple[str, str | None], list[Place]] = {}
         for place in self._ordered:
             self._on_host.setdefault(place.host, []).append(place)
+            for name in place.pieces:
+                self._having.setdefault(name, []).append(place)
+            for label in place.labels.items():
+                self._labelled.setdefault(label, []).append(place)
         self._next = 0
 
     def all(self) -> Sequence[Place]:
@@ -57,7 +64,7 @@ class Places:
     def fitting(self, request: Request) -> list[Place]:
         """Workers that could take it now: those on the hosts it prefers, and as many more as make `ENOUGH`."""
         checks = [*relevant(LASTING, request), *relevant(PASSING, request)]
-        ordered, least_mb = self._ordered, request.least_mb
+        ordered, least_mb = self._among(request), request.least_mb
         near = [place for host in {request.local, *request.prefer} - {""} for place in self._on_host.get(host, ())]
         found = {
             place.worker_id: place
@@ -77,7 +84,20 @@ class Places:
     def ever(self, request: Request) -> list[Place]:
         """Workers that could take it if nobody else were there."""
         checks = relevant(LASTING, request)
-        return [place for place in self._ordered if not any(check(request, place) for check in checks)]
+        least_mb = request.least_mb
+        return [
+            place
+            for place in self._among(request)
+            if place.memory_mb >= least_mb and not any(check(request, place) for check in checks)
+        ]
+
+    def _among(self, request: Request) -> Sequence[Place]:
+        """Workers outside which none will do: those with the rarest of the resources and labels that it asks for."""
+        groups = [self._having.get(name, []) for name in request.pieces]
+        groups += [
+            self._labelled.get((one.name, one.value), []) for one in request.labels if one.wanted and one.value is not None
+        ]
+        return min(groups, key=len, default=self._ordered)
 
 
 @dataclass(frozen=True, slots=True)

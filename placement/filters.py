@@ -53,6 +53,8 @@ def _ports(request: Request, place: Place) -> Reason:
 
 
 def _apart(request: Request, place: Place) -> Reason:
+    if place.shunned.isdisjoint((request.group,)) and not request.apart:
+        return ""
     for other in place.occupants.values():
         if other.group in request.apart:
             return f"it wants to be apart from {other.group}, which is there"

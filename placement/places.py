@@ -53,6 +53,7 @@ class Place:
         "pieces",
         "pools",
         "ports",
+        "shunned",
         "worker_id",
     )
 
@@ -107,6 +108,8 @@ class Place:
         """Everything anew, so that no sum drifts: a worker has few executors."""
         self.by_application: dict[str, int] = {}
         self.ports: set[int] = set()
+        self.shunned: set[str] = set()
+        """Groups that somebody here wants to be apart from."""
         self.free_mb = self.memory_mb
         """With all occupants at their least."""
         self.cores_of: dict[int, float] = {}
@@ -115,6 +118,7 @@ class Place:
         for one in self.occupants.values():
             self.by_application[one.application_id] = self.by_application.get(one.application_id, 0) + 1
             self.ports.update(one.ports)
+            self.shunned |= one.apart
             self.free_mb -= one.least_mb
             self.cores_of[one.priority] = self.cores_of.get(one.priority, 0.0) + one.cores
             for name, pieces in one.held.items():

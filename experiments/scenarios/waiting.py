@@ -94,7 +94,9 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                         *(made or "-", *("-" if share is None else f"{100 * share:.0f}" for share in shares)),
                     )
                 )
-        about = "Forecasts: each time a job was judged; right: rounded, it is the number of requests that came within TT."
+        about = (
+            "Forecasts: of every waiting job, once in TT; right: rounded, it is the number of requests that came within TT."
+        )
         return "\n".join([about, "", *table(COLUMNS, lines)])
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders, no pictures

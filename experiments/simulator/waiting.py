@@ -2,8 +2,9 @@
 RFD.
 
 Machines ask for work by heartbeats, with their slots in turn; a map whose block is elsewhere takes TT longer, the time to
-move a block. RFD is the document's algorithm with the product's forecast (`placement.locality`) in both variants. Every
-forecast is kept beside what came: the requests of machines with unprocessed blocks of the job within TT."""
+move a block. RFD is the document's algorithm with the product's forecast (`placement.locality`) in both variants. As in the
+document's table 3 the forecast of every waiting job (equation 4) is kept from time to time, beside what came: the requests
+of machines with unprocessed blocks of the job within TT."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from placement.locality import Outlook, Variant, expected
+from placement.locality import Outlook, Variant, expected, worth_waiting
 
 SCHEDULERS = ("fifo", "fair", "rfd-intended", "rfd-printed")
 
@@ -71,10 +72,9 @@ class _Job:
 
 @dataclass(slots=True)
 class _Forecast:
-    job: int
+    job: _Job
     made_s: float
     expected: float
-    machines: frozenset[int]
     came: int = 0
 
 
@@ -126,9 +126,10 @@ def simulate(setup: Setup, scheduler: str, maps: int, seed: int) -> WaitingRow:
 
 def _heartbeat(scene: _Scene, machine: int, now_s: float) -> None:
     """The machine says which maps have ended, then each of its free slots asks for one."""
-    for forecast in [f for f in scene.open if now_s > f.made_s + scene.setup.move_s]:
-        scene.open.remove(forecast)
-        scene.closed.append(forecast)
+    if all(now_s > forecast.made_s + scene.setup.move_s for forecast in scene.open):
+        scene.closed += scene.open
+        queue = [job for job in scene.jobs if job.submitted_s <= now_s and job.blocks]
+        scene.open = [_Forecast(job, now_s, expected(_outlook(scene, [], job))) for job in queue]
     for index, free_s in enumerate(scene.slots[machine]):
         if free_s > now_s:
             continue
@@ -138,7 +139,7 @@ def _heartbeat(scene: _Scene, machine: int, now_s: float) -> None:
             if ended.done == ended.total:
                 ended.ended_s = free_s
         for forecast in scene.open:
-            forecast.came += machine in forecast.machines
+            forecast.came += machine in forecast.job.machines()
         queue = [job for job in scene.jobs if job.submitted_s <= now_s and job.blocks]
         chosen = _choose(scene, queue, machine, now_s)
         if chosen is not None:
@@ -154,7 +155,7 @@ def _choose(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tup
         return job, block if block is not None else next(iter(job.blocks))
     if scene.scheduler == "fair":
         return _fair(scene, queue, machine, now_s)
-    return _rfd(scene, queue, machine, now_s, "printed" if scene.scheduler == "rfd-printed" else "intended")
+    return _rfd(scene, queue, machine, "printed" if scene.scheduler == "rfd-printed" else "intended")
 
 
 def _fair(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tuple[_Job, int] | None:
@@ -171,7 +172,7 @@ def _fair(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tuple
     return None
 
 
-def _rfd(scene: _Scene, queue: list[_Job], machine: int, now_s: float, variant: Variant) -> tuple[_Job, int] | None:
+def _rfd(scene: _Scene, queue: list[_Job], machine: int, variant: Variant) -> tuple[_Job, int] | None:
     """Document 002's listing: a local map in order of submission; else the first job for which waiting is not worth it; else
     the head's."""
     for job in queue:
@@ -179,10 +180,7 @@ def _rfd(scene: _Scene, queue: list[_Job], machine: int, now_s: float, variant: 
         if block is not None:
             return job, block
     for position, job in enumerate(queue):
-        outlook = _outlook(scene, queue[:position], job)
-        forecast = _Forecast(job.number, now_s, expected(outlook, variant), frozenset(job.machines()))
-        scene.open.append(forecast)
-        if forecast.expected < 1:
+        if not worth_waiting(_outlook(scene, queue[:position], job), variant):
             return job, next(iter(job.blocks))
     return queue[0], next(iter(queue[0].blocks))
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from placement.choose import ENOUGH, Places, decide, explain
+from placement.filters import LASTING, PASSING, refusals
 from placement.ids import Pool
-from placement.labels import parse_requirements
+from placement.labels import Requirement, parse_requirements
 from placement.places import Occupant
 from placement.policies import Random, Spread
 from placement.resources import SCALE, ResourceSet
@@ -157,6 +160,35 @@ def test_a_decision_among_few_that_fit_finds_them_wherever_they_are() -> None:
     places = Places(workers)
     for _ in range(3):
         assert decide(request(), places, SPREAD, WEIGHTS).place is workers[501]
+
+
+LABELS = st.dictionaries(st.sampled_from("xy"), st.sampled_from("ab"), max_size=2)
+PIECES = st.dictionaries(st.sampled_from(("gpu", "ssd")), st.integers(1, 2).map(lambda n: n * SCALE), max_size=2)
+REQUIREMENTS = st.builds(Requirement, st.sampled_from("xy"), st.sampled_from((None, "a", "b")), st.booleans())
+
+
+@given(
+    st.lists(st.tuples(LABELS, PIECES, st.integers(0, 2)), max_size=8),
+    st.lists(REQUIREMENTS, max_size=2),
+    PIECES,
+    st.booleans(),
+)
+def test_those_that_fit_are_those_that_no_filter_refuses(
+    workers: list[tuple[dict[str, str], dict[str, int], int]],
+    labels: list[Requirement],
+    pieces: dict[str, int],
+    shy: bool,
+) -> None:
+    places = [
+        occupied(place(f"w{number}", labels=labels, pieces=ResourceSet(pieces)), *[1.0] * there, least_mb=450)
+        for number, (labels, pieces, there) in enumerate(workers)
+    ]
+    if shy and places:
+        occupied(places[0], 1.0, least_mb=10, apart=frozenset({"new"}))
+    wanted = request(labels=tuple(labels), pieces=ResourceSet(pieces), group="new")
+    ever = [one for one in places if not refusals(LASTING, wanted, one)]
+    assert Places(places).ever(wanted) == ever
+    assert Places(places).fitting(wanted) == [one for one in ever if not refusals(PASSING, wanted, one)]
 
 
 # ---------------------------------------------------------------- a worker's sums

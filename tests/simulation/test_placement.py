@@ -48,7 +48,15 @@ def test_all_maps_are_done_once(scheduler: str) -> None:
 def test_with_a_copy_of_every_block_on_every_machine_all_maps_are_local() -> None:
     for scheduler in SCHEDULERS:
         row = waiting.simulate(Setup(copies=10), scheduler, 16, 5)
-        assert (row.local, row.forecasts) == (1.0, 0)
+        assert row.local == 1.0
+
+
+def test_a_forecast_is_judged_by_the_requests_that_came() -> None:
+    # one slot, three maps of 20 s: it asks at 0, 21 and 42 s, when the beats after the maps' ends are. Every 6 s, the first
+    # beat after TT, the forecast is 5.12 * 1 * 1 / 20 = 0.26: wrong at 0, 18 and 42 s, right at 6, 12, 24, 30 and 36 s.
+    setup = Setup(machines=1, slots=1, copies=1, jobs=1, task_cv=0.0)
+    row = waiting.simulate(setup, "fifo", 3, 5)
+    assert (row.forecasts, row.right, row.near, row.waits_right) == (8, 5, 8, 5)
 
 
 def test_fair_waits_for_a_local_map_and_fifo_does_not() -> None:
