@@ -333,11 +333,13 @@ class PlanRequest(Message, frozen=True, kw_only=True):
 
 
 class Change(Message, frozen=True, kw_only=True):
-    """POST /v1/applications/ID/set (scope submit): None leaves as it is. `deadline_s` counts from submission."""
+    """POST /v1/applications/ID/set (scope submit): None leaves as it is. `deadline_s` counts from submission; `labels` is
+    what its executors ask of workers from now on, in the form of `spark.pace.placement.labels`."""
 
     deadline_s: float | None = None
     no_deadline: bool = False
     priority: str | None = None
+    labels: str | None = None
     force: bool = False
 
 

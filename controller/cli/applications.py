@@ -13,6 +13,7 @@ from controller.cli.tables import applications_table
 from controller.driver_run import RECORD_S
 from controller.home import Home
 from controller.messages import Change
+from placement.labels import parse_requirements
 from stage_model.errors import BadInput, PaceError
 from stage_model.units import format_duration, is_time, parse_deadline, parse_priority
 
@@ -60,21 +61,24 @@ def kill(home: Home, application: str) -> None:
 @click.argument("application", metavar="APP")
 @click.option("--deadline", help="90s, 10min, 1h30m after submission, an ISO time, or `none`.")
 @click.option("--priority", help="low, normal, high, or 0 to 100; larger wins.")
+@click.option("--labels", help="Of workers for executors to come, as zone=a,disk!=hdd,gpu,!spot, or nothing.")
 @click.option("--force", is_flag=True, help="Even if that deadline cannot be met.")
-def set_(home: Home, application: str, deadline: str | None, priority: str | None, force: bool) -> None:
-    """Gives a running application another deadline or priority."""
-    if deadline is None and priority is None:
-        raise BadInput("nothing to set; give --deadline, --priority or both")
+def set_(home: Home, application: str, deadline: str | None, priority: str | None, labels: str | None, force: bool) -> None:
+    """Gives a running application another deadline, priority, or workers."""
+    if deadline is None and priority is None and labels is None:
+        raise BadInput("nothing to set; accepted: --deadline, --priority, --labels, or several of them")
     if priority is not None:
         parse_priority(priority)
     none = deadline is not None and deadline.strip().lower() == "none"
     now = datetime.now(UTC).astimezone()
     left_s = None if deadline is None or none else parse_deadline(deadline, now, option="--deadline")
+    parse_requirements(labels or "", option="--labels")
     client = submit_client(home)
     view = choose(client.applications(), application)
     if left_s is not None and deadline is not None and is_time(deadline):
         left_s += view.elapsed_s
-    client.change(view.application_id, Change(deadline_s=left_s, no_deadline=none, priority=priority, force=force))
+    asked = Change(deadline_s=left_s, no_deadline=none, priority=priority, labels=labels, force=force)
+    client.change(view.application_id, asked)
     view = client.application(view.application_id)
     said = "no deadline" if view.deadline_s is None else f"deadline {format_duration(view.deadline_s)}"
     click.echo(f"Application {view.application_id}: {said}, priority {view.priority}.")

@@ -133,6 +133,8 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     at_s: float
     deadline_s: float | None
     priority: int
+    labels: str = ""
+    """Asked of workers."""
 
 
 class ApplicationRecord(msgspec.Struct, kw_only=True):

@@ -1,4 +1,4 @@
-"""`sparkpace set`: another deadline or priority for a running application, checked like a submission."""
+"""`sparkpace set`: another deadline, priority or labels for a running application, checked like a submission."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from controller.master.application import Application, Changed
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
 from controller.messages import Change
+from placement.labels import parse_requirements
 from stage_model.errors import BadInput, Infeasible
 from stage_model.promises import Promised, fits, least_deadline_s
 from stage_model.units import format_duration, parse_priority
@@ -36,6 +37,9 @@ def change(application: Application, asked: Change, most: Capacity, promised: Pr
                 f"{format_duration(elapsed_s)}; accepted: more than that, or none"
             )
         after = replace(after, deadline_s=asked.deadline_s)
+    if asked.labels is not None:
+        wanted = parse_requirements(asked.labels, option="--labels")
+        after = replace(after, placement=replace(after.placement, labels=wanted))
     if after == before:
         return
     application.record.options = after
@@ -45,14 +49,18 @@ def change(application: Application, asked: Change, most: Capacity, promised: Pr
         if reason:
             application.record.options = before
             raise Infeasible(reason)
-    application.record.changes.append(Changed(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority))
+    labels = ",".join(map(str, after.placement.labels))
+    application.record.changes.append(
+        Changed(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority, labels=labels)
+    )
     application.warned, application.late_reports = False, 0
     for stage in application.run.active_stages():
         application.goals.pop(stage.key, None)
     for stage in application.run.active_stages():
         planning.set_goal(application, *stage.key, most, now_s)
     said = "none" if after.deadline_s is None else format_duration(after.deadline_s)
-    application.notify(f"at {format_duration(elapsed_s)}: deadline {said}, priority {after.priority}")
+    where = f", on workers with {labels}" if labels else ""
+    application.notify(f"at {format_duration(elapsed_s)}: deadline {said}, priority {after.priority}{where}")
 
 
 def _infeasible(application: Application, most: Capacity, promised: Promised, now_s: float) -> str:

@@ -382,6 +382,7 @@ class ClusterState:
         change(application, asked, most, self.registry.promised(now_s, but=application_id), now_s)
         self.registry.save(application)
         self.bump(application)
+        self._reconcile_all(now_s)
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""

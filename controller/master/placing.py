@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from controller.master import memory
-from controller.master.application import Application, DataWait, Executor, Peak
+from controller.master.application import Application, Executor, Peak
+from controller.master.data_wait import data_shares, rather_waits, with_data
 from controller.master.executor_spec import executor_memory, executor_slots
 from controller.master.feasibility import whole_forecast
 from controller.master.registry import Registry
@@ -21,7 +22,6 @@ from master_memory.split import Need, admits, victims
 from placement.choose import Places, Why, decide, explain, located
 from placement.filters import LASTING, PASSING, Check, refusals, relevant
 from placement.growth import WorkerType, rounded
-from placement.locality import PATIENCE, Outlook, expected, worth_waiting
 from placement.places import Occupant, Place, Request
 from placement.policies import POLICIES, Draw, Policy
 from placement.preempt import fewest
@@ -30,8 +30,6 @@ from placement.scores import Weights
 from placement.topology import Topology
 from stage_model.settings import QuotaSettings
 
-PATIENT_SHARE = 0.1
-"""Of its deadline an application waits for its data at most."""
 BUT_MEMORY = [one for one in PASSING if one.name != "memory"]
 
 
@@ -81,7 +79,10 @@ class Placing:
         asked = self.asked(application, profile_id, wish, now_s)
         decision = decide(asked.request, self.places, self._policy(application), self.weights)
         if decision.place is not None:
-            return self._waiting_for_data(application, asked, decision.place, now_s) or Chosen(decision.place.worker_id)
+            near = with_data(asked.request, self.places)
+            if rather_waits(application, decision.place, near, self.registry, now_s):
+                return Chosen(waits_for=tuple(place.worker_id for place in near))
+            return Chosen(decision.place.worker_id)
         waits = Chosen(waits_for=decision.waits_for)
         places = [place for name in decision.waits_for if (place := self.places.get(name)) and not asked.kept(place)]
         evict = application.options.placement.evict
@@ -109,7 +110,7 @@ class Placing:
         if not by_memory:
             return _joined((place, refusals(BUT_MEMORY, asked.request, place)) for place in ever)
         if application.waits_for_data:
-            hosts = ", ".join(place.worker_id for place in self._with_data(asked.request))
+            hosts = ", ".join(place.worker_id for place in with_data(asked.request, self.places))
             return f"others are free, but it waits for a worker that has its input ({hosts})"
         open_to_it = [place for place in by_memory if not asked.kept(place)]
         if not open_to_it:
@@ -282,60 +283,6 @@ class Placing:
             self._policies[name] = POLICIES[name](self._draw)
         return self._policies[name]
 
-    # ------------------------------------------------------------------ waiting for data
-
-    def _waiting_for_data(self, application: Application, asked: Asked, place: Place, now_s: float) -> Chosen | None:
-        """Whether it rather waits for a worker that has its input than go to this one, which has none (document 002)."""
-        request, options = asked.request, application.options.placement
-        if options.wait == "none" or not request.prefer:
-            return None
-        waits = application.record.data_waits
-        under_way = waits[-1] if application.waits_for_data else None
-        with_data = self._with_data(request)
-        local = bool(request.prefer.get(place.host))
-        elapsed_s = application.elapsed_s(now_s)
-        if not local and with_data and not waits:
-            outlook = self._data_outlook(application, with_data)
-            begun = DataWait(
-                from_s=round(elapsed_s, 3), expected=round(expected(outlook), 3), move_s=round(outlook.move_s, 3)
-            )
-            if options.wait != "forecast" or worth_waiting(outlook):
-                waits.append(begun)
-                under_way = begun
-        if under_way is None:
-            return None
-        under_way.waited_s = round(elapsed_s - under_way.from_s, 3)
-        limit_s = _patience_s(application, under_way) if isinstance(options.wait, str) else options.wait
-        if not local and with_data and under_way.waited_s < limit_s:
-            return Chosen(waits_for=tuple(one.worker_id for one in with_data))
-        under_way.local = local
-        return None
-
-    def _with_data(self, request: Request) -> list[Place]:
-        """Workers that have some of its input and could take a further executor of it sooner or later."""
-        there = (place for place in self.places.ever(request) if request.prefer.get(place.host))
-        return [place for place in there if request.application_id not in place.by_application]
-
-    def _data_outlook(self, application: Application, with_data: Sequence[Place]) -> Outlook:
-        """Workers with the input become free as those that are there end: `task_s` is how long they take on average, `slots`
-        how many there are on a worker. Moving the input takes `move_s` for each wave of its tasks."""
-        there = {name for place in with_data for name in place.by_application}
-        others = [self.registry.applications[name] for name in there if name in self.registry.applications]
-        times = [_duration_s(other) for other in others]
-        occupants = sum(len(place.occupants) for place in with_data)
-        first = application.estimate.stages[0].tasks if application.estimate and application.estimate.stages else 1
-        slots = sum(max(1, math.ceil(place.cores)) for place in with_data)
-        ahead = self._ahead(application)
-        wanted = {host for other in ahead for host in data_shares(other)}
-        return Outlook(
-            move_s=application.options.placement.move_s * math.ceil(first / max(1, slots)),
-            slots=occupants / len(with_data),
-            task_s=sum(times) / len(times) if times else 0.0,
-            machines=len(with_data),
-            shared=sum(place.host in wanted for place in with_data),
-            ahead=bool(ahead),
-        )
-
     # ------------------------------------------------------------------ preemption when placing
 
     def _squeezing(self, asked: Asked, places: Sequence[Place]) -> Chosen | None:
@@ -379,30 +326,6 @@ class Placing:
 def group_of(application: Application) -> str:
     """What others want to be apart from: the group that it names, else its name."""
     return application.options.placement.group or application.name
-
-
-def data_shares(application: Application) -> dict[str, float]:
-    """Each host's share of the input: as Hadoop told it, else the hosts that the user prefers, alike."""
-    whole = sum(application.data.values())
-    if whole:
-        return {host: size / whole for host, size in application.data.items()}
-    hosts = application.options.placement.prefer
-    return {host: 1 / len(hosts) for host in hosts}
-
-
-def _duration_s(application: Application) -> float:
-    """How long it takes, as far as anybody knows: its deadline, else what its profile says, else as long as it has taken."""
-    if application.options.deadline_s is not None:
-        return application.options.deadline_s
-    if application.estimate is not None:
-        return sum(stage.duration_s for stage in application.estimate.stages)
-    return max(1.0, application.heard_s - application.started_s)
-
-
-def _patience_s(application: Application, wait: DataWait) -> float:
-    """How long it waits at most: no large part of its deadline, however slow moving its input is."""
-    deadline_s = application.options.deadline_s
-    return min(PATIENCE * wait.move_s, math.inf if deadline_s is None else PATIENT_SHARE * deadline_s)
 
 
 def _joined(refused: Iterable[tuple[Place, list[tuple[str, str]]]]) -> str:

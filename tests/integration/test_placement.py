@@ -156,12 +156,27 @@ def test_the_hosts_of_the_input_are_asked_of_hadoop(unlike: LocalCluster, tmp_pa
         *("--conf", "spark.hadoop.fs.hosted.impl=HostedFileSystem"),
         *("--num-executors", "1", *conf(placement_input=f"hosted://{lines}")),
     )
-    assert unlike.run("--name", "hosted", *hadoop, "lines.py", f"hosted://{lines}", "5000").ok().answer["ok"]
+    assert unlike.run("--name", "hosted", *hadoop, "lines.py", f"hosted://{lines}", "5000", "1").ok().answer["ok"]
     # the larger worker is the other one
     assert unlike.summary("hosted")["workers"] == ["b"]
-    wrong = unlike.run("--name", "nowhere", *hadoop[:-1], f"spark.pace.placement.input={lines}.not", "lines.py", "x", "1")
+    wrong = unlike.run(
+        "--name", "nowhere", *hadoop[:-1], f"spark.pace.placement.input={lines}.not", "lines.py", "x", "1", "1"
+    )
     assert wrong.code != 0
     assert "spark.pace.placement.input cannot be used" in wrong.err
+    # an executor on each worker: how long tasks wait for the one near the data. The forecast, of tasks of a second that are
+    # known by now, is 60 * 1 * 1 / 1 where moving the input takes a minute, and 0.1 where it takes 100 ms.
+    both = (*hadoop[:-4], "--num-executors", "2", *conf(placement_input=f"hosted://{lines}"))
+
+    def near(**settings: str) -> dict[str, int]:
+        app = ("lines.py", f"hosted://{lines}", "5000", "2")
+        found: dict[str, int] = unlike.run("--name", "stages", *both, *conf(**settings), *app).ok().answer["near"]
+        return found
+
+    assert near(locality_wait="60s") == {"NODE_LOCAL": 6}
+    assert near(locality_wait="none")["ANY"] > 0
+    assert near(locality_move="60s") == {"NODE_LOCAL": 6}
+    assert near(locality_move="100ms")["ANY"] > 0
 
 
 def test_a_job_that_could_not_run_runs_on_a_worker_that_is_started_for_it(unlike: LocalCluster) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import ExecutorWish
+from controller.messages import Change, ExecutorWish
 from placement.topology import parse_topology
 from stage_model.errors import BadInput
 from tests.fakes.cluster import one_stage_run, registration
@@ -54,6 +54,23 @@ def test_labels_restrict_and_count_at_once_when_they_change(tmp_path: Path) -> N
     scene.sync()
     assert scene.state.workers.by_id["w1"].info.labels == {"zone": "c"}
     assert scene.state.label("w1", {"zone": None}, scene.cluster.now_s) == {}
+
+
+def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "b"}})
+    a = scene.register("a", None, placement_labels="zone=a")
+    assert scene.where(a) == ["w1"]
+    scene.state.change(a, Change(labels="zone=b"), scene.cluster.now_s)
+    # what runs stays
+    assert sorted(scene.where(a)) == ["w1", "w2", "w3"]
+    scene.cluster.restart()
+    scene.sync()
+    assert [str(one) for one in scene.state.applications[a].options.placement.labels] == ["zone=b"]
+    assert [changed.labels for changed in scene.state.applications[a].record.changes] == ["zone=b"]
+    with pytest.raises(BadInput, match="--labels 'zone=b c' is no requirement"):
+        scene.state.change(a, Change(labels="zone=b c"), scene.cluster.now_s)
+    scene.state.change(a, Change(labels=""), scene.cluster.now_s)
+    assert scene.state.applications[a].options.placement.labels == ()
 
 
 @pytest.mark.parametrize(("worker", "changes"), [("w9", {"zone": "a"}), ("w1", {"zo ne": "a"}), ("w1", {"zone": "a b"})])
@@ -110,7 +127,7 @@ def test_pieces_are_still_held_after_a_restart_of_the_master(tmp_path: Path) -> 
         ({"placement_labels": "zone=="}, "accepted: NAME=VALUE"),
         ({"placement_ports": "80,80"}, "1 to 65535, each once"),
         ({"placement_evict": "yes"}, "accepted: true or false"),
-        ({"locality_wait": "soon"}, "forecast, none"),
+        ({"locality_wait": "soon"}, "forecast, forecast-printed, none"),
         ({"after": "a:failed"}, "ID:success"),
         ({"placement_prefer": "a b"}, "accepted: names"),
     ],
@@ -315,6 +332,33 @@ def test_the_forecast_decides_whether_waiting_is_worth_it(tmp_path: Path) -> Non
     worth = scene.register("worth", placement_prefer="10.0.0.1", locality_move="200s")
     assert scene.where(worth) == []
     assert scene.state.applications[worth].record.data_waits[0].expected == pytest.approx(2.0)
+
+
+def test_the_forecast_as_printed_counts_the_workers_that_those_ahead_want(tmp_path: Path) -> None:
+    scene = Scene(
+        tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2", "labels": {"zone": "b"}}
+    )
+    scene.register("there", placement_prefer="10.0.0.1", deadline="100s")
+    # it can go to the worker with the data alone, and is ahead of the others
+    scene.register("ahead", placement_prefer="10.0.0.1", placement_labels="!zone")
+    # E = 200 * 1 * R / 100 as printed, 200 * 1 * (K - R) / 100 as meant, with K = R = 1
+    meant = scene.register("meant", placement_prefer="10.0.0.1", locality_move="200s")
+    assert scene.where(meant) == ["other"]
+    printed = scene.register("printed", placement_prefer="10.0.0.1", locality_move="200s", locality_wait="forecast-printed")
+    assert scene.where(printed) == []
+    assert scene.state.applications[printed].record.data_waits[0].expected == pytest.approx(2.0)
+
+
+def test_a_wait_for_data_ends_with_the_workers_that_have_it(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2"})
+    scene.register("there", placement_prefer="10.0.0.1")
+    waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="1h")
+    assert scene.where(waits) == []
+    del scene.offers["data"]
+    scene.cluster.now_s += 60
+    scene.sync()
+    assert scene.where(waits) == ["other"]
+    assert scene.state.applications[waits].record.data_waits[0].local is False
 
 
 # ---------------------------------------------------------------- why

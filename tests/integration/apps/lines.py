@@ -1,11 +1,26 @@
-"""Counts the lines of a file, wherever Hadoop finds it; says how near to their data the tasks ran."""
+"""Counts the lines of a file, wherever Hadoop finds it, each task in a second at least and not before so many executors are
+there; says how near to their data the tasks ran."""
 
+import collections
 import json
 import sys
+import time
 
 from pyspark.sql import SparkSession
 
+path, lines, executors = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 spark = SparkSession.builder.getOrCreate()
 sc = spark.sparkContext
-count = sc.textFile(sys.argv[1], 4).map(len).count()
-print(json.dumps({"ok": count == int(sys.argv[2]), "count": count}))
+while sc._jsc.sc().getExecutorMemoryStatus().size() < executors + 1:
+    time.sleep(0.1)
+
+
+def count(part):
+    time.sleep(1.0)
+    yield sum(1 for _ in part)
+
+
+found = sum(sc.textFile(path, 6).mapPartitions(count).collect())
+stage = sc._jsc.sc().statusStore().taskList(0, 0, 100)
+near = collections.Counter(stage.apply(number).taskLocality() for number in range(stage.size()))
+print(json.dumps({"ok": found == lines, "near": near}))
