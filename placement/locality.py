@@ -39,7 +39,7 @@ def expected(outlook: Outlook, variant: Variant = "intended") -> float:
         machines = outlook.shared if variant == "printed" else outlook.machines - outlook.shared
     if outlook.task_s <= 0:
         # such tasks ask for the next one all the time
-        return math.inf if machines and outlook.slots else 0.0
+        return math.inf if machines else 0.0
     return outlook.move_s * outlook.slots * machines / outlook.task_s
 
 

@@ -72,7 +72,8 @@ def data_outlook(application: Application, near: Sequence[Place], registry: Regi
     return Outlook(
         move_s=application.options.placement.move_s * math.ceil(first / max(1, slots)),
         slots=sum(len(place.occupants) for place in near) / len(near),
-        task_s=sum(times) / len(times) if times else 0.0,
+        # where nobody is whose end is known, none is expected
+        task_s=sum(times) / len(times) if times else math.inf,
         machines=len(near),
         shared=sum(place.host in wanted for place in near),
         ahead=bool(ahead),
