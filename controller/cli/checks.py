@@ -13,6 +13,8 @@ from stage_model.units import parse_duration
 
 SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 0.2, 60.0
 """Below, `docker update` (15 to 55 ms each) is a good part of the period; above, a stage is over before it is seen."""
+LEAST_MB = 512
+"""Of a worker: an executor of Spark hardly starts in less."""
 
 
 def is_loopback(host: str) -> bool:
@@ -35,6 +37,13 @@ def check_address(host: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?", host):
         raise BadInput(f"--host {host[:80]!r} is no address; accepted: an IP address or a host's name")
     return host
+
+
+def check_memory_mb(memory_mb: int, what: str) -> int:
+    """A worker's memory. Raises `BadInput`."""
+    if memory_mb < LEAST_MB:
+        raise BadInput(f"{what} is too little for a worker; it must be {LEAST_MB}m or more")
+    return memory_mb
 
 
 def parse_period(text: str) -> float:

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from controller.cli.checks import check_host, check_port, checked_folders, parse_period
+from controller.cli.checks import LEAST_MB, check_host, check_port, checked_folders, parse_period
 from controller.cli.common import POLICY_HELP, floor_option, home_option
 from controller.cli.master_placement import MasterPlacement, placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
@@ -26,9 +26,6 @@ from master_memory.split import POLICIES
 from stage_model.errors import BadInput, Unavailable
 from stage_model.settings import CORE_QUANTUM, LAWS
 from stage_model.units import parse_memory_mb
-
-LEAST_MB = 512
-"""Of a worker: an executor of Spark hardly starts in less."""
 
 
 @click.command()

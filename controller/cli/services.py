@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from controller.cli.checks import check_address, check_host, checked_folders, parse_period, parse_worker_id
+from controller.cli.checks import check_address, check_host, check_memory_mb, checked_folders, parse_period, parse_worker_id
 from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
 from controller.cli.master_placement import MasterPlacement, placement_options
 from controller.cli.worker_words import parse_type
@@ -18,6 +18,7 @@ from placement.labels import parse_labels
 from placement.resources import SCALE, parse_advertised
 from stage_model.errors import BadInput
 from stage_model.settings import LAWS
+from stage_model.units import parse_memory_mb
 
 absolute = click.Path(path_type=Path)
 
@@ -84,7 +85,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @home_option
 @click.option("--worker-id", required=True, help="This worker's name, unique in the cluster.")
 @click.option("--cores", type=CoresRange(0.05), required=True, help="Cores for executors.")
-@click.option("--memory", "memory_mb", type=click.IntRange(min=256), required=True, help="Memory for executors, MiB.")
+@click.option("--memory", required=True, help="Memory for executors, as 8g or 8192 (MiB).")
 @click.option("--runtime", type=click.Choice(["docker", "process"]), required=True)
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
@@ -98,7 +99,7 @@ def agent(
     home: Home,
     worker_id: str,
     cores: float,
-    memory_mb: int,
+    memory: str,
     runtime: str,
     period: str,
     floor: float,
@@ -116,7 +117,7 @@ def agent(
         home=home.path,
         worker_id=parse_worker_id(worker_id),
         cores=cores,
-        memory_mb=memory_mb,
+        memory_mb=check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}"),
         runtime=runtime,
         period_s=parse_period(period),
         floor=floor,

@@ -10,10 +10,8 @@ from placement.resources import parse_advertised
 from stage_model.errors import BadInput
 from stage_model.units import parse_cores, parse_memory_mb
 
-WORKER_HELP = (
-    'One worker (repeat), as "cores=0.8 memory=6g labels=zone=a,disk=ssd resources=gpu=1 host=127.0.0.2 id=big"; '
-    "instead of --workers, --cores and --memory."
-)
+_EXAMPLE = '"cores=0.8 memory=6g labels=zone=a,disk=ssd resources=gpu=1 host=127.0.0.2 id=big"'
+WORKER_HELP = f"One worker (repeat), as {_EXAMPLE}; instead of --workers, --cores and --memory."
 
 
 USUAL_HELP = 'Workers of that kind are started as the load asks, as "cores=1 memory=2g".'
@@ -35,10 +33,11 @@ def parse_worker(text: str, worker_id: str, *, option: str = "--worker") -> Work
     for word in text.split():
         name, equals, value = word.partition("=")
         if not equals or not value or name in words or name not in ("cores", "memory", "labels", "resources", "host", "id"):
-            raise BadInput(f"{option} {word[:80]!r} cannot be read; accepted: {WORKER_HELP}")
+            raise BadInput(f"{option} {word[:80]!r} cannot be read; accepted: words as in {_EXAMPLE}")
         words[name] = value
-    if not {"cores", "memory"} <= words.keys():
-        raise BadInput(f"{option} {text[:80]!r} says no cores or no memory; accepted: {WORKER_HELP}")
+    for name in ("cores", "memory"):
+        if name not in words:
+            raise BadInput(f"{option} {text[:80]!r} says no {name}; accepted: words as in {_EXAMPLE}")
     parse_labels(words.get("labels", ""), option=f"{option} labels")
     parse_advertised(words.get("resources", ""), option=f"{option} resources")
     if "host" in words:

@@ -22,10 +22,11 @@ class Capacity:
 def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], count: int | None) -> Capacity:
     """Capacity of the `count` largest of these workers (None: all)."""
     chosen = sorted(workers, key=lambda w: -w.cores)[: len(workers) if count is None else max(1, count)]
-    per_slot = [min(w.cores, slots(w)) for w in chosen]
+    slots_of = [slots(w) for w in chosen]
+    per_slot = [min(w.cores, n) for w, n in zip(chosen, slots_of, strict=True)]
     return Capacity(
         cores=sum(per_slot),
-        slots=sum(slots(w) for w in chosen) or 1,
+        slots=sum(slots_of) or 1,
         speed_limit=min([1.0, *per_slot]) if per_slot else 1.0,
         executors=max(1, len(chosen)),
     )

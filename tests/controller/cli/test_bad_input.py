@@ -234,6 +234,8 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "inf"), 2, "--cores")
     assert_refused(run(*agent, "--master", "http://localhost:1", "--labels", "zone"), 2, "--labels", "'zone'")
     assert_refused(run(*agent, "--master", "http://localhost:1", "--resources", "gpu=-1"), 2, "--resources", "gpu=-1")
+    assert_refused(run(*agent, "--master", "http://localhost:1", "--memory", "100m"), 2, "--memory 100m", "512m or more")
+    assert_refused(run(*agent, "--master", "http://localhost:1", "--memory", "-4g"), 2, "--memory", "'-4g'")
     assert_refused(run("master", "--host", "0.0.0.0"), 2, "--host", "--insecure")
     assert_nothing_left(place)
 
