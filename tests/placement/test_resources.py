@@ -165,6 +165,8 @@ def test_resizing_there_and_back_changes_nothing(sizes: list[int], asked: list[i
         pool.resize(size)
         used = sum(sum(one.values()) for one in held)
         assert pool.free_units - pool.backlog + used == size * SCALE
+        anew = Pool(size, held)  # as the master makes it from a worker's executors
+        assert (anew.free_units, anew.backlog) == (pool.free_units, pool.backlog)
     assert (pool.free_units, pool.backlog) == before
 
 
