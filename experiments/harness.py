@@ -219,7 +219,9 @@ def goals(folder: ResultFolder) -> list[dict[str, Any]]:
     scenario = scenario_of(folder, what)
     if not isinstance(scenario, Ambitious):
         return []
+    times = what.settings.get("repetitions")
     command = f"python -m experiments run {what.spec} --seed {what.seed}" + (" --quick" if what.quick else "")
+    command += f" --repetitions {times}" if times else ""
     return [
         {**msgspec.to_builtins(goal), "met": goal.met, "command": command, "data": folder.path.name}
         for goal in scenario.goals(folder.data())
