@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from placement.resources import NOTHING, ResourceSet
@@ -95,17 +95,31 @@ def horizontal(present: int, starting: int, ideal: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be started: workers at a time, cores and memory of all of them together, and which pieces one may have (names;
-    None: any). `join_s`: a worker that has not joined by then will not; `keep_s`: one without work for so long goes back;
-    `retry_s`: until what could not be started is tried again."""
+    """What may be started: workers at a time; cores, memory and pieces (None: any) of all of them together.
+
+    `join_s`: one that has not joined by then will not; `keep_s`: one without work for so long goes back; `retry_s`: until
+    what could not be started is tried again."""
 
     workers: int = 4
     cores: float = math.inf
     memory_mb: float = math.inf
-    pieces: frozenset[str] | None = None
+    pieces: ResourceSet | None = None
     join_s: float = 120.0
     keep_s: float = 300.0
     retry_s: float = 30.0
+
+    def __str__(self) -> str:
+        pieces = "" if self.pieces is None else f", {self.pieces or 'no resources'}"
+        return f"{self.cores:g} cores, {self.memory_mb:g} MiB{pieces}"
+
+    def hold(self, kinds: Sequence[WorkerType]) -> bool:
+        """Whether these may all be there at once."""
+        return (
+            len(kinds) <= self.workers
+            and sum(kind.cores for kind in kinds) <= self.cores + 1e-9
+            and sum(kind.memory_mb for kind in kinds) <= self.memory_mb
+            and (self.pieces is None or sum((kind.pieces for kind in kinds), NOTHING).within(self.pieces))
+        )
 
 
 @dataclass(slots=True)
@@ -156,14 +170,9 @@ class Growth:
 
     def refuses(self, kind: WorkerType) -> str:
         """Why no worker of that type can ever be started; empty if one can."""
-        limits = self.limits
-        if kind.cores > limits.cores or kind.memory_mb > limits.memory_mb:
-            return f"a worker of {kind} is more than may be started ({limits.cores:g} cores, {limits.memory_mb:g} MiB in all)"
-        unknown = sorted(set(kind.pieces) - limits.pieces) if limits.pieces is not None else []
-        if unknown:
-            known = ", ".join(sorted(limits.pieces or ())) or "none"
-            return f"workers that are started have no {', '.join(unknown)} (resources they may have: {known})"
-        return "" if limits.workers > 0 else "no workers may be started"
+        if self.limits.workers == 0:
+            return "no workers may be started"
+        return "" if self.limits.hold([kind]) else f"a worker of {kind} is more than may be started ({self.limits} in all)"
 
     def want(self, kind: WorkerType, now_s: float) -> None:
         """Somebody fits nowhere without a worker of that type. One that is on its way will do."""
@@ -259,12 +268,7 @@ class Growth:
         return None
 
     def _room(self, kind: WorkerType) -> bool:
-        there = self.started.values()
-        return (
-            len(there) < self.limits.workers
-            and sum(one.kind.cores for one in there) + kind.cores <= self.limits.cores + 1e-9
-            and sum(one.kind.memory_mb for one in there) + kind.memory_mb <= self.limits.memory_mb
-        )
+        return self.limits.hold([*(one.kind for one in self.started.values()), kind])
 
     def _start(self, kind: WorkerType, now_s: float) -> Start:
         self._number += 1

@@ -57,6 +57,10 @@ def parse_requirements(text: str, *, option: str = "spark.pace.placement.labels"
             raise BadInput(f"{option} {word[:80]!r} is no requirement; accepted: NAME=VALUE, NAME!=VALUE, NAME or !NAME")
         assert parts is not None
         found.append(Requirement(name, value, wanted=not parts["not"] and parts["sign"] != "!="))
+    asked = {one.name: one.value for one in found if one.wanted and one.value is not None}
+    for one in found:
+        if one.name in asked and not one.holds({one.name: asked[one.name]}):
+            raise BadInput(f"{option} {text[:80]!r}: no worker can have {one} besides; accepted: what one worker can have")
     return tuple(found)
 
 

@@ -15,13 +15,15 @@ from controller.cli.checks import checked_folders
 from controller.cli.worker_words import USUAL_HELP, parse_type
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
-from placement.growth import Limits
+from placement.growth import Growth, Limits
 from placement.policies import POLICIES
 from placement.scores import parse_weights
 from stage_model.errors import BadInput
 from stage_model.units import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
+OF_EACH = frozenset(("--worker-id", "--cores", "--memory", "--resources", "--labels"))
+"""Options of an agent that are not the same for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,16 @@ class MasterPlacement:
         parse_weights(self.placement_weights)
         self.limits()
         try:
-            shlex.split(self.agent_options)
+            words = shlex.split(self.agent_options)
         except ValueError as error:
             said = f"--agent-options {self.agent_options[:80]!r} cannot be split into words ({error})"
             raise BadInput(f"{said}; accepted: options as a shell reads them") from error
+        if own := sorted(OF_EACH.intersection(word.partition("=")[0] for word in words)):
+            raise BadInput(f"--agent-options has {own[0]}, which follows from what a worker is started for; accepted: others")
         if self.usual_worker is not None:
-            parse_type(self.usual_worker, option="--usual-worker")
+            usual = parse_type(self.usual_worker, option="--usual-worker")
+            if reason := Growth(self.limits()).refuses(usual):
+                raise BadInput(f"--usual-worker: {reason}; accepted: a smaller one, or more by --grow-up-to")
         if self.provider == "command" and self.provider_command is None:
             raise BadInput("--provider command needs --provider-command; accepted: a program that starts workers")
         if self.provider == "none" and (self.usual_worker is not None or self.provider_command is not None):
@@ -70,11 +76,13 @@ class MasterPlacement:
         if self.grow_up_to is None:
             return plain
         most = parse_type(self.grow_up_to, option="--grow-up-to")
+        if most.labels:
+            raise BadInput(f"--grow-up-to {self.grow_up_to[:80]!r} has labels; accepted: cores, memory and resources")
         return Limits(
             workers=self.grow,
             cores=most.cores,
             memory_mb=most.memory_mb,
-            pieces=frozenset(most.pieces),
+            pieces=most.pieces,
             keep_s=plain.keep_s,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.cli.checks import check_address, parse_worker_id
+from controller.cli.checks import check_address, check_memory_mb, parse_worker_id
 from controller.local_cluster import WorkerPlan
 from placement.growth import WorkerType
 from placement.labels import parse_labels
@@ -48,6 +48,6 @@ def parse_worker(text: str, worker_id: str, *, option: str = "--worker") -> Work
     return WorkerPlan(
         words.get("id", worker_id),
         parse_cores(words["cores"], option=f"{option} cores"),
-        parse_memory_mb(words["memory"], option=f"{option} memory"),
+        check_memory_mb(parse_memory_mb(words["memory"], option=f"{option} memory"), f"{option} memory={words['memory']}"),
         tuple(options),
     )

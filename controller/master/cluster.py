@@ -8,6 +8,7 @@ level-triggered: a repeated message changes nothing, a lost one comes again.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 import uuid
@@ -68,7 +69,7 @@ from placement.growth import Growth
 from placement.policies import Draw
 from placement.scores import Weights
 from placement.topology import Topology
-from stage_model.errors import BadInput
+from stage_model.errors import BadInput, PaceError
 from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageCompleted, StageSubmitted, TaskEnd
 
 log = logging.getLogger("sparkpace.master")
@@ -213,8 +214,8 @@ class ClusterState:
         everybody, just after a restart, for workers that have not reported yet."""
         check_executors(application)
         self.placing.refresh(now_s)
-        workers = [w.info for w in self.workers.by_id.values()]
-        all_heard = self.workers.all_heard()
+        all_heard = self.workers.all_heard(now_s)
+        workers = [w.info for w in self.workers.by_id.values() if w.seen_s > -math.inf or not all_heard]
         for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
             kind = self.placing.needed_type(application, profile_id, wish, now_s, labels=self.growing is not None)
             if self.growing is None and workers:
@@ -386,10 +387,11 @@ class ClusterState:
 
     def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
-        workers = self.workers.expected(now_s)
+        workers, grows = self.workers.expected(now_s), self.growing is not None
         if request.conf is not None:
-            check_memory(request.conf, ExecutorWish(), "0", workers, python=request.python)
-        return plan_reply(request, self.profiles, workers, self.registry.promised(now_s))
+            # for one that is too large for all that are there, a worker may be started
+            check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
+        return plan_reply(request, self.profiles, workers, self.registry.promised(now_s), grows=grows)
 
     # ------------------------------------------------------------------ time
 
@@ -475,10 +477,18 @@ class ClusterState:
         if reason := executors.too_many_failures(application):
             self._end(application, reason, now_s)
             return True
+        found = len(application.record.comes_after)
         if dependencies.settle(application, self.applications, self.registry.past):
             self._end(application, application.held_back, now_s)
             return True
-        return executors.reconcile(application, self.registry, self.placing, now_s)
+        if len(application.record.comes_after) != found:
+            self.registry.save(application)
+        try:
+            return executors.reconcile(application, self.registry, self.placing, now_s)
+        except PaceError as error:
+            # what one application asks for must not keep the others waiting
+            application.notify(f"its executors cannot be placed: {error}")
+            return False
 
     def _reconcile_all(self, now_s: float) -> None:
         for application in memory.by_rank(self.applications.values()):

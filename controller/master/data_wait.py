@@ -36,20 +36,23 @@ def with_data(request: Request, places: Places) -> list[Place]:
     return [place for place in there if request.application_id not in place.by_application]
 
 
-def rather_waits(application: Application, chosen: Place, near: Sequence[Place], registry: Registry, now_s: float) -> bool:
-    """Whether it waits for one of `near`, which have its input, rather than go to the worker chosen. Its wait begins, is
-    measured and ends here."""
+def rather_waits(
+    application: Application, chosen: Place | None, near: Sequence[Place], registry: Registry, now_s: float
+) -> bool:
+    """Whether it waits for one of `near`, which have its input, rather than go to the worker chosen, or, where none is free
+    (None), make room for itself. Its wait begins, is measured and ends here."""
     wait, waits = application.options.placement.wait, application.record.data_waits
     if wait == "none" or not (near or application.waits_for_data):
         return False
     local, elapsed_s = chosen in near, application.elapsed_s(now_s)
     under_way = waits[-1] if application.waits_for_data else None
-    if near and not local and not waits:
+    if chosen is not None and near and not local and not waits:
         outlook = data_outlook(application, near, registry)
         forecast = expected(outlook, "printed" if wait == "forecast-printed" else "intended")
         if not isinstance(wait, str) or forecast >= WORTH:
             under_way = DataWait(from_s=round(elapsed_s, 3), expected=round(forecast, 3), move_s=round(outlook.move_s, 3))
             waits.append(under_way)
+            registry.save(application)
     if under_way is None:
         return False
     under_way.waited_s = round(elapsed_s - under_way.from_s, 3)
@@ -57,6 +60,7 @@ def rather_waits(application: Application, chosen: Place, near: Sequence[Place],
     if near and not local and under_way.waited_s < limit_s:
         return True
     under_way.local = local
+    registry.save(application)
     return False
 
 

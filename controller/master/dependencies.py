@@ -22,6 +22,9 @@ class Past:
     succeeded: bool
 
 
+FORGOTTEN = Past("its record is gone", succeeded=False)
+
+
 def check(newcomer: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> None:
     """Raises `BadInput` for an id that nobody has, or if the newcomer would wait for itself: what it comes after may be
     submitted later, by name."""
@@ -56,8 +59,8 @@ def settle(application: Application, applications: Mapping[str, Application], pa
         first = applications.get(first_id)
         if first is not None and not first.finished:
             application.held_back = f"it comes after {first.id} ({first.name}), which has not ended"
-        elif after.success and not (first.record.succeeded if first else past[first_id].succeeded):
-            name = first.name if first else past[first_id].name
+        elif after.success and not (first.record.succeeded if first else past.get(first_id, FORGOTTEN).succeeded):
+            name = first.name if first else past.get(first_id, FORGOTTEN).name
             application.held_back = f"it comes after the success of {first_id} ({name}), which did not succeed"
             return True
     return False

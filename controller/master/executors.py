@@ -57,8 +57,10 @@ def _add_missing(
     if wish.count is not None and have >= wish.count:
         application.evicting.clear()
         return False
-    workers = len(registry.workers.fresh(now_s))
-    missing = (workers if wish.count is None else min(wish.count, workers)) - have
+    fresh = {info.worker_id for info in registry.workers.fresh(now_s)}
+    # one on a worker that is heard of no more takes no place of those that are
+    missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
+    missing = missing if wish.count is None else min(missing, wish.count - have)
     added = evicted = False
     for _ in range(missing):
         chosen = placing.choose(application, profile_id, wish, now_s)
@@ -74,7 +76,7 @@ def _add_missing(
         registry.save_executor(application, executor)
         added = True
     application.infeasible = None
-    if not added and not live and (missing > 0 or not workers):
+    if not added and not live and (missing > 0 or not fresh):
         application.waiting = placing.why_waiting(application, profile_id, wish, now_s)
         application.infeasible = placing.needed_type(application, profile_id, wish, now_s)
     return added or evicted

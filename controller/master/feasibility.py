@@ -91,9 +91,14 @@ def feasibility(
 
 
 def plan_reply(
-    request: PlanRequest, store: ProfileStore, workers: Sequence[WorkerInfo], promised: Promised = NOTHING_PROMISED
+    request: PlanRequest,
+    store: ProfileStore,
+    workers: Sequence[WorkerInfo],
+    promised: Promised = NOTHING_PROMISED,
+    *,
+    grows: bool = False,
 ) -> PlanReply:
-    """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile or an empty cluster."""
+    """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile, or an empty cluster that does not grow."""
     if request.profile_json is not None:
         profile: Profile | None = parse_profile(request.profile_json.encode())
     else:
@@ -104,6 +109,8 @@ def plan_reply(
         return PlanReply(
             known=False, cluster_cores=most.cores, reason=f"{named} yet: a first run takes what is free and teaches"
         )
+    if not workers and grows:
+        return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
     what = make_estimate(profile)

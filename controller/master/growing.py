@@ -7,7 +7,7 @@ master gives it back. Times are monotonic seconds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
@@ -17,7 +17,6 @@ from controller.master.application import Application
 from controller.master.placing import Placing
 from controller.master.providers import Provider
 from controller.master.registry import Registry
-from controller.master.workers import STALE_S
 from placement.growth import End, Growth, Start, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import RuntimeFailed
@@ -52,7 +51,6 @@ class Growing:
         self._thread = ThreadPoolExecutor(1, "providers")
         self._under_way: dict[Future[None], Start | End] = {}
         self._leaving: set[str] = set()
-        self._begun_s = now_s
         stored = msgspec.json.decode(registry.store.meta(KEY) or "[]", type=list[_Stored])
         for one in stored:
             growth.adopt(one.name, one.kind(), now_s)
@@ -63,19 +61,27 @@ class Growing:
         self._leaving -= {name for name in self._leaving if workers.forget_silent(name, now_s)}
         for future in [one for one in self._under_way if one.done()]:
             self._finished(future, now_s)
-        if now_s - self._begun_s < STALE_S and not workers.all_heard():
+        if not workers.all_heard(now_s):
             return  # after a restart: those that were there before have not reported yet
         applications = [a for a in self.registry.applications.values() if not a.ended]
+        fresh = {info.worker_id for info in workers.fresh(now_s)}
         for application in applications:
             if application.infeasible is not None and memory.waits(application):
-                self.growth.want(self.growth.sized(application.infeasible), now_s)
-        fresh = {info.worker_id for info in workers.fresh(now_s)}
+                self._want(application, self.growth.sized(application.infeasible), fresh, now_s)
         busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}
         present = {name: name in busy for name in self.growth.started if name in fresh}
         actions = self.growth.step(
             now_s, present, len(fresh - self.growth.started.keys()), len(fresh & busy), self._demanded(applications, now_s)
         )
         self._begin(actions)
+
+    def _want(self, application: Application, kind: WorkerType, fresh: Collection[str], now_s: float) -> None:
+        """A worker for it, unless there is one already that was to have all it needs: another would be no better."""
+        unlike = [one.name for one in self.growth.started.values() if one.name in fresh and one.kind.holds(kind)]
+        if unlike:
+            application.notify(f"worker {unlike[0]} was started as {kind} and is not that; see `sparkpace explain`")
+        else:
+            self.growth.want(kind, now_s)
 
     def refuses(self, kind: WorkerType) -> str:
         """Why no worker that would do for it can ever be started; empty if one can."""

@@ -28,8 +28,11 @@ from placement.preempt import fewest
 from placement.resources import SCALE, ResourceSet
 from placement.scores import Weights
 from placement.topology import Topology
+from stage_model.errors import BadInput
 from stage_model.settings import QuotaSettings
 
+NEVER_MB = 2**40
+"""More than any worker has."""
 BUT_MEMORY = [one for one in PASSING if one.name != "memory"]
 
 
@@ -78,10 +81,10 @@ class Placing:
         self.refresh(now_s)
         asked = self.asked(application, profile_id, wish, now_s)
         decision = decide(asked.request, self.places, self._policy(application), self.weights)
+        near = with_data(asked.request, self.places)
+        if rather_waits(application, decision.place, near, self.registry, now_s):
+            return Chosen(waits_for=tuple(place.worker_id for place in near))
         if decision.place is not None:
-            near = with_data(asked.request, self.places)
-            if rather_waits(application, decision.place, near, self.registry, now_s):
-                return Chosen(waits_for=tuple(place.worker_id for place in near))
             return Chosen(decision.place.worker_id)
         waits = Chosen(waits_for=decision.waits_for)
         places = [place for name in decision.waits_for if (place := self.places.get(name)) and not asked.kept(place)]
@@ -109,7 +112,7 @@ class Placing:
             return "its executor on every worker that has room is not removed yet"
         if not by_memory:
             return _joined((place, refusals(BUT_MEMORY, asked.request, place)) for place in ever)
-        if application.waits_for_data:
+        if application.waits_for_data and any(asked.request.memory_now(place) for place in by_memory):
             hosts = ", ".join(place.worker_id for place in with_data(asked.request, self.places))
             return f"others are free, but it waits for a worker that has its input ({hosts})"
         open_to_it = [place for place in by_memory if not asked.kept(place)]
@@ -224,10 +227,14 @@ class Placing:
 
         def need(place: Place) -> Need:
             if place.cores not in needs:
+                key, priority = f"{application.id}/new", application.priority()
                 slots = executor_slots(registration.conf, wish, profile_id, place.cores)
-                size = executor_memory(registration.conf, wish, slots, python=registration.python is not None)
-                key = f"{application.id}/new"
-                needs[place.cores] = Need(key, size.total_mb, size.off_heap_floor_mb, priority=application.priority())
+                try:
+                    size = executor_memory(registration.conf, wish, slots, python=registration.python is not None)
+                    needs[place.cores] = Need(key, size.total_mb, size.off_heap_floor_mb, priority=priority)
+                except BadInput:
+                    # off-heap memory of a fixed size that is too little for so many slots
+                    needs[place.cores] = Need(key, NEVER_MB, None, priority=priority)
             return needs[place.cores]
 
         prefer = data_shares(application)

@@ -36,7 +36,7 @@ class Registry:
 
     def __init__(self, store: Store, profiles: ProfileStore, now_s: float) -> None:
         self.store, self.profiles = store, profiles
-        self.workers = Workers(store)
+        self.workers = Workers(store, now_s)
         self.applications: dict[str, Application] = {}
         self.past: dict[str, Past] = {}
         """What is left of those that ended, in order of submission."""

@@ -42,8 +42,8 @@ class Worker:
 class Workers:
     """All of them; only what they say of themselves is stored."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, now_s: float) -> None:
+        self._store, self._begun_s = store, now_s
         known = msgspec.json.decode(store.meta("workers") or "[]", type=list[WorkerInfo])
         self.by_id = {info.worker_id: Worker(info) for info in known}
         self.version = 0
@@ -111,9 +111,9 @@ class Workers:
             self._save()
         return True
 
-    def all_heard(self) -> bool:
-        """Whether each that was known before the master's restart has reported since."""
-        return all(worker.seen_s > -math.inf for worker in self.by_id.values())
+    def all_heard(self, now_s: float) -> bool:
+        """Whether each that was known before the master's restart has reported since, or had the time to."""
+        return now_s - self._begun_s >= STALE_S or all(worker.seen_s > -math.inf for worker in self.by_id.values())
 
     def _store_labels(self) -> None:
         self._store.set_meta("labels", msgspec.json.encode(self._labels).decode())

@@ -188,4 +188,4 @@ def test_a_job_that_could_not_run_runs_on_a_worker_that_is_started_for_it(unlike
     eventually(lambda: f"giving worker {worker} back: it had no work for 3 s" in unlike.log("master"), "the worker's end")
     eventually(lambda: worker not in {w.worker_id for w in unlike.client().workers()}, "its removal")
     refused = unlike.run("--name", "asic", *conf(placement_resources="asic=1"), "stages.py")
-    assert "have no asic (resources they may have: fpga)" in refused.err
+    assert "is more than may be started (0.5 cores, 3072 MiB, fpga=1 in all)" in refused.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,10 +126,11 @@ def test_a_type_has_a_core_at_least_and_no_more_than_may_be_started() -> None:
 
 
 def test_what_may_not_be_started_is_refused_with_the_reason() -> None:
-    growth = Growth(Limits(workers=2, cores=4, memory_mb=2048, pieces=frozenset({"gpu"})))
+    growth = Growth(Limits(workers=2, cores=4, memory_mb=2048, pieces=ResourceSet.of(gpu=1)))
     assert growth.refuses(POD3) == ""
-    assert "4 cores, 2048 MiB in all" in growth.refuses(WorkerType(5, 512))
-    assert "have no fpga (resources they may have: gpu)" in growth.refuses(WorkerType(1, 512, ResourceSet.of(fpga=1)))
+    for much in (WorkerType(5, 512), WorkerType(1, 512, ResourceSet.of(fpga=1)), WorkerType(1, 512, ResourceSet.of(gpu=2))):
+        assert growth.refuses(much) == f"a worker of {much} is more than may be started (4 cores, 2048 MiB, gpu=1 in all)"
+    assert "no resources in all" in Growth(Limits(pieces=ResourceSet())).refuses(WorkerType(1, 512, ResourceSet.of(gpu=1)))
     assert Growth(Limits(workers=0)).refuses(POD1) == "no workers may be started"
     growth.want(WorkerType(5, 512), 0.0)
     assert step(growth, 0.0) == []
@@ -154,6 +157,16 @@ def test_limits_hold_over_all_started_workers() -> None:
     growth.forget("grown-1")
     growth.want(WorkerType(0.5, 256), 1.0)
     assert step(growth, 1.0, "grown-2") == [Start("grown-3", WorkerType(0.5, 256))]
+
+
+def test_pieces_count_over_all_started_workers() -> None:
+    one = WorkerType(1, 512, ResourceSet.of(gpu=1))
+    growth = Growth(Limits(pieces=ResourceSet.of(gpu=1)))
+    growth.want(one, 0.0)
+    step(growth, 0.0)
+    step(growth, 1.0, "grown-1")
+    growth.want(replace(one, memory_mb=1024), 2.0)
+    assert step(growth, 2.0, "grown-1") == []
 
 
 def test_what_nobody_wants_any_more_is_not_started_when_there_is_room() -> None:

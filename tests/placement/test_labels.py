@@ -53,3 +53,10 @@ def test_labels_that_cannot_be_are_refused(text: str) -> None:
 def test_requirements_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(BadInput, match=r"spark.pace.placement.labels .*accepted: "):
         parse_requirements(text)
+
+
+@pytest.mark.parametrize(("text", "which"), [("a=x,a=y", "a=x"), ("a=x,b=y,a!=x", "a!=x"), ("!a,a=x", "!a")])
+def test_what_no_worker_can_have_at_once_is_refused(text: str, which: str) -> None:
+    with pytest.raises(BadInput, match=f"no worker can have {which} besides"):
+        parse_requirements(text)
+    assert len(parse_requirements("a=x,a!=y,a,b!=x,!c")) == 5

@@ -162,6 +162,13 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--worker", "cores=0.5 memory=1g", "--workers", "2"], ["without --workers"]),
         (["--worker", "cores=4096 memory=1g"], ["--worker w1: 4096 cores", "cores and 512 to"]),
         (["--placement", "best"], ["--placement", "'spread'"]),
+        (["--provider", "docker", "--grow-up-to", "cores=1 memory=2g labels=a=b"], ["--grow-up-to", "has labels"]),
+        (["--provider", "docker", "--agent-options", "--labels a=b"], ["--agent-options has --labels"]),
+        (["--provider", "docker", "--usual-worker", "cores=1 memory=256m"], ["--usual-worker memory=256m", "512m or more"]),
+        (
+            ["--provider", "docker", "--usual-worker", "cores=2 memory=1g", "--grow-up-to", "cores=1 memory=2g"],
+            ["--usual-worker", "more than may be started (1 cores, 2048 MiB, no resources in all)"],
+        ),
         (["--placement-weights", "data=-1"], ["'data=-1'", "0 to 1000"]),
         (["--placement-weights", "cpu=0.5,gpu=0.7"], ["do not sum to 1"]),
         (["--topology", "none.txt"], ["--topology", "none.txt", "a text file"]),

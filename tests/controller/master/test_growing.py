@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from controller.master.providers import CommandProvider, agent_words, check_program
+from controller.master.workers import STALE_S
+from controller.messages import PlanRequest
 from placement.growth import Growth, Limits, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import BadInput, RuntimeFailed
@@ -52,7 +54,7 @@ def scene(tmp_path: Path) -> Scene:
 @pytest.fixture
 def provided(scene: Scene) -> Provided:
     provider = Provided(scene)
-    limits = Limits(workers=2, cores=4, memory_mb=16_000, pieces=frozenset({"gpu"}), keep_s=5)
+    limits = Limits(workers=2, cores=4, memory_mb=16_000, pieces=ResourceSet.of(gpu=2), keep_s=5)
     scene.state.grow_by(Growth(limits), provider, scene.cluster.now_s)
     return provider
 
@@ -100,8 +102,9 @@ def test_a_worker_without_work_goes_back_and_is_forgotten(scene: Scene, provided
 
 def test_what_no_provider_can_start_is_refused_with_the_reason(scene: Scene, provided: Provided) -> None:
     for conf, words in (
-        ({"placement_resources": "fpga=1"}, "have no fpga"),
-        ({"placement_resources": "gpu=1,ssd=1"}, "have no ssd"),
+        ({"placement_resources": "fpga=1"}, r"more than may be started .4 cores, 16000 MiB, gpu=2 in all"),
+        ({"placement_resources": "gpu=1,ssd=1"}, "more than may be started"),
+        ({"placement_resources": "gpu=3"}, "more than may be started"),
     ):
         with pytest.raises(BadInput, match=words):
             scene.register("a", **conf)
@@ -132,6 +135,48 @@ def test_a_restarted_master_gives_back_what_an_earlier_one_started(scene: Scene,
     for future in scene.state.end_started_workers(scene.cluster.now_s):
         future.result(10)
     assert provided.asked[-1] == "end grown-1"
+
+
+def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be_started(
+    scene: Scene, provided: Provided
+) -> None:
+    large = {"spark.executor.memory": "4g"}
+    plan = scene.state.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
+    assert plan.feasible is None
+    scene.state.growing = None
+    with pytest.raises(BadInput, match="more than any worker has"):
+        scene.state.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
+
+
+def test_a_worker_that_is_not_what_it_was_started_as_is_told_and_not_started_again(scene: Scene, provided: Provided) -> None:
+    large = scene.register("large", placement_labels="zone=c")
+    scene.state.tick(scene.cluster.now_s)
+    assert provided.done.wait(10)
+    scene.offers["grown-1"]["labels"] = {"zone": "d"}
+    for _ in range(3):
+        scene.sync()
+        scene.cluster.now_s += 1
+    assert len(provided.asked) == 1
+    [told] = [line for line in scene.view(large).notices if line.startswith("worker grown-1")]
+    assert "was started as 1 cores, 1536 MiB, zone=c and is not that" in told
+
+
+def test_workers_that_never_come_back_after_a_restart_stop_no_refusal(scene: Scene, provided: Provided) -> None:
+    scene.offers["ghost"] = {**scene.offers["w1"], "resources": {"fpga": 1}}
+    scene.report("ghost")
+    del scene.offers["ghost"]
+    scene.cluster.restart()
+    scene.report("w1")
+    limits = Limits(pieces=ResourceSet.of(gpu=2))
+    scene.state.grow_by(Growth(limits), provided, scene.cluster.now_s)
+    scene.register("early", placement_resources="fpga=1")  # the ghost may still report
+    scene.cluster.now_s += STALE_S
+    scene.report("w1")
+    with pytest.raises(BadInput, match="more than may be started"):
+        scene.register("late", placement_resources="fpga=1")
+    scene.state.growing = None
+    with pytest.raises(BadInput, match="no worker has any"):
+        scene.register("later", placement_resources="fpga=1")
 
 
 def test_after_a_restart_nothing_is_started_before_those_that_were_there_have_reported(

@@ -280,6 +280,41 @@ def test_what_was_not_submitted_yet_is_waited_for_and_circles_are_refused(two: S
     assert len(two.where(a)) == 1
 
 
+def test_whom_it_comes_after_is_still_known_after_a_restart(two: Scene) -> None:
+    first = two.register("nightly")
+    second, third = two.register("nightly", after="nightly"), two.register("nightly", after="nightly")
+    two.cluster.restart()
+    two.sync()
+    two.end(first)
+    assert (len(two.where(second)), two.where(third)) == (1, [])
+    assert two.view(third).reason == f"it comes after {second} (nightly), which has not ended"
+
+
+# ---------------------------------------------------------------- what others do
+
+
+def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, small={"cores": 1.0})
+    fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
+    asked = registration(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
+    first = scene.state.register(asked, scene.cluster.now_s).application_id
+    assert scene.where(first) == ["small"]
+    # for so many slots 4 MiB are too little
+    scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}
+    scene.sync()
+    assert scene.where(first) == ["small"]
+    assert scene.where(scene.register("behind")) == ["large"]
+
+
+def test_an_executor_on_a_worker_that_fell_silent_is_replaced_where_one_joins(two: Scene) -> None:
+    app = two.register("app", None)
+    assert sorted(two.where(app)) == ["w1", "w2"]
+    two.offers["w3"] = two.offers.pop("w1")
+    two.cluster.now_s += 60
+    two.sync()
+    assert sorted(two.where(app)) == ["w1", "w2", "w3"]
+
+
 # ---------------------------------------------------------------- data and topology
 
 TOPOLOGY = parse_topology("10.0.0.0/24 rack=r1\n10.0.1.0/24 rack=r2\n")
@@ -314,6 +349,24 @@ def test_it_waits_for_a_worker_with_its_input_as_long_as_that_is_said(tmp_path: 
     assert scene.where(waits) == ["other"]
     wait = scene.state.applications[waits].record.data_waits[0]
     assert (wait.local, wait.waited_s >= 5) == (False, True)
+
+
+def test_a_wait_ends_in_time_though_nothing_is_free_and_outlives_a_restart(tmp_path: Path) -> None:
+    small = {"memory_mb": H + 100}
+    scene = Scene(tmp_path, data={"host": "10.0.0.1", **small}, other={"host": "10.0.0.2", **small})
+    scene.register("there", placement_prefer="10.0.0.1")
+    waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="5s")
+    lower = scene.register("lower", priority="low", locality_wait="none")
+    assert (scene.where(waits), scene.where(lower)) == ([], ["other"])
+    scene.sync()
+    assert "others are free" not in scene.view(waits).reason
+    scene.cluster.restart()
+    scene.cluster.now_s += 6
+    scene.sync()
+    [wait] = scene.state.applications[waits].record.data_waits
+    assert (wait.local, wait.waited_s >= 5) == (False, True)
+    scene.end(lower)
+    assert scene.where(waits) == ["other"]
 
 
 def test_it_waits_for_its_input_once_and_never_for_workers_of_its_own(tmp_path: Path) -> None:
