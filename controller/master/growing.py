@@ -76,8 +76,8 @@ class Growing:
         self._begin(actions)
 
     def _want(self, application: Application, kind: WorkerType, fresh: Collection[str], now_s: float) -> None:
-        """A worker for it, unless there is one already that was to have all it needs: another would be no better."""
-        unlike = [one.name for one in self.growth.started.values() if one.name in fresh and one.kind.holds(kind)]
+        """A worker for it, unless one was started as just that and is not: another would be no better."""
+        unlike = [one.name for one in self.growth.started.values() if one.name in fresh and one.kind == kind]
         if unlike:
             application.notify(f"worker {unlike[0]} was started as {kind} and is not that; see `sparkpace explain`")
         else:
