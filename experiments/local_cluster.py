@@ -107,7 +107,7 @@ class LocalCluster:
         self.logs.mkdir(parents=True, exist_ok=True)
         if self.home.cluster_file.exists():
             self.sparkpace.need("down")
-        self.sparkpace.need("up", "--port", "0", *up)
+        self.sparkpace.need("up", "--port", "0", *self._here(up))
         try:
             yield self
         finally:
@@ -152,8 +152,7 @@ class LocalCluster:
     def submit(self, step: str, order: Order) -> Job:
         """Starts `sparkpace submit` in the background."""
         submission, log = str(uuid.uuid4()), self.logs / f"{step}-{order.job}.log"
-        script, *arguments = (word.replace("{out}", str(self.folder)) for word in order.words)
-        own = (word.replace("{out}", str(self.folder)) for word in order.options)
+        (script, *arguments), own = self._here(order.words), self._here(order.options)
         deadline = () if order.deadline_s is None else ("--deadline", f"{order.deadline_s:.2f}s")
         profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
         # An experiment measures what happens, so nothing is refused for being infeasible.
@@ -169,6 +168,10 @@ class LocalCluster:
                 start_new_session=True,
             )
         return Job(order, submission, process, log)
+
+    def _here(self, words: Sequence[str]) -> list[str]:
+        """With the folder's path where they name it."""
+        return [word.replace("{out}", str(self.folder)) for word in words]
 
     def _taught(self, what: Taught) -> Path:
         """The profile's file, kept: the store forgets old runs."""
