@@ -121,6 +121,12 @@ class Limits:
             and (self.pieces is None or sum((kind.pieces for kind in kinds), NOTHING).within(self.pieces))
         )
 
+    def refuses(self, kind: WorkerType) -> str:
+        """Why no worker of that type can ever be started; empty if one can."""
+        if self.workers == 0:
+            return "no workers may be started"
+        return "" if self.hold([kind]) else f"a worker of {kind} is more than may be started ({self} in all)"
+
 
 @dataclass(slots=True)
 class Started:
@@ -168,18 +174,12 @@ class Growth:
         slower."""
         return replace(kind, cores=min(max(kind.cores, LEAST_CORES), self.limits.cores))
 
-    def refuses(self, kind: WorkerType) -> str:
-        """Why no worker of that type can ever be started; empty if one can."""
-        if self.limits.workers == 0:
-            return "no workers may be started"
-        return "" if self.limits.hold([kind]) else f"a worker of {kind} is more than may be started ({self.limits} in all)"
-
     def want(self, kind: WorkerType, now_s: float) -> None:
         """Somebody fits nowhere without a worker of that type. One that is on its way will do."""
         on_the_way = (one for one in self.started.values() if one.joined_s is None and not one.ending)
         held = now_s < self._not_before.get(kind, now_s)
         self._wanted.add(kind)
-        if not held and not self.refuses(kind) and not any(one.kind.holds(kind) for one in on_the_way):
+        if not held and not self.limits.refuses(kind) and not any(one.kind.holds(kind) for one in on_the_way):
             self.queue.add(kind)
 
     def failed(self, kind: WorkerType, now_s: float) -> None:

@@ -15,7 +15,7 @@ from controller.cli.checks import checked_folders
 from controller.cli.worker_words import USUAL_HELP, parse_type
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
-from placement.growth import Growth, Limits
+from placement.growth import Limits
 from placement.policies import POLICIES
 from placement.scores import parse_weights
 from stage_model.errors import BadInput
@@ -57,7 +57,7 @@ class MasterPlacement:
             raise BadInput(f"--agent-options has {own[0]}, which follows from what a worker is started for; accepted: others")
         if self.usual_worker is not None:
             usual = parse_type(self.usual_worker, option="--usual-worker")
-            if reason := Growth(self.limits()).refuses(usual):
+            if reason := self.limits().refuses(usual):
                 raise BadInput(f"--usual-worker: {reason}; accepted: a smaller one, or more by --grow-up-to")
         if self.provider == "command" and self.provider_command is None:
             raise BadInput("--provider command needs --provider-command; accepted: a program that starts workers")

@@ -8,7 +8,6 @@ level-triggered: a repeated message changes nothing, a lost one comes again.
 from __future__ import annotations
 
 import logging
-import math
 import random
 import time
 import uuid
@@ -214,8 +213,7 @@ class ClusterState:
         everybody, just after a restart, for workers that have not reported yet."""
         check_executors(application)
         self.placing.refresh(now_s)
-        all_heard = self.workers.all_heard(now_s)
-        workers = [w.info for w in self.workers.by_id.values() if w.seen_s > -math.inf or not all_heard]
+        all_heard, workers = self.workers.all_heard(now_s), self.workers.known(now_s)
         for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
             kind = self.placing.needed_type(application, profile_id, wish, now_s, labels=self.growing is not None)
             if self.growing is None and workers:
@@ -487,7 +485,8 @@ class ClusterState:
             return executors.reconcile(application, self.registry, self.placing, now_s)
         except PaceError as error:
             # what one application asks for must not keep the others waiting
-            application.notify(f"its executors cannot be placed: {error}")
+            application.waiting = f"its executors cannot be placed: {error}"
+            application.notify(application.waiting)
             return False
 
     def _reconcile_all(self, now_s: float) -> None:

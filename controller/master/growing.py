@@ -85,7 +85,7 @@ class Growing:
 
     def refuses(self, kind: WorkerType) -> str:
         """Why no worker that would do for it can ever be started; empty if one can."""
-        return self.growth.refuses(self.growth.sized(kind))
+        return self.growth.limits.refuses(self.growth.sized(kind))
 
     def end_all(self, now_s: float) -> list[Future[None]]:
         """Begins to give every started worker back; what is to be waited for."""

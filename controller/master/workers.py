@@ -115,6 +115,11 @@ class Workers:
         """Whether each that was known before the master's restart has reported since, or had the time to."""
         return now_s - self._begun_s >= STALE_S or all(worker.seen_s > -math.inf for worker in self.by_id.values())
 
+    def known(self, now_s: float) -> list[WorkerInfo]:
+        """Those that have reported and, until all have had the time to, those of before the master's restart."""
+        settled = self.all_heard(now_s)
+        return [w.info for w in self.by_id.values() if w.seen_s > -math.inf or not settled]
+
     def _store_labels(self) -> None:
         self._store.set_meta("labels", msgspec.json.encode(self._labels).decode())
 

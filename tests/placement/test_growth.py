@@ -127,11 +127,13 @@ def test_a_type_has_a_core_at_least_and_no_more_than_may_be_started() -> None:
 
 def test_what_may_not_be_started_is_refused_with_the_reason() -> None:
     growth = Growth(Limits(workers=2, cores=4, memory_mb=2048, pieces=ResourceSet.of(gpu=1)))
-    assert growth.refuses(POD3) == ""
+    assert growth.limits.refuses(POD3) == ""
     for much in (WorkerType(5, 512), WorkerType(1, 512, ResourceSet.of(fpga=1)), WorkerType(1, 512, ResourceSet.of(gpu=2))):
-        assert growth.refuses(much) == f"a worker of {much} is more than may be started (4 cores, 2048 MiB, gpu=1 in all)"
-    assert "no resources in all" in Growth(Limits(pieces=ResourceSet())).refuses(WorkerType(1, 512, ResourceSet.of(gpu=1)))
-    assert Growth(Limits(workers=0)).refuses(POD1) == "no workers may be started"
+        assert (
+            growth.limits.refuses(much) == f"a worker of {much} is more than may be started (4 cores, 2048 MiB, gpu=1 in all)"
+        )
+    assert "no resources in all" in Limits(pieces=ResourceSet()).refuses(WorkerType(1, 512, ResourceSet.of(gpu=1)))
+    assert Limits(workers=0).refuses(POD1) == "no workers may be started"
     growth.want(WorkerType(5, 512), 0.0)
     assert step(growth, 0.0) == []
 

@@ -306,6 +306,21 @@ def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: 
     assert scene.where(scene.register("behind")) == ["large"]
 
 
+def test_executors_that_can_be_nowhere_are_told_and_keep_nobody_waiting(two: Scene) -> None:
+    first = two.register("first", priority="high")
+    # a resource profile that is asked for at run time, with less off-heap memory than its slots need
+    wanted = {"1": ExecutorWish(count=1, cores=1, off_heap_mb=1)}
+    two.cluster.driver(first, wanted=wanted)
+    for executor in two.state.applications[first].live_executors():
+        two.cluster.driver(first, wanted=wanted, killed=(executor.record.executor_id,))
+    two.sync()
+    assert "its executors cannot be placed: spark.memory.offHeap.size is 1 MiB" in two.view(first).reason
+    behind = two.register("behind", after="later")
+    two.end(two.register("later"))
+    two.sync()
+    assert len(two.where(behind)) == 1
+
+
 def test_an_executor_on_a_worker_that_fell_silent_is_replaced_where_one_joins(two: Scene) -> None:
     app = two.register("app", None)
     assert sorted(two.where(app)) == ["w1", "w2"]
