@@ -1,7 +1,8 @@
 """The agent process proper: wires runtime, loop, launcher and link, and ticks until told to end.
 
 Started by `supervisor` with its options as JSON on standard input; writes one byte to standard output per tick, which is
-the supervisor's proof of life. SIGTERM ends it cleanly: quotas are opened, executors go on.
+the supervisor's proof of life. SIGTERM ends it cleanly: quotas are opened, executors go on. So does the supervisor's death,
+as nobody would look after it any more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from controller.agent.launch import Site
 from controller.agent.launcher import Launcher
 from controller.agent.link import Gate, Link
 from controller.agent.loop import Agent, Received
+from controller.agent.open_quotas import open_all
 from controller.agent.site import make_runtime, make_site, make_worker
+from controller.agent.threads import Threads
 from controller.home import Home
 from controller.messages import WorkerReply, WorkerSync
 from controller.options import AgentOptions
@@ -33,6 +36,14 @@ LEAST_PAUSE_S = 0.05
 WOKEN_SHARE = 0.05
 """and not so often that being woken takes more than this part of a core: with a hundred executors there are many."""
 LONGEST_BACKOFF_S = 10.0
+BEAT_S = 5.0
+"""A control period may be longer than the supervisor's patience: a loop that waits for its turn beats so often meanwhile."""
+LINK_PATIENCE_S = 120.0
+"""Each of its calls has a time-out of 30 s at most."""
+STOP_PATIENCE_S = 300.0
+START_PATIENCE_S = 3600.0
+"""An image may be built for half an hour, and a class archive made after it."""
+STUCK_CODE = 70
 
 
 class Child:
@@ -58,43 +69,63 @@ class Child:
         )
         self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()
+        self.threads = Threads(self.stop, self.agent.note)
         self._lock = threading.Lock()
         self._report: WorkerSync | None = None
         self._replies: list[tuple[WorkerReply, WorkerSync, float]] = []
         self.link = Link(options.master_url, home.admin_token(), options.worker_id, self.gate, self._newest, self._deliver)
 
-    def run(self) -> None:
-        """Ticks until SIGTERM."""
+    def run(self) -> int:
+        """Ticks until SIGTERM, the supervisor's death, or a thread that hangs; returns the exit code, 0 if all is well."""
         signal.signal(signal.SIGTERM, self._asked_to_stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._tick()
-        threads = (
-            threading.Thread(target=self.link.run_sync, args=(self.options.period_s, self.stop), daemon=True),
-            threading.Thread(target=self.link.run_notices, args=(self.stop,), daemon=True),
-            threading.Thread(target=self.launcher.run, args=(self.wake.set, self.stop), daemon=True),
-        )
-        for thread in threads:
-            thread.start()
-        backoff_s = 0.0
+        self._beat()
+        self.threads.add("link", lambda beat: self.link.run_sync(self.stop, beat), patience_s=LINK_PATIENCE_S)
+        self.threads.add("notices", lambda beat: self.link.run_notices(self.stop, beat), patience_s=LINK_PATIENCE_S)
+        wake = self.wake.set
+        self.threads.add("starts", lambda beat: self.launcher.run_starts(wake, self.stop, beat), patience_s=START_PATIENCE_S)
+        self.threads.add("stops", lambda beat: self.launcher.run_stops(wake, self.stop, beat), patience_s=STOP_PATIENCE_S)
+        backoff_s, code = 0.0, 0
         due_s = time.monotonic()
         while not self.stop.is_set():
             spent_s = time.process_time()
             due_s = max(due_s + self.options.period_s, time.monotonic())
-            self.wake.wait(max(0.0, due_s - time.monotonic()))
+            self._wait_until(due_s)
             if self.wake.is_set():
                 self.wake.clear()
                 due_s = time.monotonic()
             try:
                 self._tick()
                 backoff_s = 0.0
+                self._beat()
             except Exception:
                 # the one place that catches everything: a failed tick leaves the last quotas and is tried again
                 log.exception("control period failed")
                 backoff_s = min(LONGEST_BACKOFF_S, max(self.options.period_s, 2 * backoff_s))
                 self.stop.wait(backoff_s)
+            if stuck := self.threads.check():
+                log.error("the threads %s hang; the agent's child ends, to be started again", ", ".join(stuck))
+                return STUCK_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
-        self.agent.fail_open("the agent was stopped")
+        if not open_all(self.runtime, self.options.cores):
+            code = 1  # the supervisor tries once more
+        log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
         self.runtime.close()
+        return code
+
+    def _wait_until(self, due_s: float) -> None:
+        while (left_s := due_s - time.monotonic()) > BEAT_S and not self.wake.wait(BEAT_S):
+            self._beat()
+        self.wake.wait(max(0.0, left_s))
+
+    def _beat(self) -> None:
+        """Proof of life for the supervisor; without one this child ends, too."""
+        try:
+            os.write(1, b".")
+        except BrokenPipeError:
+            log.error("the supervisor is gone, so nobody looks after this agent: it ends")
+            self._asked_to_stop()
 
     def _asked_to_stop(self, *_: object) -> None:
         self.stop.set()
@@ -110,7 +141,6 @@ class Child:
         with self._lock:
             self._report = report
         self.link.send_now.set()
-        os.write(1, b".")
 
     def _newest(self) -> WorkerSync:
         with self._lock:
@@ -154,11 +184,10 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     options = AgentOptions.from_json(sys.stdin.buffer.read())
     try:
-        Child(options).run()
+        return Child(options).run()
     except PaceError as error:
         log.error("%s", error)
         return error.exit_code
-    return 0
 
 
 if __name__ == "__main__":

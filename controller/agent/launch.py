@@ -54,6 +54,7 @@ class Site:
 
 def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_mb: int) -> Launch:
     """`memory_mb` is the container's limit. Raises `RuntimeRefused` for a path that is not allowed or not what it claims."""
+    _check_words(spec)
     key = ExecutorKey(spec.application_id, spec.executor_id)
     names = {
         "{local}": str(site.local_dir(key)),
@@ -89,6 +90,18 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         gid=spec.gid,
         image=spec.image,
     )
+
+
+def _check_words(spec: ExecutorSpec) -> None:
+    """Raises `RuntimeRefused` for what no kernel takes: it would fail anew at each try, deep inside a runtime."""
+    for name, value in spec.environment.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise RuntimeRefused(f"environment variable {name[:80]!r} cannot be set; accepted: names without '=', no NUL")
+    if any("\0" in word for word in spec.java_args):
+        raise RuntimeRefused("an option of the executor's JVM holds a NUL character; accepted: options without one")
+    for what, number in (("uid", spec.uid), ("gid", spec.gid)):
+        if not 0 <= number < 1 << 31:
+            raise RuntimeRefused(f"{what} {number} cannot be; accepted: 0 to {(1 << 31) - 1}")
 
 
 def make_directories(spec: ExecutorSpec, site: Site) -> None:

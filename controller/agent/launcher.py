@@ -1,12 +1,15 @@
-"""Starts and stops executors beside the control loop, one at a time, so that a slow engine never delays a quota.
+"""Starts and stops executors beside the control loop, so that a slow engine never delays a quota.
 
-Level-triggered: the loop says each period what should start or stop; what is under way is not begun twice. Keeps a 0600
-record of every executor started (without its environment), so that a restarted agent can adopt it and tell its driver's fate.
+Starts are done one at a time on one thread, stops on another: a start may have to wait for an image or a class archive.
+Level-triggered: the loop says each period what should start or stop; what is under way is not begun twice. Whatever goes
+wrong with one executor is that executor's: it is told, counted and tried again. Keeps a 0600 record of every executor started
+(without its environment), so that a restarted agent can adopt it and tell its driver's fate.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import shutil
@@ -22,6 +25,7 @@ from msgspec import structs
 
 from controller.agent.class_archive import ClassArchives
 from controller.agent.launch import Site, make_directories, make_launch, python_roots
+from controller.agent.threads import Beat
 from controller.messages import ExecutorSpec, PythonEnvironment
 from controller.runtime.base import Bind, ExecutorKey, Program, Runtime, full_image_name
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -43,6 +47,19 @@ class Start:
     memory_mb: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """A start that failed `tries` times in a row, the last time for this `reason`; not before `at_s` again."""
+
+    at_s: float
+    wait_s: float
+    tries: int
+    reason: str
+
+
+NEVER_TRIED = _Retry(-math.inf, 0.0, 0, "")
+
+
 class Launcher:
     """`state(key)` is "starting" until the runtime shows the executor, "refused" when it can never start here."""
 
@@ -50,51 +67,79 @@ class Launcher:
         self.runtime, self.site, self.record_dir, self.clock = runtime, site, record_dir, clock
         self._archives = ClassArchives(runtime, site.archive_root)
         self._lock = threading.Lock()
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._starts: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._stops: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._under_way: set[ExecutorKey] = set()
+        self._withdrawn: set[ExecutorKey] = set()
         self._cores: dict[ExecutorKey, float] = {}
         self._stopping: set[ExecutorKey] = set()
         self._refused: dict[ExecutorKey, str] = {}
-        self._retry: dict[ExecutorKey, tuple[float, float]] = {}
+        self._retry: dict[ExecutorKey, _Retry] = {}
         self._versions: dict[tuple[str | None, str, int], str] = {}
         self.images: tuple[str, ...] = ()
         """Those that were here when last looked."""
         record_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def run(self, wake: Callable[[], None], stop: threading.Event) -> None:
-        """The launcher's thread: works the queue off until `stop`; `wake` tells the loop that something changed."""
+    def run_starts(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
+        """The thread of starts: works them off until `stop`; `wake` tells the loop that something changed."""
         self._look_for_images()
+        self._run(self._starts, wake, stop, beat)
+
+    def run_stops(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
+        """The thread of stops, and of what is removed after them."""
+        self._run(self._stops, wake, stop, beat)
+
+    @staticmethod
+    def _run(jobs: SimpleQueue[Callable[[], None]], wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
         while not stop.is_set():
+            beat()
             try:
-                job = self._jobs.get(timeout=0.5)
+                job = jobs.get(timeout=0.5)
             except Empty:
                 continue
-            job()
-            wake()
+            try:
+                job()
+            finally:
+                wake()
+
+    def work_off(self) -> None:
+        """Does all that waits now, on the calling thread."""
+        for jobs in (self._starts, self._stops):
+            while not jobs.empty():
+                jobs.get()()
 
     def start(self, start: Start) -> None:
         with self._lock:
             # a start may wait long behind others: it then begins with the newest grant, not with that of the first asking
             self._cores[start.key] = start.cores
+            self._withdrawn.discard(start.key)
             if start.key in self._under_way or start.key in self._refused:
                 return
-            if self._retry.get(start.key, (0.0, 0.0))[0] > self.clock():
+            if self._retry.get(start.key, NEVER_TRIED).at_s > self.clock():
                 return
             self._under_way.add(start.key)
-        self._jobs.put(lambda: self._start(start))
+        self._starts.put(lambda: self._start(start))
+
+    def withdraw(self, key: ExecutorKey) -> None:
+        """It is not wanted any more: a start that still waits is left out."""
+        with self._lock:
+            if key in self._under_way:
+                self._withdrawn.add(key)
 
     def stop(self, key: ExecutorKey) -> None:
         with self._lock:
             if key in self._stopping:
                 return
             self._stopping.add(key)
-        self._jobs.put(lambda: self._stop(key))
+        self._stops.put(lambda: self._stop(key))
 
     def state(self, key: ExecutorKey) -> str:
         return "refused" if key in self._refused else "starting"
 
     def reason(self, key: ExecutorKey) -> str:
-        return self._refused.get(key, "")
+        """Why it is refused, or did not start at the last try; empty if nothing speaks against it."""
+        retry = self._retry.get(key, NEVER_TRIED)
+        return self._refused.get(key) or (f"it did not start (try {retry.tries}): {retry.reason}" if retry.tries else "")
 
     def busy(self, key: ExecutorKey) -> bool:
         return key in self._under_way or key in self._stopping
@@ -103,7 +148,7 @@ class Launcher:
         """Drops what was kept of an executor; with the application over, its local directory, too."""
         if application_over:
             local = self.site.local_dir(key)
-            self._jobs.put(lambda: shutil.rmtree(local, ignore_errors=True))
+            self._stops.put(lambda: shutil.rmtree(local, ignore_errors=True))
         self._refused.pop(key, None)
         self._retry.pop(key, None)
         self._cores.pop(key, None)
@@ -122,13 +167,18 @@ class Launcher:
     def _start(self, start: Start) -> None:
         key, spec = start.key, start.spec
         try:
+            if not self._wanted(key):
+                return
             self._check_python(spec)
             memory_mb = spec.memory_mb if start.memory_mb is None else start.memory_mb
             java = self.runtime.java(spec.java_home, spec.image)
             launch = self._archives.add_to(make_launch(spec, self.site, java.program, self._cores[key], memory_mb), java)
+            if not self._wanted(key):  # an image or an archive may have taken minutes
+                return
             make_directories(spec, self.site)
             self._remember(key, spec)
             self.runtime.start(replace(launch, cores=self._cores[key]))
+            self._retry.pop(key, None)
             if spec.image and full_image_name(spec.image) not in self.images:
                 self._look_for_images()
             log.info("started executor %s of %s with %.2f cores, %d MiB", *key[::-1], self._cores[key], memory_mb)
@@ -136,12 +186,26 @@ class Launcher:
             log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
             self._refused[key] = str(error)
         except (RuntimeFailed, OSError) as error:
-            wait = min(LAST_RETRY_S, max(FIRST_RETRY_S, 2 * self._retry.get(key, (0.0, 0.0))[1]))
-            self._retry[key] = (self.clock() + wait, wait)
-            log.warning("executor %s of %s did not start, next try in %.0f s: %s", *key[::-1], wait, error)
+            log.warning("executor %s of %s did not start, next try in %.0f s: %s", *key[::-1], self._later(key, error), error)
+        except Exception as error:
+            # what nobody thought of is this executor's trouble, not that of all those after it
+            wait_s = self._later(key, error)
+            log.exception("executor %s of %s did not start, next try in %.0f s", *key[::-1], wait_s)
         finally:
             with self._lock:
                 self._under_way.discard(key)
+                self._withdrawn.discard(key)
+
+    def _wanted(self, key: ExecutorKey) -> bool:
+        with self._lock:
+            return key not in self._withdrawn
+
+    def _later(self, key: ExecutorKey, error: Exception) -> float:
+        """Notes a failed start; returns the seconds to the next try."""
+        before = self._retry.get(key, NEVER_TRIED)
+        wait_s = min(LAST_RETRY_S, max(FIRST_RETRY_S, 2 * before.wait_s))
+        self._retry[key] = _Retry(self.clock() + wait_s, wait_s, before.tries + 1, (str(error) or type(error).__name__)[:300])
+        return wait_s
 
     def _look_for_images(self) -> None:
         try:
@@ -154,6 +218,8 @@ class Launcher:
             self.runtime.stop(key, STOP_GRACE_S)
         except RuntimeFailed as error:
             log.warning("executor %s of %s did not stop and will be tried again: %s", *key[::-1], error)
+        except Exception:
+            log.exception("executor %s of %s did not stop and will be tried again", *key[::-1])
         finally:
             with self._lock:
                 self._stopping.discard(key)

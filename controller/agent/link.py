@@ -15,11 +15,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from controller.agent.threads import Beat
 from controller.messages import Desired, WorkerReply, WorkerSync
 
 log = logging.getLogger("sparkpace.agent")
 
 NOTICE_WAIT_S = 20
+REPEAT_S = 2.0
+"""The master hears of the worker at least this often."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.5, 5.0
 
 
@@ -67,11 +70,12 @@ class Link:
         self._connections = threading.local()
         self._away_since: float | None = None
 
-    def run_sync(self, period_s: float, stop: threading.Event) -> None:
-        """Posts a report whenever `send_now` is set, else every two periods."""
+    def run_sync(self, stop: threading.Event, beat: Beat) -> None:
+        """Posts a report whenever `send_now` is set, else every `REPEAT_S`: a long period is no silence."""
         retry_s = FIRST_RETRY_S
         while not stop.is_set():
-            self.send_now.wait(2 * period_s)
+            beat()
+            self.send_now.wait(REPEAT_S)
             self.send_now.clear()
             try:
                 self._sync()
@@ -87,9 +91,10 @@ class Link:
                 stop.wait(retry_s)
                 retry_s = min(LAST_RETRY_S, 2 * retry_s)
 
-    def run_notices(self, stop: threading.Event) -> None:
+    def run_notices(self, stop: threading.Event, beat: Beat) -> None:
         """Waits for the master's change notices and makes the other thread sync at once."""
         while not stop.is_set():
+            beat()
             try:
                 path = f"{self._base}/changes?seen={self.version}&wait={NOTICE_WAIT_S}"
                 reply = msgspec.json.decode(self._call("GET", path, None, NOTICE_WAIT_S + 10), type=dict[str, int])

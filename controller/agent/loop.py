@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,11 +99,13 @@ class Agent:
         self.sample_seq = 0
         self.plans: dict[str, tuple[ApplicationPlan, float]] = {}
         self.notes: list[str] = []
-        self.budgets = Budgets(worker, site, runtime, launcher, self._note)
+        self._notes_lock = threading.Lock()
+        self.budgets = Budgets(worker, site, runtime, launcher, self.note)
         self._last_tick_s: float | None = None
         self._last_sample_s = 0.0
         self._heard_s = 0.0
         self._writers = ThreadPoolExecutor(QUOTA_WRITERS, thread_name_prefix="quota")
+        self._troubles: dict[ExecutorKey, str] = {}
         self._drivers: dict[ProcessId, bool] = {}
         """Whether those asked about in this period live: an application's executors, several questions, one answer."""
 
@@ -121,6 +125,18 @@ class Agent:
         self._last_tick_s = now_s
         return self._report(observed)
 
+    @contextmanager
+    def _trouble_of(self, key: ExecutorKey) -> Iterator[None]:
+        """What goes wrong inside is this executor's trouble alone: told once as long as it stays the same."""
+        try:
+            yield
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            if self._troubles.get(key) != said:
+                self._troubles[key] = said
+                log.exception("executor %s of %s", *key[::-1])
+                self.note(f"executor {key.executor_id} of {key.application_id} cannot be handled as usual: {said[:300]}")
+
     # ------------------------------------------------------------------ observe
 
     def _take_desired(self) -> None:
@@ -130,33 +146,39 @@ class Agent:
             self.plans[plan.application_id] = (plan, self.received.at_s)
         for spec in self.received.desired.executors:
             key = ExecutorKey(spec.application_id, spec.executor_id)
-            held = self.held.get(key)
-            if held is None:
-                self.held[key] = self._hold(key, spec.slots, spec)
-            elif held.spec is None:
-                held.spec, held.account.slots = spec, spec.slots
+            with self._trouble_of(key):
+                held = self.held.get(key)
+                if held is None:
+                    self.held[key] = self._hold(key, spec.slots, spec)
+                elif held.spec is None:
+                    held.spec, held.account.slots = spec, spec.slots
 
     def _account(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
         for key, seen in observed.items():
-            held = self.held.get(key) or self._adopt(key)
-            progress = None
-            try:
-                uid = held.spec.uid if held.spec else held.control_dir.stat().st_uid
-                progress = read_progress(held.control_dir, key.executor_id, uid)
-                held.complaint = ""
-            except (ProgressRefused, OSError) as error:
-                if str(error) != held.complaint and seen.running:
-                    held.complaint = str(error)
-                    self._note(f"{error}; its container CPU is used instead")
-            held.account.observe(now_s, seen.cpu_s, seen.quota_cores or 0.0, progress)
-            held.told_memory = progress.memory if progress else held.told_memory
+            with self._trouble_of(key):
+                self._account_one(key, seen, now_s)
 
-    def _adopt(self, key: ExecutorKey) -> _Held:
-        """An executor found running: its slots are the worker's until the master describes it again."""
+    def _account_one(self, key: ExecutorKey, seen: Observed, now_s: float) -> None:
+        held = self.held.get(key) or self._adopt(key, seen)
+        progress = None
+        try:
+            uid = held.spec.uid if held.spec else held.control_dir.stat().st_uid
+            progress = read_progress(held.control_dir, key.executor_id, uid)
+            held.complaint = ""
+        except (ProgressRefused, OSError) as error:
+            if str(error) != held.complaint and seen.running:
+                held.complaint = str(error)
+                self.note(f"{error}; its container CPU is used instead")
+        held.account.observe(now_s, seen.cpu_s, seen.quota_cores or 0.0, progress)
+        held.told_memory = progress.memory if progress else held.told_memory
+
+    def _adopt(self, key: ExecutorKey, seen: Observed) -> _Held:
+        """An executor found here: its slots are the worker's until the master describes it again."""
         spec = self.launcher.remembered(key)
         slots = spec.slots if spec else max(1, round(self.worker.cores + 0.49))
         held = self.held[key] = self._hold(key, slots, spec)
-        self._note(f"adopted running executor {key.executor_id} of {key.application_id}")
+        what = "running" if seen.running else "ended"
+        self.note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
         return held
 
     def _hold(self, key: ExecutorKey, slots: int, spec: ExecutorSpec | None) -> _Held:
@@ -177,23 +199,32 @@ class Agent:
         dt_s = self.period_s if self._last_tick_s is None else now_s - self._last_tick_s
         for key, held in self.held.items():
             seen = observed.get(key)
-            plan, at_s = self.plans.get(key.application_id, (None, 0.0))
             if (not seen.running) if seen else (self.budgets.may_start(key) is None):
                 # it runs no more, not yet or never will: it must not hold cores that others can use
                 held.decision = None
-            elif plan is None:
-                # fail open: without a plan an executor gets all it can use
-                held.decision = Decision(float(held.account.slots), held.memory, "no plan yet")
-            else:
-                held.decision = decide(
-                    aged(plan, now_s - at_s),
-                    held.account.executor(now_s),
-                    held.memory,
-                    dt_s=dt_s,
-                    period_s=self.period_s,
-                    quota=self.quota,
-                )
+                continue
+            # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
+            held.decision = Decision(float(held.account.slots), held.memory, "no plan yet")
+            with self._trouble_of(key):
+                held.decision = self._decision(key, held, dt_s, now_s) or held.decision
                 held.memory = held.decision.memory
+
+    def _decision(self, key: ExecutorKey, held: _Held, dt_s: float, now_s: float) -> Decision | None:
+        """What its application's plan asks for it; None without a plan."""
+        plan, at_s = self.plans.get(key.application_id, (None, 0.0))
+        if plan is None:
+            return None
+        decision = decide(
+            aged(plan, now_s - at_s),
+            held.account.executor(now_s),
+            held.memory,
+            dt_s=dt_s,
+            period_s=self.period_s,
+            quota=self.quota,
+        )
+        if math.isnan(decision.demand):
+            raise ValueError(f"its law asks for {decision.demand} cores")
+        return decision
 
     def _arbitrate(self, now_s: float) -> dict[ExecutorKey, float]:
         requests = []
@@ -239,8 +270,10 @@ class Agent:
         held = self.held[change.key]
         try:
             self.runtime.set_quota(change.key, change.cores)
-        except RuntimeFailed as error:
-            self._note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
+        except Exception as error:
+            if not isinstance(error, RuntimeFailed):
+                log.exception("quota %s/%s", *change.key)  # nobody thought of it; the others are to have theirs all the same
+            self.note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
             return False
         log.info(
             "quota %s/%s %s -> %.2f cores: %s",
@@ -261,8 +294,9 @@ class Agent:
             if key not in observed and key not in stopped and memory_mb is not None:
                 self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb))
         for key in set(observed) | set(self.held):
-            if key in stopped or self._orphaned(key):
-                self._remove(key, observed.get(key))
+            with self._trouble_of(key):
+                if key in stopped or self._orphaned(key):
+                    self._remove(key, observed.get(key))
         known = {k.application_id for k in self.held}
         if desired:
             known |= {p.application_id for p in desired.applications}
@@ -286,12 +320,15 @@ class Agent:
                 return
             if key not in self.held or self._told(key):
                 self.runtime.remove(key)
+        if seen is None:
+            self.launcher.withdraw(key)
         if seen is None and self._told(key) and not self.launcher.busy(key):
             desired = self.received.desired if self.received else None
             over = desired is not None and key.application_id in desired.ended
             self.launcher.forget(key, application_over=over)
             self.budgets.forget(key)
             self.held.pop(key, None)
+            self._troubles.pop(key, None)
 
     def _told(self, key: ExecutorKey) -> bool:
         """The master has said that this executor is over, so its last report has arrived."""
@@ -307,47 +344,56 @@ class Agent:
             self._last_sample_s = now_s
         for key, held in self.held.items():
             seen = observed.get(key)
-            plan, at_s = self.plans.get(key.application_id, (None, 0.0))
-            if seen is None or plan is None or held.last_sampled or not (due or not seen.running):
-                continue
-            held.last_sampled = not seen.running
-            before, held.sampled = held.sampled, (now_s, seen.cpu_s)
-            decision = held.decision or Decision(0.0, held.memory, "exited")
-            grant = held.grant if seen.running else 0.0
-            self.samples.append(
-                Sample(
-                    application_id=key.application_id,
-                    executor_id=key.executor_id,
-                    time_s=round(plan.elapsed_s + now_s - at_s, 3),
-                    stage=decision.stage,
-                    set_point=decision.set_point,
-                    progress=decision.progress,
-                    demand=round(decision.demand, 4),
-                    grant=grant,
-                    squeezed=squeezed(decision, grant, self.worker.cores, self.quota.core_quantum),
-                    quota=(seen.quota_cores or 0.0) if seen.running else 0.0,
-                    usage=_rate(before, now_s, seen.cpu_s),
-                    cpu_core_s=round(seen.cpu_s, 4),
-                    forecast_end_s=decision.forecast_end_s,
-                )
-            )
+            if seen is not None and not held.last_sampled and (due or not seen.running):
+                with self._trouble_of(key):
+                    self._sample_one(key, held, seen, now_s)
         if len(self.samples) > SAMPLES_KEPT:
             dropped = len(self.samples) - SAMPLES_KEPT
             self.samples, self.sample_seq = self.samples[dropped:], self.sample_seq + dropped
-            self._note(f"dropped the {dropped} oldest samples: the master has been away for long")
+            self.note(f"dropped the {dropped} oldest samples: the master has been away for long")
+
+    def _sample_one(self, key: ExecutorKey, held: _Held, seen: Observed, now_s: float) -> None:
+        plan, at_s = self.plans.get(key.application_id, (None, 0.0))
+        if plan is None:
+            return
+        held.last_sampled = not seen.running
+        before, held.sampled = held.sampled, (now_s, seen.cpu_s)
+        decision = held.decision or Decision(0.0, held.memory, "exited")
+        grant = held.grant if seen.running else 0.0
+        self.samples.append(
+            Sample(
+                application_id=key.application_id,
+                executor_id=key.executor_id,
+                time_s=round(plan.elapsed_s + now_s - at_s, 3),
+                stage=decision.stage,
+                set_point=decision.set_point,
+                progress=decision.progress,
+                demand=round(decision.demand, 4),
+                grant=grant,
+                squeezed=squeezed(decision, grant, self.worker.cores, self.quota.core_quantum),
+                quota=(seen.quota_cores or 0.0) if seen.running else 0.0,
+                usage=_rate(before, now_s, seen.cpu_s),
+                cpu_core_s=round(seen.cpu_s, 4),
+                forecast_end_s=decision.forecast_end_s,
+            )
+        )
 
     def acknowledge(self, number: int, notes: Collection[str], at_s: float) -> None:
         """At `at_s` (monotonic) the master had stored samples below `number` and seen these notes."""
         number = min(number, self.sample_seq + len(self.samples))
         self.samples = self.samples[max(0, number - self.sample_seq) :]
         self.sample_seq = max(self.sample_seq, number)
-        self.notes = [note for note in self.notes if note not in notes]
+        with self._notes_lock:
+            self.notes = [note for note in self.notes if note not in notes]
         self._heard_s = at_s
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """A line for the master; may be called on any thread."""
         log.warning("%s", text)
-        self.notes.append(text)
-        del self.notes[:-100]
+        with self._notes_lock:
+            if text not in self.notes:
+                self.notes.append(text)
+            del self.notes[:-100]
 
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
         reports, gone = [], set()
@@ -357,8 +403,8 @@ class Agent:
             if seen is not None:
                 state = "running" if seen.running else "exited"
                 reason, code = seen.reason, seen.exit_code
-            elif state == "refused":
-                reason = self.launcher.reason(key)
+            elif reason := self.launcher.reason(key):
+                pass
             elif self.budgets.may_start(key) is None:
                 reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"
             if self._orphaned(key):
@@ -396,13 +442,6 @@ class Agent:
             drivers_gone=tuple(sorted(gone)),
             notes=tuple(self.notes),
         )
-
-    def fail_open(self, reason: str) -> None:
-        """Every running executor gets the worker's capacity: a job may become expensive, never stuck."""
-        for key, seen in self.runtime.observe().items():
-            if seen.running:
-                self.runtime.set_quota(key, self.worker.cores)
-        log.warning("quotas opened to %.2f cores: %s", self.worker.cores, reason)
 
 
 def _rate(before: tuple[float, float] | None, now_s: float, cpu_s: float) -> float | None:

@@ -1,22 +1,48 @@
-"""Opens the quotas of a worker whose agent is stuck: one call of the supervisor, in a process of its own."""
+"""Opens the quotas of a worker: every running executor gets all its cores, so that a job may become expensive, never stuck.
+
+`open_all` is what an agent does at a clean stop; as a program it is what the supervisor runs when its child is stuck, in a
+process of its own.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from controller.agent.site import make_runtime
 from controller.options import AgentOptions
+from controller.runtime.base import Runtime
+
+log = logging.getLogger("sparkpace.agent")
 
 
-def main() -> None:
-    options = AgentOptions.from_json(sys.stdin.buffer.read())
-    cluster_id = (options.home / "agents" / options.worker_id / "cluster_id").read_text().strip()
-    runtime = make_runtime(options, cluster_id)
+def open_all(runtime: Runtime, cores: float) -> bool:
+    """Gives every running executor `cores`; whether all of them have it. One that fails keeps none of the others waiting."""
+    failed = 0
     for key, seen in runtime.observe().items():
-        if seen.running:
-            runtime.set_quota(key, options.cores)
-    runtime.close()
+        if not seen.running:
+            continue
+        try:
+            runtime.set_quota(key, cores)
+        except Exception:
+            failed += 1
+            log.exception("the quota of executor %s of %s was not opened", *key[::-1])
+    return not failed
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    options = AgentOptions.from_json(sys.stdin.buffer.read())
+    try:
+        cluster_id = (options.home / "agents" / options.worker_id / "cluster_id").read_text().strip()
+    except FileNotFoundError:
+        return 0  # it never joined a cluster, so it never started anything
+    runtime = make_runtime(options, cluster_id)
+    try:
+        return 0 if open_all(runtime, options.cores) else 1
+    finally:
+        runtime.close()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,12 +1,14 @@
-"""Keeps an agent alive: starts its child, restarts it with back-off, and opens the quotas when it stops ticking.
+"""Keeps an agent alive: starts its child, restarts it with back-off, and opens the quotas when no child ticks.
 
-Fail open (architecture.md): a child that has not ticked for 30 s is killed and its executors get the worker's capacity; a
-clean stop does the same in the child. If supervisor and child are both killed, quotas stay until the restart. Imports as
+Fail open: when no child has ticked for 30 s, however many were started meanwhile, every executor gets the worker's capacity,
+tried again until it works. A child that hangs for so long is killed. At a stop the child opens the quotas; if it cannot,
+or there is none, they are opened here. If supervisor and child are both killed, quotas stay until the restart. Imports as
 little as possible, for it lives as long as the agent.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -24,8 +26,9 @@ FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.5, 30.0
 STEADY_S = 60.0
 """A child that lived this long starts the back-off anew."""
 CLEAN_STOP_S = 10.0
-OPENING_S = 60.0
-"""Opening the quotas is given up after so long: an engine that hangs must not take the supervisor with it."""
+OPENING_S = 15.0
+"""Opening the quotas is given up after so long, and tried again: what hangs must not take the supervisor with it."""
+LOOK_S = 1.0
 CHILD = (sys.executable, "-m", "controller.agent.child")
 OPENER = (sys.executable, "-m", "controller.agent.open_quotas")
 
@@ -48,11 +51,14 @@ class Supervisor:
         self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
         self._opened = False
+        self._ticked_s = time.monotonic()
+        """When a child last ticked; at first, when this supervisor began."""
 
     def run(self) -> int:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         backoff_s = FIRST_BACKOFF_S
+        code: int | None = None
         while not self._stopping.is_set():
             started_s = time.monotonic()
             code = self._run_child()
@@ -60,32 +66,46 @@ class Supervisor:
                 break
             if time.monotonic() - started_s > STEADY_S:
                 backoff_s = FIRST_BACKOFF_S
-            _say(f"the agent's child ended with code {code}; restarting in {backoff_s:g} s")
+            ended = "could not be started" if code is None else f"ended with code {code}"
+            _say(f"the agent's child {ended}; restarting in {backoff_s:g} s")
             self._wait(backoff_s)
             backoff_s = min(LAST_BACKOFF_S, 2 * backoff_s)
+            code = None
+        if code != 0:
+            _say("stopped without a child that opened the quotas; they are opened now")
+            self._open_quotas()
         return 0
 
-    def _run_child(self) -> int:
-        self._child = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def _run_child(self) -> int | None:
+        """One life of a child: its exit code, 0 if it ended as it was told to; None if it could not be started."""
+        try:
+            self._child = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            _say(f"no process for the agent's child: {error}")
+            return None
         if self._stopping.is_set():
             # the signal came before there was a child to pass it to
             self._child.terminate()
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        self._child.stdin.write(self._options)
-        self._child.stdin.close()
-        last_tick_s, pipe = time.monotonic(), self._child.stdout.fileno()
+        with contextlib.suppress(OSError):  # it died at once
+            self._child.stdin.write(self._options)
+            self._child.stdin.close()
+        heard_s, pipe = time.monotonic(), self._child.stdout.fileno()
         while True:
-            ready, _, _ = select.select([pipe], [], [], min(5.0, self._silence_s))
+            ready, _, _ = select.select([pipe], [], [], min(LOOK_S, self._silence_s))
             if ready:
                 if not os.read(pipe, 4096):
                     break
-                last_tick_s, self._opened = time.monotonic(), False
-            elif time.monotonic() - last_tick_s > self._silence_s:
-                _say(f"no tick for {self._silence_s:g} s: the child is killed and all quotas are opened")
+                heard_s = self._ticked_s = time.monotonic()
+                self._opened = False
+            elif time.monotonic() - heard_s > self._silence_s:
+                _say(f"no tick for {self._silence_s:g} s: the child is killed")
                 self._child.kill()
-                self._open_quotas()
+                self._open_if_silent()
                 break
+            else:
+                self._open_if_silent()
         try:
             return self._child.wait(CLEAN_STOP_S)
         except subprocess.TimeoutExpired:
@@ -94,24 +114,31 @@ class Supervisor:
         finally:
             self._child.stdout.close()
 
+    def _wait(self, seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.wait(min(LOOK_S, left_s)):
+            self._open_if_silent()
+
+    def _open_if_silent(self) -> None:
+        """Once per silence, but tried again until it works."""
+        if not self._opened and time.monotonic() - self._ticked_s > self._silence_s:
+            _say(f"no child has ticked for {self._silence_s:g} s: all quotas are opened")
+            self._open_quotas()
+
     def _open_quotas(self) -> None:
-        """In a process of its own: the supervisor stays free of the runtimes' libraries. Once per silence is enough."""
-        if self._opened:
-            return
+        """In a process of its own: the supervisor stays free of the runtimes' libraries."""
         try:
             done = subprocess.run(self._opener, input=self._options, timeout=self._opening_s, check=False)
+            self._opened = done.returncode == 0
         except subprocess.TimeoutExpired:
-            _say(f"the quotas could not be opened within {self._opening_s:g} s; tried again if the next child is silent too")
-            return
-        self._opened = done.returncode == 0
+            _say(f"the quotas could not be opened within {self._opening_s:g} s; tried again while no child ticks")
+        except OSError as error:
+            _say(f"the quotas could not be opened, as there is no process for it: {error}; tried again while no child ticks")
 
     def _stop(self, *_: object) -> None:
         self._stopping.set()
         if self._child and self._child.poll() is None:
             self._child.terminate()
-
-    def _wait(self, seconds: float) -> None:
-        self._stopping.wait(seconds)
 
 
 def _say(text: str) -> None:

@@ -113,8 +113,7 @@ class FakeWorker:
         return report
 
     def work(self) -> None:
-        while not self.launcher._jobs.empty():
-            self.launcher._jobs.get()()
+        self.launcher.work_off()
 
     def progress(self, key: ExecutorKey, *stages: StageProgress) -> None:
         """The executor's plugin writes."""

@@ -41,6 +41,23 @@ def refusal(site: Site, mount: Mount) -> str:
     return str(problem.value)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"environment": {"A=B": "x"}}, "environment variable 'A=B'"),
+        ({"environment": {"": "x"}}, "environment variable ''"),
+        ({"environment": {"X": "a\0b"}}, "environment variable 'X'"),
+        ({"java_args": ("-Da=b\0c",)}, "NUL"),
+        ({"uid": 1 << 32}, "uid 4294967296"),
+        ({"gid": -1}, "gid -1"),
+    ],
+)
+def test_what_no_kernel_takes_is_refused_before_anything_is_made(site: Site, changed: dict[str, object], said: str) -> None:
+    with pytest.raises(RuntimeRefused, match=said):
+        make_launch(msgspec.structs.replace(spec(), **changed), site, "/opt/java/bin/java", 0.5, 512)
+    assert not site.local_root.exists()
+
+
 class TestFilling:
     def test_placeholders_are_filled_in_arguments_and_environment(self, site: Site) -> None:
         made = launch(site)

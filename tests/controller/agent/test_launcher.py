@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S, Start
 from controller.messages import ExecutorSpec, PythonEnvironment
 from controller.runtime.base import ExecutorKey, Launch
-from controller.runtime.fake import FakeRuntime
+from controller.runtime.fake import FakeHost, FakeRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.worker import CLUSTER, FakeWorker, spec
 
@@ -30,7 +31,7 @@ def test_asking_often_starts_once(worker: FakeWorker) -> None:
     for _ in range(3):
         ask(worker)
     assert worker.launcher.busy(KEY)
-    assert worker.launcher._jobs.qsize() == 1
+    assert worker.launcher._starts.qsize() == 1
     worker.work()
     assert (worker.running(), worker.launcher.busy(KEY)) == ({KEY}, False)
 
@@ -49,7 +50,7 @@ def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker) -> None:
     assert worker.launcher.state(KEY) == "refused"
     assert "gone:1" in worker.launcher.reason(KEY)
     ask(worker)
-    assert worker.launcher._jobs.empty()
+    assert worker.launcher._starts.empty()
     worker.launcher.forget(KEY)
     assert worker.launcher.state(KEY) == "starting"
 
@@ -71,7 +72,7 @@ def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> N
     for second in range(200):
         worker.now_s = 1000.0 + second
         ask(worker)
-        if not worker.launcher._jobs.empty():
+        if not worker.launcher._starts.empty():
             tries.append(second)
         worker.work()
     # 1, 2, 4, 8, 16, 30, 30 ... seconds between
@@ -79,6 +80,77 @@ def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> N
     assert waits[:7] == [FIRST_RETRY_S, 2, 4, 8, 16, LAST_RETRY_S, LAST_RETRY_S]
     runtime.failing = False
     worker.now_s += LAST_RETRY_S
+    ask(worker)
+    worker.work()
+    assert worker.running() == {KEY}
+
+
+class _Strange(FakeRuntime):
+    """A machine that cannot start one executor, for a reason nobody thought of."""
+
+    def start(self, launch: Launch) -> None:
+        if launch.key == KEY:
+            raise ValueError("embedded null byte")
+        super().start(launch)
+
+
+def test_an_unexpected_error_is_told_counted_and_that_executors_alone(worker: FakeWorker) -> None:
+    worker.launcher.runtime = _Strange(worker.host, CLUSTER, "w1")
+    for _ in range(2):
+        ask(worker)
+        worker.launcher.start(Start(ExecutorKey("other", "1"), spec("other"), 0.5))
+        worker.work()
+        worker.now_s += LAST_RETRY_S
+    assert worker.running() == {ExecutorKey("other", "1")}
+    assert worker.launcher.reason(KEY) == "it did not start (try 2): embedded null byte"
+    assert worker.launcher.state(KEY) == "starting"
+
+
+class _Slow(FakeRuntime):
+    """A machine on which a start takes until the test lets it end."""
+
+    def __init__(self, host: FakeHost) -> None:
+        super().__init__(host, CLUSTER, "w1")
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def start(self, launch: Launch) -> None:
+        if launch.key == KEY:
+            self.begun.set()
+            assert self.go_on.wait(60)
+        super().start(launch)
+
+
+def test_a_stop_waits_behind_no_start(worker: FakeWorker) -> None:
+    other = ExecutorKey("other", "1")
+    worker.launcher.start(Start(other, spec("other"), 0.5))
+    worker.work()
+    worker.launcher.runtime = slow = _Slow(worker.host)
+    stop, stopped = threading.Event(), threading.Event()
+    threads = [
+        threading.Thread(target=worker.launcher.run_starts, args=(lambda: None, stop, lambda: None), daemon=True),
+        threading.Thread(target=worker.launcher.run_stops, args=(stopped.set, stop, lambda: None), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        ask(worker)
+        assert slow.begun.wait(60)
+        worker.launcher.stop(other)
+        assert stopped.wait(60)
+        assert worker.running() == set()
+    finally:
+        slow.go_on.set()
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    assert worker.running() == {KEY}
+
+
+def test_a_start_that_is_not_wanted_any_more_is_left_out(worker: FakeWorker) -> None:
+    ask(worker)
+    worker.launcher.withdraw(KEY)
+    worker.work()
+    assert (worker.running(), worker.launcher.busy(KEY)) == (set(), False)
     ask(worker)
     worker.work()
     assert worker.running() == {KEY}
@@ -119,7 +191,7 @@ def test_stopping_twice_stops_once(worker: FakeWorker) -> None:
     worker.work()
     worker.launcher.stop(KEY)
     worker.launcher.stop(KEY)
-    assert worker.launcher._jobs.qsize() == 1
+    assert worker.launcher._stops.qsize() == 1
     worker.work()
     assert worker.running() == set()
     assert not worker.launcher.busy(KEY)

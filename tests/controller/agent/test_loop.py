@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from controller.agent.loop import SAMPLES_KEPT
+from controller.agent.open_quotas import open_all
 from controller.messages import Sample
 from controller.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
@@ -81,7 +82,7 @@ class TestStarting:
         worker.want([spec()], [plan()])
         for _ in range(3):
             worker.tick(work=False)
-        assert worker.launcher._jobs.qsize() == 1
+        assert worker.launcher._starts.qsize() == 1
         worker.work()
         for _ in range(3):
             worker.tick()
@@ -190,10 +191,11 @@ class TestControl:
 
 class _StuckQuota(FakeRuntime):
     stuck: ExecutorKey | None = None
+    error: Exception = RuntimeFailed("the engine is busy; try again")
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
         if key == self.stuck:
-            raise RuntimeFailed("the engine is busy; try again")
+            raise self.error
         return super().set_quota(key, cores)
 
 
@@ -306,9 +308,46 @@ class TestRestart:
         assert [seen.running for seen in foreign.observe().values()] == [True]
 
 
-def test_fail_open_gives_every_running_executor_the_worker(busy: FakeWorker) -> None:
-    busy.agent.fail_open("the agent was stopped")
-    assert busy.quotas() == {KEY: 2.0}
+class TestTroubleOfOne:
+    """What goes wrong with one executor is its own trouble."""
+
+    @pytest.fixture
+    def two(self, busy: FakeWorker) -> FakeWorker:
+        busy.want([spec(), spec("other")], [plan(), plan("other")])
+        busy.tick()
+        busy.progress(OTHER, running())
+        busy.tick()
+        assert all(0.5 <= cores < 0.6 for cores in busy.quotas().values())
+        return busy
+
+    def test_all_quotas_but_the_failing_one_are_opened(self, two: FakeWorker) -> None:
+        stuck = _StuckQuota(two.host, CLUSTER, "w1")
+        stuck.stuck, before = KEY, two.quotas()[KEY]
+        assert not open_all(stuck, 2.0)
+        assert two.quotas() == {KEY: before, OTHER: 2.0}
+        stuck.stuck = None
+        assert open_all(stuck, 2.0)
+        assert two.quotas() == {KEY: 2.0, OTHER: 2.0}
+
+    def test_a_plan_that_nothing_can_be_decided_by_opens_its_own_executor_alone(self, two: FakeWorker) -> None:
+        two.want([spec(), spec("other")], [plan(law="of a later release"), plan("other")])
+        report = two.tick(0.0)
+        # it asks for both of its slots, and gets what the other, which has a deadline, leaves
+        cores = two.quotas()
+        assert cores[OTHER] < 0.6
+        assert cores[KEY] == pytest.approx(2.0 - cores[OTHER])
+        (note,) = [note for note in report.notes if "cannot be handled as usual" in note]
+        assert "executor 1 of app" in note
+        assert two.tick(0.0).notes == report.notes
+
+    def test_an_error_nobody_thought_of_leaves_the_others_their_quotas(self, two: FakeWorker) -> None:
+        two.agent.runtime = stuck = _StuckQuota(two.host, CLUSTER, "w1")
+        stuck.stuck, stuck.error, before = KEY, ValueError("what is this?"), two.quotas()[KEY]
+        two.want([spec(), spec("other")], [plan(left_s=50.0), plan("other", left_s=50.0)])
+        report = two.tick(0.0)
+        assert any("will be tried again: what is this?" in note for note in report.notes)
+        cores = two.quotas()
+        assert (cores[KEY], cores[OTHER] > 0.9) == (before, True)
 
 
 class TestSamples:

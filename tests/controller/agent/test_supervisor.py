@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,86 @@ def test_an_engine_that_hangs_does_not_take_the_supervisor_with_it(
     supervisor = Supervisor(options, child=SILENT, opener=HANGING_OPENER, silence_s=0.1, opening_s=0.2)
     assert supervisor._run_child() == -9
     assert "could not be opened within 0.2 s" in capfd.readouterr().err
+
+
+DYING = (sys.executable, "-c", "import sys; sys.exit(1)")
+
+
+def silent_for_long(options: AgentOptions, child: Sequence[str], opener: Sequence[str]) -> Supervisor:
+    """A supervisor none of whose children has ticked for a quarter of an hour."""
+    supervisor = Supervisor(options, child=child, opener=opener)
+    supervisor._ticked_s -= 1000
+    return supervisor
+
+
+def test_children_that_die_before_their_first_tick_do_not_put_the_opening_off(options: AgentOptions, tmp_path: Path) -> None:
+    supervisor = silent_for_long(options, DYING, opener(tmp_path / "opened"))
+    for _ in range(3):
+        assert supervisor._run_child() == 1
+        supervisor._wait(0.01)
+    # opened during the first back-off, and once is enough
+    assert len((tmp_path / "opened").read_text().splitlines()) == 1
+
+
+def test_an_opener_that_fails_is_asked_again(options: AgentOptions, tmp_path: Path) -> None:
+    failing = (sys.executable, "-c", "import sys; print('x', file=open(sys.argv[1], 'a')); sys.exit(1)")
+    supervisor = silent_for_long(options, DYING, (*failing, str(tmp_path / "opened")))
+    for _ in range(3):
+        supervisor._wait(0.01)
+    assert len((tmp_path / "opened").read_text().splitlines()) == 3
+
+
+def test_a_child_that_ticks_keeps_the_quotas(options: AgentOptions, tmp_path: Path) -> None:
+    supervisor = silent_for_long(options, TICKING, opener(tmp_path / "opened"))
+    supervisor._opened = True  # of the silence before it
+    assert supervisor._run_child() == 3
+    supervisor._wait(0.01)
+    assert not (tmp_path / "opened").exists()
+    # and the next silence opens them again
+    supervisor._ticked_s -= 1000
+    supervisor._wait(0.01)
+    assert (tmp_path / "opened").exists()
+
+
+def test_a_child_that_cannot_be_started_does_not_end_the_supervisor(options: AgentOptions) -> None:
+    assert Supervisor(options, child=("/no/such/program",))._run_child() is None
+
+
+def stop_it(options: AgentOptions, child: tuple[str, ...], opener: tuple[str, ...], when: str) -> int:
+    """Runs a supervisor until its stderr says `when`, stops it, and returns its exit code."""
+    program = (
+        "import sys; from controller.agent.supervisor import Supervisor; from controller.options import AgentOptions; "
+        f"sys.exit(Supervisor(AgentOptions.from_json(sys.stdin.buffer.read()), child={child!r}, opener={opener!r}).run())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(options.to_json())
+    process.stdin.close()
+    for line in process.stderr:
+        if when in line.decode():
+            process.send_signal(signal.SIGTERM)
+            break
+    process.stderr.read()
+    process.stderr.close()
+    return process.wait(60)
+
+
+def test_a_stop_during_back_off_opens_the_quotas(options: AgentOptions, tmp_path: Path) -> None:
+    assert stop_it(options, DYING, opener(tmp_path / "opened"), "restarting in") == 0
+    assert len((tmp_path / "opened").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("code", "opened"), [(0, False), (1, True)])
+def test_at_a_stop_the_quotas_are_opened_here_only_if_the_child_did_not(
+    options: AgentOptions, tmp_path: Path, code: int, opened: bool
+) -> None:
+    ending = (
+        "import os, signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(sys.argv[1]))); "
+        "os.write(1, b'.'); sys.stderr.write('child is up\\n'); sys.stderr.flush(); time.sleep(600)"
+    )
+    assert stop_it(options, (sys.executable, "-c", ending, str(code)), opener(tmp_path / "opened"), "child is up") == 0
+    assert (tmp_path / "opened").exists() == opened
 
 
 def test_a_stop_that_comes_before_the_child_is_passed_on(options: AgentOptions) -> None:

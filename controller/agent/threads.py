@@ -1,0 +1,90 @@
+"""The agent's threads besides its loop: none of them ends or hangs without a word.
+
+What one's work raises is told to the master, counted, and the work begun again with back-off. `check`, the watchdog's look,
+is asked every period: it starts a thread anew that has ended all the same, and names one that has hung for longer than its
+patience. Python cannot end a thread, so for that one the agent's child has to end and be started again (`child`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+log = logging.getLogger("sparkpace.agent")
+
+FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
+
+Beat = Callable[[], None]
+"""A thread's work calls it at least once in its patience."""
+
+
+@dataclass(slots=True)
+class _One:
+    name: str
+    work: Callable[[Beat], None]
+    patience_s: float
+    beat_s: float
+    failures: int = 0
+    thread: threading.Thread | None = None
+
+
+class Threads:
+    """Runs until `stop` is set. `note` tells the master a line; `clock` is monotonic seconds."""
+
+    def __init__(
+        self, stop: threading.Event, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stop, self._note, self._clock = stop, note, clock
+        self._all: list[_One] = []
+
+    def add(self, name: str, work: Callable[[Beat], None], *, patience_s: float) -> None:
+        """Begins `work`, which should go on until `stop` is set."""
+        one = _One(name, work, patience_s, self._clock())
+        self._all.append(one)
+        self._begin(one)
+
+    def failures(self) -> dict[str, int]:
+        """How often each thread's work has failed."""
+        return {one.name: one.failures for one in self._all}
+
+    def check(self) -> list[str]:
+        """Starts ended threads anew; returns the names of those that hang."""
+        for one in self._all:
+            if one.thread is not None and not one.thread.is_alive() and not self._stop.is_set():
+                self._failed(one, "its thread ended")
+                self._begin(one)
+        return [one.name for one in self._all if self._clock() - one.beat_s > one.patience_s]
+
+    def _begin(self, one: _One) -> None:
+        self._beat(one)
+        one.thread = threading.Thread(target=self._run, args=(one,), name=one.name, daemon=True)
+        one.thread.start()
+
+    def _run(self, one: _One) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._stop.is_set():
+            begun_s = self._clock()
+            try:
+                one.work(lambda: self._beat(one))
+                if self._stop.is_set():
+                    return
+                reason = "it returned"
+            except Exception as error:
+                log.exception("the agent's thread %s failed", one.name)
+                reason = f"{type(error).__name__}: {error}"
+            if self._clock() - begun_s > LAST_PAUSE_S:
+                pause_s = FIRST_PAUSE_S
+            self._failed(one, reason)
+            self._beat(one)
+            self._stop.wait(pause_s)
+            pause_s = min(LAST_PAUSE_S, 2 * pause_s)
+
+    def _failed(self, one: _One, reason: str) -> None:
+        one.failures += 1
+        self._note(f"the agent's thread {one.name} failed and is begun again (failure {one.failures}): {reason[:300]}")
+
+    def _beat(self, one: _One) -> None:
+        one.beat_s = self._clock()

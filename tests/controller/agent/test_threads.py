@@ -1,0 +1,109 @@
+"""The agent's threads go on, whatever their work raises, and one that hangs is named."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from controller.agent import threads
+from controller.agent.link import Gate, Link
+from controller.agent.threads import Beat, Threads
+from controller.messages import WorkerSync
+
+PATIENCE_S = 10.0
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.stop, self.told = threading.Event(), threading.Semaphore(0)
+        self.notes: list[str] = []
+        self.threads = Threads(self.stop, self.note, lambda: self.now_s)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.told.release()
+
+    def await_notes(self, count: int) -> None:
+        for _ in range(count):
+            assert self.told.acquire(timeout=60)
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setattr(threads, "FIRST_PAUSE_S", 0.0)
+    rig = Rig()
+    yield rig
+    rig.stop.set()
+
+
+def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: Rig) -> None:
+    def work(beat: Beat) -> None:
+        raise KeyError("nobody thought of this")
+
+    rig.threads.add("starts", work, patience_s=PATIENCE_S)
+    rig.await_notes(3)
+    assert "thread starts failed and is begun again (failure 3): KeyError: 'nobody thought of this'" in rig.notes[2]
+    assert rig.threads.failures()["starts"] >= 3
+
+
+def test_work_that_returns_too_early_is_begun_again(rig: Rig) -> None:
+    rig.threads.add("link", lambda _: None, patience_s=PATIENCE_S)
+    rig.await_notes(2)
+    assert "it returned" in rig.notes[1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ended_all_the_same_is_started_anew(rig: Rig) -> None:
+    lives = threading.Semaphore(0)
+
+    def work(beat: Beat) -> None:
+        lives.release()
+        raise SystemExit
+
+    rig.threads.add("link", work, patience_s=PATIENCE_S)
+    for life in range(1, 4):
+        assert lives.acquire(timeout=60)
+        thread = rig.threads._all[0].thread
+        assert thread is not None
+        thread.join(60)
+        assert rig.threads.check() == []
+        assert rig.threads.failures() == {"link": life}
+
+
+def test_a_thread_that_hangs_is_named(rig: Rig) -> None:
+    beaten, again = threading.Event(), threading.Event()
+
+    def work(beat: Beat) -> None:
+        assert again.wait(60)
+        beat()
+        beaten.set()
+        rig.stop.wait(60)
+
+    rig.threads.add("stops", work, patience_s=PATIENCE_S)
+    rig.now_s += PATIENCE_S
+    assert rig.threads.check() == []
+    rig.now_s += 1
+    assert rig.threads.check() == ["stops"]
+    again.set()
+    assert beaten.wait(60)
+    assert rig.threads.check() == []
+
+
+def test_the_line_to_the_master_goes_on_after_an_unexpected_error(rig: Rig) -> None:
+    asked = threading.Semaphore(0)
+
+    def report() -> WorkerSync:
+        asked.release()
+        raise RuntimeError("a report that cannot be made")
+
+    link = Link("http://127.0.0.1:1", "token", "w1", Gate("mine"), report, lambda _reply, _sent: None)
+    link.send_now.set()
+    rig.threads.add("link", lambda beat: link.run_sync(rig.stop, beat), patience_s=PATIENCE_S)
+    for _ in range(3):
+        assert asked.acquire(timeout=60)
+        link.send_now.set()
+    rig.await_notes(2)
+    assert "a report that cannot be made" in rig.notes[0]
