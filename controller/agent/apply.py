@@ -1,6 +1,6 @@
 """Which quota writes a period needs, in which order: pure.
 
-Only changed quotas are written (a write costs 15 to 30 ms through Docker), and those that lower come before those that
+Only changed quotas are written (through Docker, each is told to the engine, too), and those that lower come before those that
 raise, so that the sum never passes the worker's capacity on the way.
 """
 

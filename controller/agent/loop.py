@@ -11,8 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,10 +41,6 @@ REPEATED_S = 60.0
 """A stage's counters are reported for so long after it ran, or after the master last answered: a report may be lost."""
 SAMPLES_KEPT = 100_000
 """Samples kept while the master is away; older ones are dropped (a day of one executor)."""
-
-
-QUOTA_WRITERS = 4
-"""Quotas written at a time: an engine takes 20 ms for one, most of it waiting, and not much longer for a few."""
 
 
 @dataclass(slots=True)
@@ -104,7 +99,6 @@ class Agent:
         self._last_tick_s: float | None = None
         self._last_sample_s = 0.0
         self._heard_s = 0.0
-        self._writers = ThreadPoolExecutor(QUOTA_WRITERS, thread_name_prefix="quota")
         self._troubles: dict[ExecutorKey, str] = {}
         self._drivers: dict[ProcessId, bool] = {}
         """Whether those asked about in this period live: an application's executors, several questions, one answer."""
@@ -243,22 +237,12 @@ class Agent:
 
     def _apply(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
         current = {k: seen.quota_cores for k, seen in observed.items() if seen.running and k in grants}
-        todo = changes(current, grants)
-        lowering = [change for change in todo if change.lowers]
-        written = self._write(lowering)
-        current |= {change.key: change.cores for change in written}
-        raising = [change for change in todo if not change.lowers]
-        if len(written) == len(lowering):
-            self._write(raising)
-            return
-        for change in raising:
-            if self._has_room(current, change) and self._set_quota(change):
+        lowered = True
+        for change in changes(current, grants):  # those that lower come first
+            if (change.lowers or lowered or self._has_room(current, change)) and self._set_quota(change):
                 current[change.key] = change.cores
-
-    def _write(self, todo: Sequence[Change]) -> list[Change]:
-        """Writes quotas, several at a time; returns those that were written."""
-        done = list(self._writers.map(self._set_quota, todo)) if len(todo) > 1 else list(map(self._set_quota, todo))
-        return [change for change, well in zip(todo, done, strict=True) if well]
+            elif change.lowers:
+                lowered = False
 
     def _has_room(self, current: Mapping[ExecutorKey, float | None], change: Change) -> bool:
         """After a failed lowering a quota is raised only while the sum of what is really set stays within the worker."""

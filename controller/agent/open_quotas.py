@@ -1,7 +1,7 @@
 """Opens the quotas of a worker: every running executor gets all its cores, so that a job may become expensive, never stuck.
 
 `open_all` is what an agent does at a clean stop; as a program it is what the supervisor runs when its child is stuck, in a
-process of its own.
+process of its own. No engine is waited for where an agent has left records of its executors.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from controller.agent.site import make_runtime
 from controller.options import AgentOptions
 from controller.runtime.base import Runtime
+from stage_model.errors import PaceError
 
 log = logging.getLogger("sparkpace.agent")
 
@@ -37,7 +38,11 @@ def main() -> int:
         cluster_id = (options.home / "agents" / options.worker_id / "cluster_id").read_text().strip()
     except FileNotFoundError:
         return 0  # it never joined a cluster, so it never started anything
-    runtime = make_runtime(options, cluster_id)
+    try:
+        runtime = make_runtime(options, cluster_id)
+    except PaceError as error:
+        log.error("the quotas were not opened: %s", error)
+        return error.exit_code
     try:
         return 0 if open_all(runtime, options.cores) else 1
     finally:

@@ -48,7 +48,7 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
 def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
     """The runtime of that name; its libraries are imported only here, so an agent carries only what it uses.
 
-    Raises `Unavailable` when there is no engine."""
+    Raises `Unavailable` when there is no engine and no runtime has run here before."""
     if options.runtime == "docker":
         from controller.runtime.docker_engine import DockerRuntime
 
@@ -57,6 +57,7 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
             options.worker_id,
             image=options.image,
             base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
+            records=options.home / "agents" / options.worker_id / "containers",
         )
     from controller.runtime.process import ProcessRuntime
 

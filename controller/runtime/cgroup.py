@@ -263,11 +263,19 @@ class CgroupTree:
         return period_set and _write(group.cpu / "cpu.cfs_quota_us", str(-1 if unlimited else quota_us(cores)))
 
     def write_memory_limit(self, group: Group, limit_bytes: int) -> bool:
-        """Sets the memory limit; False when the group is gone or has no memory controller."""
+        """Sets the memory limit, on v1 without swap beyond it; False when the group is gone or has no memory controller.
+
+        Raises `OSError` when the kernel refuses: on v1 a limit below what is in use."""
         if group.memory is None:
             return False
-        name = "memory.max" if self.version == 2 else "memory.limit_in_bytes"
-        return _write(group.memory / name, str(limit_bytes))
+        if self.version == 2:
+            return _write(group.memory / "memory.max", str(limit_bytes))
+        files = [group.memory / "memory.limit_in_bytes"]
+        with_swap = group.memory / "memory.memsw.limit_in_bytes"
+        before = text_of(str(with_swap))
+        if before is not None:  # at no moment may the limit with swap be the smaller one
+            files.insert(0 if limit_bytes > int(before) else 1, with_swap)
+        return all(_write(file, str(limit_bytes)) for file in files)
 
     def add(self, group: Group, pid: int) -> bool:
         """Moves a process (all its threads) into the group; False when either is gone."""

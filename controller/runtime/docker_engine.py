@@ -1,22 +1,29 @@
-"""The docker runtime: every executor is a container of the local Docker engine, found again by its labels.
+"""The docker runtime: every executor is a container of the local Docker engine, found again by its labels and by records.
 
-`observe` runs every control period, so it asks the engine for the list only at the start and every `LIST_EVERY_S`; else
-it reads the kernel's files of the known containers. Where those are not visible (agent in a container, Docker Desktop)
-each container costs one inspect and one stats request instead. Quotas go through the engine (`docker update`), so that
-`docker inspect` tells the truth. One thread may start and stop while another observes and removes, and several pace. Not
-here: building the image (`image`), container options (`docker_container`).
+Nothing that runs every control period waits for the engine, which may hang. Containers are read, paced and limited through
+the kernel's files. The engine is told afterwards, in the background (`chores`): so `docker inspect` tells the truth, and no
+update of the engine's own puts an older value back for long. The list of containers, how one ended and removals are left to
+the background, too. Records (`executor_record`) let an agent find its containers while the engine does not answer.
+
+Where the files are not visible (agent in a container, Docker Desktop) what is seen is what the background last heard, and
+quotas wait for the engine. One thread may start and stop while another observes and removes. Not here: building the image
+(`image`), container options (`docker_container`).
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import os
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +32,40 @@ import docker.utils
 from docker.errors import APIError, DockerException, NotFound
 
 from controller.runtime import docker_container as container
+from controller.runtime import executor_record, launching, process_identity
 from controller.runtime import image as images
-from controller.runtime import launching, process_identity
-from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
+from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, Java, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
+from controller.runtime.chores import Chores, NoAnswer, NotYet
 from controller.runtime.engine_updates import Updates
+from controller.runtime.executor_record import ContainerRecord
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 
 LIST_EVERY_S = 10.0
 REQUEST_TIMEOUT_S = 30
+"""Of what starts containers and builds images, which takes time."""
+QUICK_TIMEOUT_S = 5
+"""Of everything else."""
+EXIT_S, EXIT_LATE_S = 10.0, 60.0
+"""How long an executor whose process is gone counts as running until the engine tells its exit code: while the engine does
+not answer, and while it answers but has not noticed."""
+NOTICED_S = 0.1
+"""An engine needs about so long to notice that a container's process is gone."""
+AGAIN_S = 2.0
+"""An update that was not answered may be carried out when the engine comes back, after a newer one: so the newest is sent
+once more, so much later."""
+CLOSE_S = 3.0
+"""What the engine is still to be told gets so long at the end."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Known:
-    """One container. `group` is None when its files are not visible; `kill_at` is when `stop`'s grace is over."""
+    """One container. `process` and `group` are None when its files are not visible; `kill_at` is when `stop`'s grace is over,
+    `gone_at` when its process was first seen to be gone. `lock` is held while files are written or compared with what is
+    wanted: `quota_us` and `memory_bytes`, None until they are set here. `unwritable`: the files are another user's.
+    `doubtful`: updates that were not answered."""
 
     id: str
     last: Observed
@@ -48,12 +73,59 @@ class _Known:
     group: Group | None = None
     files: OpenFiles = field(default_factory=OpenFiles)
     kill_at: float | None = None
+    gone_at: float | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    quota_us: int | None = None
+    memory_bytes: int | None = None
+    unwritable: bool = False
+    doubtful: set[str] = field(default_factory=set)
+
+    def lives(self) -> bool:
+        """Whether its process is there; False also where that is not visible."""
+        process = self.process
+        return process is not None and process_identity.is_this_boot(process) and process_identity.is_alive(process)
+
+
+class _Engine:
+    """Clients of one engine, made when they are first needed: making one asks the engine for its version."""
+
+    def __init__(self, base_url: str | None) -> None:
+        self.settings: dict[str, Any] = {"base_url": base_url} if base_url else dict(docker.utils.kwargs_from_env())
+        self._clients: dict[int, docker.APIClient] = {}
+
+    def patient(self) -> docker.APIClient:
+        """Raises `DockerException` or `OSError` when the engine does not answer, as every use of a client does."""
+        return self._client(REQUEST_TIMEOUT_S)
+
+    def quick(self) -> docker.APIClient:
+        """As `patient`, within `QUICK_TIMEOUT_S`."""
+        return self._client(QUICK_TIMEOUT_S)
+
+    def _client(self, timeout_s: int) -> docker.APIClient:
+        found = self._clients.get(timeout_s)
+        if found is None:
+            made = docker.APIClient(version="auto", timeout=timeout_s, **self.settings)
+            found = self._clients.setdefault(timeout_s, made)
+            if found is not made:  # two threads at once
+                made.close()
+        return found
+
+    def knock(self) -> None:
+        """Raises `NoAnswer`."""
+        with _answering("a knock"):
+            self.quick().ping()
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
 
 
 class DockerRuntime:
-    """See the module. `image` is for launches that name none (None: the executor image, built on `base_image`).
+    """See the module. `image` is for launches that name none (None: the executor image, built on `base_image`). `records`
+    is a directory for its records alone.
 
-    `base_url` None means DOCKER_HOST and its kin, else the default socket. Raises `Unavailable` when no engine answers.
+    `base_url` None means DOCKER_HOST and its kin, else the default socket. Raises `Unavailable` when no engine answers and
+    there are no records of an earlier runtime to go on with.
     """
 
     name = "docker"
@@ -66,6 +138,7 @@ class DockerRuntime:
         image: str | None = None,
         base_image: str | None = None,
         lock_file: Path | None = None,
+        records: Path | None = None,
         base_url: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         cgroups: CgroupTree | None = None,
@@ -75,14 +148,38 @@ class DockerRuntime:
         self._image = image
         self._base_image = base_image
         self._lock_file = lock_file or Path(tempfile.gettempdir(), f"sparkpace-image-{os.getuid()}.lock")
+        self._records = records
         self._clock = clock
         self._cgroups = cgroups or CgroupTree()
-        self._client = connect(base_url)
-        self._updates = Updates(self._client)
+        self._engine = _Engine(base_url)
+        self._updates = Updates(self._engine.quick)
+        self.chores = Chores(self._engine.knock)
         self._known: dict[ExecutorKey, _Known] = {}
         self._starting: set[ExecutorKey] = set()
+        self._touched: set[ExecutorKey] = set()
+        """Started or removed since the engine was last asked for its list: the answer may be older than that."""
+        self._removing: set[str] = set()
         self._list_at = -math.inf
+        self._listed = records is not None and records.is_dir()
+        """What is known is all there is. The directory of records is made with the first list."""
         self._program_labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id, container.PROGRAM: "1"}
+        if self._listed:
+            self._recall()
+        else:
+            with _there(self._engine.settings):
+                self._engine.quick()
+
+    def _recall(self) -> None:
+        """Takes over what an earlier runtime knew."""
+        assert self._records is not None
+        for _, record in executor_record.read_all(self._records, ContainerRecord, self._cluster_id, self._worker_id):
+            pid = record.process.pid if record.process else None
+            last = Observed(record.key, True, None, 0.0, 0, pid=pid)
+            known = self._known[record.key] = _Known(record.container, last, record.process)
+            if known.lives() and pid is not None:
+                known.group = self._cgroups.group_of(pid, must_contain=known.id)
+                if known.group is None:  # nothing says that it is the container's process
+                    known.process, known.last = None, replace(last, pid=None)
 
     # ---------------------------------------------------------------- images
 
@@ -91,19 +188,19 @@ class DockerRuntime:
         image = image or self._image
         with _engine(f"image {image or 'of executors'}"):
             if image is not None:
-                return images.ensure_named_image(self._client, image)
-            return images.ensure_executor_image(self._client, self._base_image, self._lock_file)
+                return images.ensure_named_image(self._engine.patient(), image)
+            return images.ensure_executor_image(self._engine.patient(), self._base_image, self._lock_file)
 
     def java(self, java_home: str, image: str | None) -> Java:  # noqa: ARG002 - the driver's Java is not in the image
         """The image's own `java`, by PATH: the default image and the usual public ones have it there."""
         name = self.prepare_image(image)
         with _engine(f"image {name}"):
-            return Java("java", images.image_id(self._client, name) or name)
+            return Java("java", images.image_id(self._engine.patient(), name) or name)
 
     def run_program(self, program: Program) -> str:
         name = self.prepare_image(program.image)
         with _engine(f"program {program.argv[0]}"):
-            return container.run_program(self._client, name, program, self._program_labels)
+            return container.run_program(self._engine.patient(), name, program, self._program_labels)
 
     # ---------------------------------------------------------------- starting and ending
 
@@ -117,6 +214,7 @@ class DockerRuntime:
         try:
             self._start(launch)
         finally:
+            self._touched.add(launch.key)
             self._starting.discard(launch.key)
 
     def _start(self, launch: Launch) -> None:
@@ -125,34 +223,36 @@ class DockerRuntime:
         name = launching.unique_name(self._cluster_id, self._worker_id, launch.key)
         labels = {**launch.labels, **self._labels(launch.key)}
         with _engine(f"executor {'/'.join(launch.key)}"):
+            client = self._engine.patient()
             try:
-                created = container.create(self._client, name, launch, image, labels)
+                created = container.create(client, name, launch, image, labels)
             except APIError as error:
                 if error.status_code != 409:
                     raise container.refusal(launch, error) from error
                 if not self._clear_name(name, launch.key):
                     return
-                created = container.create(self._client, name, launch, image, labels)
+                created = container.create(client, name, launch, image, labels)
             try:
-                self._client.start(created)
+                client.start(created)
             except APIError as error:
-                self._client.remove_container(created, force=True, v=True)
+                client.remove_container(created, force=True, v=True)
                 raise container.refusal(launch, error) from error
-            self._adopt(launch.key, created)
+            self._adopt(launch.key, created, client)
 
     def _clear_name(self, name: str, key: ExecutorKey) -> bool:
         """The name is taken: False if by this very executor, running; else what is left of it is removed."""
+        client = self._engine.patient()
         try:
-            found = self._client.inspect_container(name)
+            found = client.inspect_container(name)
         except NotFound:
             return True
         labels = found["Config"]["Labels"] or {}
         if any(labels.get(label) != value for label, value in self._labels(key).items()):
             raise RuntimeRefused(f"container name {name} is taken by a foreign container; rename or remove that one")
         if found["State"]["Running"]:
-            self._adopt(key, found["Id"])
+            self._adopt(key, found["Id"], client)
             return False
-        self._client.remove_container(found["Id"], force=True, v=True)
+        client.remove_container(found["Id"], force=True, v=True)
         return True
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
@@ -161,44 +261,74 @@ class DockerRuntime:
         if known is None or not self._look(known).running:
             return
         known.kill_at = min(known.kill_at or math.inf, self._clock() + grace_s)
-        with _engine(f"executor {'/'.join(key)}"):
-            if grace_s <= 0:
-                self._signal(known, "SIGKILL")
-            else:
-                self._signal(known, "SIGTERM")
+        number = signal.SIGKILL if grace_s <= 0 else signal.SIGTERM
+        if not _signal(known, number):
+            with _engine(f"executor {'/'.join(key)}"):
+                self._have_signalled(known, number)
 
-    def _signal(self, known: _Known, signal: str) -> None:
+    def _kill(self, key: ExecutorKey, known: _Known) -> None:
+        """Its grace is over."""
+        if _signal(known, signal.SIGKILL):
+            return
+
+        def have_killed() -> None:
+            with _answering(f"the end of executor {'/'.join(key)}"):
+                self._have_signalled(known, signal.SIGKILL)
+
+        self.chores.ask(("kill", known.id), have_killed)
+
+    def _have_signalled(self, known: _Known, number: signal.Signals) -> None:
+        """By the engine. Raises its errors."""
+        if self.chores.away:
+            raise TimeoutError("it did not answer the last time")
         try:
-            self._client.kill(known.id, signal)
+            self._engine.quick().kill(known.id, number.name)
         except APIError as error:
             if error.status_code not in (404, 409):  # gone, or no longer running
                 raise
 
     def remove(self, key: ExecutorKey) -> None:
+        """As the protocol says; the container itself goes in the background."""
         known = self._find(key)
         if known is None:
             return
         if self._look(known).running:
             raise launching.still_runs(key)
-        with _engine(f"executor {'/'.join(key)}"):
+        self._removing.add(known.id)
+        self._touched.add(key)
+        self._drop(key, known)
+        self.chores.ask(("remove", known.id), partial(self._have_removed, key, known))
+
+    def _have_removed(self, key: ExecutorKey, known: _Known) -> None:
+        with _answering(f"the removal of executor {'/'.join(key)}"):
             try:
-                self._client.remove_container(known.id, v=True)
+                # by force: an engine that was away may not know yet that it has ended
+                self._engine.quick().remove_container(known.id, v=True, force=True)
             except APIError as error:
                 if error.status_code not in (404, 409):  # gone, or its removal is in progress
                     raise
-        self._known.pop(key, None)
+        self._removing.discard(known.id)
 
     def images(self) -> tuple[str, ...]:
         with _engine("listing its images"):
-            found = self._client.images()
+            found = self._engine.quick().images()
         return tuple(sorted({tag for image in found for tag in image["RepoTags"] or ()}))
 
     def close(self) -> None:
-        """As the protocol says; a program that is under way ends."""
-        with suppress(DockerException, OSError):
-            container.clear(self._client, self._program_labels)
+        """As the protocol says; a program that is under way ends. An engine that answers is still told what it is to know."""
+        self.chores.ask("clear", self._clear)
+        self.settle(CLOSE_S)
+        self.chores.close()
         self._updates.close()
-        self._client.close()
+        self._engine.close()
+
+    def _clear(self) -> None:
+        with _answering("the end of programs"):
+            container.clear(self._engine.quick(), self._program_labels)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Waits until the engine has been told everything that is due, not for one that is away. Whether nothing is left."""
+        return self.chores.settle(timeout_s)
 
     # ---------------------------------------------------------------- pacing
 
@@ -207,13 +337,11 @@ class DockerRuntime:
         known = self._find(key)
         if known is None or not self._alive(known):
             return False
-        with _engine(f"the quota of executor {'/'.join(key)}"):
-            try:
-                self._updates.set_quota(known.id, quota_us(cores))
-            except APIError:
-                if self._alive(known) and self._look(known).running:
-                    raise
+        with known.lock:
+            known.quota_us = quota_us(cores)
+            if not self._written(key, known, lambda group: self._cgroups.write_quota(group, cores)):
                 return False
+        self._tell(key, known, "quota")
         return True
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
@@ -225,128 +353,290 @@ class DockerRuntime:
         used = self._look(known).memory_bytes
         if used > memory_bytes:
             raise launching.in_use(key, used, memory_bytes)
-        with _engine(f"the memory limit of executor {'/'.join(key)}"):
+        if known.group is None or known.group.memory is None or known.unwritable:
+            return self._have_limited(key, known, memory_bytes)
+        with known.lock:
+            before, known.memory_bytes = known.memory_bytes, memory_bytes
             try:
-                self._client.update_container(known.id, mem_limit=memory_bytes, memswap_limit=memory_bytes)
+                if not self._written(key, known, lambda group: self._cgroups.write_memory_limit(group, memory_bytes)):
+                    return False
+            except RuntimeFailed:
+                known.memory_bytes = before
+                raise
+        self._tell(key, known, "memory")
+        return True
+
+    def _written(self, key: ExecutorKey, known: _Known, write: Callable[[Group], bool]) -> bool:
+        """Writes a file of its group, where there are files that may be written. False when the group is gone."""
+        if known.group is None or known.unwritable:
+            return True
+        try:
+            return write(known.group)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise RuntimeFailed(
+                    f"the kernel refused the limit of executor {'/'.join(key)} ({error}); try later"
+                ) from error
+            known.unwritable = True  # the agent is another user: the engine does it, a little later
+        return True
+
+    def _have_limited(self, key: ExecutorKey, known: _Known, memory_bytes: int) -> bool:
+        """A memory limit by the engine. Who asks must know whether it holds before others get the memory, so this waits, but
+        not for an engine that is known to be away."""
+        with _engine(f"the memory limit of executor {'/'.join(key)}"):
+            if self.chores.away:
+                raise TimeoutError("it did not answer the last time")
+            try:
+                self._updates.set_memory_limit(known.id, memory_bytes)
             except APIError:
-                if self._alive(known) and self._look(known).running:
+                if self._alive(known):
                     raise
                 return False
+        known.last = replace(known.last, memory_limit_bytes=memory_bytes)
         return True
+
+    def _tell(self, key: ExecutorKey, known: _Known, what: str, delay_s: float = 0.0) -> None:
+        """Has the engine know the newest value of `what`, "quota" or "memory"."""
+        self.chores.ask((what, known.id), partial(self._have_told, key, known, what), delay_s=delay_s)
+
+    def _have_told(self, key: ExecutorKey, known: _Known, what: str) -> None:
+        if self._known.get(key) is not known or not self._alive(known):
+            return
+        try:
+            with _answering(f"the {what} of executor {'/'.join(key)}"):
+                if what == "quota" and known.quota_us is not None:
+                    self._updates.set_quota(known.id, known.quota_us)
+                elif what == "memory" and known.memory_bytes is not None:
+                    self._updates.set_memory_limit(known.id, known.memory_bytes)
+        except NoAnswer:
+            known.doubtful.add(what)
+            raise
+        finally:
+            self._put_right(key, known)
+        if what in known.doubtful:
+            known.doubtful.discard(what)
+            self._tell(key, known, what, AGAIN_S)
+
+    def _put_right(self, key: ExecutorKey, known: _Known) -> None:
+        """The engine may have written a value that is older than the newest, also of what it was not told to change."""
+        with known.lock:
+            group = known.group
+            if group is None or known.unwritable or not known.lives():
+                return
+            try:
+                cores = None if known.quota_us is None else known.quota_us / CPU_PERIOD_US
+                if cores is not None and self._cgroups.read_quota(group) != cores:
+                    self._cgroups.write_quota(group, cores)
+                limit = known.memory_bytes
+                if limit is not None and self._cgroups.read_memory_limit(group) != limit:
+                    self._cgroups.write_memory_limit(group, limit)
+            except OSError as error:  # the control loop sees it at its next look
+                log.warning("the limits of executor %s were not put right: %s", "/".join(key), error)
 
     # ---------------------------------------------------------------- observing
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         now = self._clock()
+        self._see_that_known()
         if now >= self._list_at:
-            self._list(now)
+            self._list_at = now + LIST_EVERY_S
+            self.chores.ask("list", self._have_listed)
         seen: dict[ExecutorKey, Observed] = {}
         for key, known in list(self._known.items()):
             found = self._look(known)
             if key not in self._known:  # removed by somebody else
                 continue
             seen[key] = found
+            if found.running and known.process is None:
+                self._inquire(known)
             if found.running and known.kill_at is not None and now >= known.kill_at:
-                with _engine(f"executor {'/'.join(key)}"):
-                    self._signal(known, "SIGKILL")
+                self._kill(key, known)
         return seen
 
     def _find(self, key: ExecutorKey) -> _Known | None:
-        if self._list_at == -math.inf:
-            self._list(self._clock())
+        self._see_that_known()
         return self._known.get(key)
 
-    def _list(self, now: float) -> None:
-        """Brings `_known` in line with the engine. Failing is bearable once something is known: files still tell."""
-        known_before = set(self._known)
-        wanted = [f"{container.CLUSTER}={self._cluster_id}", f"{container.WORKER}={self._worker_id}"]
-        try:
+    def _see_that_known(self) -> None:
+        """The engine is waited for only before the first list or record: an empty answer would mean that nothing runs."""
+        if not self._listed:
             with _engine("the list of containers"):
-                found = {
-                    ExecutorKey(one["Labels"][container.APPLICATION], one["Labels"][container.EXECUTOR]): one["Id"]
-                    for one in self._client.containers(all=True, filters={"label": wanted})
-                    if {container.APPLICATION, container.EXECUTOR} <= one["Labels"].keys()
-                }
-                for key in known_before - found.keys() - self._starting:
-                    self._known.pop(key, None)
-                for key, identity in found.items():
-                    known = self._known.get(key)
-                    if key not in self._starting and (known is None or known.id != identity):
-                        self._adopt(key, identity)
-        except RuntimeFailed as failure:
-            if self._list_at == -math.inf:
-                raise
-            log.warning("%s; going on with the containers known so far", failure)
-        self._list_at = now + LIST_EVERY_S
+                self._list()
+            self._list_at = self._clock() + LIST_EVERY_S
 
-    def _adopt(self, key: ExecutorKey, identity: str) -> None:
+    def _have_listed(self) -> None:
+        with _answering("the list of containers"):
+            self._list()
+
+    def _list(self) -> None:
+        """Brings `_known` in line with the engine."""
+        known_before = set(self._known)
+        self._touched.clear()
+        client = self._engine.quick()
+        wanted = [f"{container.CLUSTER}={self._cluster_id}", f"{container.WORKER}={self._worker_id}"]
+        found = {
+            ExecutorKey(one["Labels"][container.APPLICATION], one["Labels"][container.EXECUTOR]): one["Id"]
+            for one in client.containers(all=True, filters={"label": wanted})
+            if {container.APPLICATION, container.EXECUTOR} <= one["Labels"].keys()
+        }
+        for key in known_before - found.keys() - self._starting - self._touched:
+            if (known := self._known.get(key)) is not None:
+                self._drop(key, known)
+        for key, identity in found.items():
+            known = self._known.get(key)
+            if key in self._starting | self._touched or identity in self._removing:
+                continue
+            if known is None or known.id != identity:
+                self._adopt(key, identity, client)
+        if self._records is not None:
+            with _told("the directory of records"):
+                self._records.mkdir(parents=True, mode=0o700, exist_ok=True)
+        self._listed = True
+
+    def _adopt(self, key: ExecutorKey, identity: str, client: docker.APIClient) -> None:
         """Learns a container's process and where the kernel counts for it."""
-        try:
-            inspected = self._client.inspect_container(identity)
-        except NotFound:
-            return
+        with suppress(NotFound):
+            self._learn(key, identity, client.inspect_container(identity))
+
+    def _learn(self, key: ExecutorKey, identity: str, inspected: Mapping[str, Any]) -> None:
         known = _Known(identity, container.observed(key, inspected))
         pid = inspected["State"]["Pid"]
         if inspected["State"]["Running"] and pid:
             known.group = self._cgroups.group_of(pid, must_contain=identity)
             known.process = process_identity.of(pid) if known.group is not None else None
+        self._record(key, known)
         self._known[key] = known
 
     def _alive(self, known: _Known) -> bool:
         """False once it has surely ended."""
-        if known.process is None:
-            return self._look(known).running
-        return known.last.running and process_identity.is_alive(known.process)
+        return known.last.running and (known.process is None or known.lives())
 
     def _look(self, known: _Known) -> Observed:
-        """What is true of one container now."""
-        if not known.last.running:
+        """What is true of one container now; where its files are not visible, what the engine last said."""
+        if not known.last.running or known.process is None:
             return known.last
-        if known.process is not None and known.group is not None and process_identity.is_alive(known.process):
-            usage = self._cgroups.read(known.group, known.files.text)
-            if usage is not None:
-                known.last = replace(
-                    known.last,
-                    quota_cores=usage.quota_cores,
-                    cpu_s=usage.cpu_s,
-                    memory_bytes=usage.memory_bytes or 0,
-                    memory_limit_bytes=usage.memory_limit_bytes,
-                )
-                return known.last
-        return self._ask(known)
+        if not known.lives():
+            return self._ended(known)
+        usage = self._cgroups.read(known.group, known.files.text) if known.group is not None else None
+        if usage is not None:
+            known.last = replace(
+                known.last,
+                quota_cores=usage.quota_cores,
+                cpu_s=usage.cpu_s,
+                memory_bytes=usage.memory_bytes or 0,
+                memory_limit_bytes=usage.memory_limit_bytes,
+            )
+        return known.last
 
-    def _ask(self, known: _Known) -> Observed:
+    def _ended(self, known: _Known) -> Observed:
+        """Its process is gone: how it ended is the engine's to say, which gets some time for it."""
+        now = self._clock()
+        known.gone_at = now if known.gone_at is None else known.gone_at
+        self._inquire(known)
+        away = self.chores.away
+        if now - known.gone_at >= (EXIT_S if away else EXIT_LATE_S):
+            why = "did not answer" if away else "did not notice"
+            known.last = _over(known.last, f"it ended, but the Docker engine {why}, so its exit code is not known")
+        return known.last
+
+    def _inquire(self, known: _Known, delay_s: float = 0.0) -> None:
+        self.chores.ask(("inquire", known.id), partial(self._have_inquired, known), delay_s=delay_s)
+
+    def _have_inquired(self, known: _Known) -> None:
         """The engine's word: the process is gone, or its files are not visible here."""
         key = known.last.key
-        with _engine(f"executor {'/'.join(key)}"):
+        if self._known.get(key) is not known:
+            return
+        with _answering(f"executor {'/'.join(key)}"):
+            client = self._engine.quick()
             try:
-                inspected = self._client.inspect_container(known.id)
+                inspected = client.inspect_container(known.id)
                 found = container.observed(key, inspected)
-                if found.running and known.group is None:
-                    stats = self._client.stats(known.id, stream=False, one_shot=True)
-                    found = container.with_stats(found, stats)
-                else:  # the kernel's counters went with the group: keep the last that were read
-                    found = replace(found, cpu_s=known.last.cpu_s, memory_bytes=known.last.memory_bytes)
+                if found.running and known.process is None:
+                    found = container.with_stats(found, client.stats(known.id, stream=False, one_shot=True))
             except NotFound:
-                self._known.pop(key, None)
-                found = replace(known.last, running=False, reason="the container was removed from outside", pid=None)
-        known.last = found
-        return found
+                known.last = _over(known.last, "the container was removed from outside")
+                self._drop(key, known)
+                return
+        if not found.running:  # the kernel's counters went with the group: the last that were read are kept
+            known.last = replace(found, cpu_s=known.last.cpu_s, memory_bytes=known.last.memory_bytes)
+        elif known.process is None:
+            known.last = found
+        elif found.pid != known.process.pid:
+            self._learn(key, known.id, inspected)
+        elif not known.lives():  # the engine has not noticed
+            gone_s = 0.0 if known.gone_at is None else self._clock() - known.gone_at
+            self._inquire(known, max(NOTICED_S, gone_s / 4))
+
+    # ---------------------------------------------------------------- records
+
+    def _record(self, key: ExecutorKey, known: _Known) -> None:
+        """So that the next agent finds it while the engine does not answer; an engine that answers tells of it anyway."""
+        if self._records is None or not known.last.running:
+            return
+        record = ContainerRecord(
+            cluster_id=self._cluster_id,
+            worker_id=self._worker_id,
+            application_id=key.application_id,
+            executor_id=key.executor_id,
+            container=known.id,
+            process=known.process,
+        )
+        with _told(f"the record of executor {'/'.join(key)}"):
+            executor_record.write(self._record_path(key), record)
+
+    def _drop(self, key: ExecutorKey, known: _Known) -> None:
+        """It is known no more, unless another of its key is by now."""
+        if self._known.get(key) is known:
+            del self._known[key]
+            if self._records is not None:
+                with _told(f"the record of executor {'/'.join(key)}"):
+                    self._record_path(key).unlink(missing_ok=True)
+
+    def _record_path(self, key: ExecutorKey) -> Path:
+        assert self._records is not None
+        return self._records / f"{launching.unique_name(self._cluster_id, self._worker_id, key)}.json"
 
     def _labels(self, key: ExecutorKey) -> Mapping[str, str]:
         return container.labels(self._cluster_id, self._worker_id, key)
 
 
+def _over(last: Observed, reason: str) -> Observed:
+    """It has ended, nobody knows how."""
+    return replace(last, running=False, quota_cores=None, reason=reason, pid=None, memory_limit_bytes=None)
+
+
+def _signal(known: _Known, number: signal.Signals) -> bool:
+    """Straight to the container's first process, which is what the engine does, too; False where that is not possible."""
+    return known.process is not None and process_identity.send(known.process, number)
+
+
 def connect(base_url: str | None) -> docker.APIClient:
     """A client that speaks the engine's own API version. Raises `Unavailable` when no engine answers."""
-    settings: dict[str, Any] = {"base_url": base_url} if base_url else dict(docker.utils.kwargs_from_env())
+    engine = _Engine(base_url)
+    with _there(engine.settings):
+        return engine.patient()
+
+
+@contextmanager
+def _there(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Turns the client's errors into `Unavailable`: where an engine must be."""
     try:
-        return docker.APIClient(version="auto", timeout=REQUEST_TIMEOUT_S, **settings)
+        yield
     except (DockerException, OSError) as error:
         raise Unavailable(
             f"no Docker engine answers at {settings.get('base_url', 'the default socket')} ({error}); "
             "start it (`make engine`) or choose --runtime process"
         ) from error
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """A file that cannot be written (a full disk) is said and stops nothing."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("%s cannot be changed: %s", what, error)
 
 
 @contextmanager
@@ -356,3 +646,14 @@ def _engine(what: str) -> Iterator[None]:
         yield
     except (DockerException, OSError) as error:  # requests' errors are OSErrors
         raise RuntimeFailed(f"the Docker engine failed on {what} ({error}); is it running?") from error
+
+
+@contextmanager
+def _answering(what: str) -> Iterator[None]:
+    """The same for chores: `NotYet` when the engine refused, `NoAnswer` when it did not answer."""
+    try:
+        yield
+    except APIError as error:
+        raise NotYet(f"the Docker engine refused {what} ({error})") from error
+    except (DockerException, OSError) as error:
+        raise NoAnswer(f"the Docker engine did not answer on {what} ({error})") from error

@@ -1,52 +1,59 @@
-"""Sets containers' CPU quotas at the engine over its socket: what `docker update` does, and what an agent does most.
+"""Tells an engine a container's CPU quota or memory limit over its socket, as `docker update` does: an agent's usual request.
 
 The same request through the client library costs the agent more than twice the CPU, and would keep its threads apart. Engines
-that are not reached over a local socket are asked through the library. Not here: which errors are ordinary (`docker_engine`).
+that are not reached over a local socket are asked through the library. Not here: when and how often (`chores`), which errors
+are ordinary (`docker_engine`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
 import threading
+from collections.abc import Callable, Mapping
 
 import docker
 from docker.errors import APIError
 
 from controller.runtime.base import CPU_PERIOD_US
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 5.0
 
 
 class Updates:
-    """Usable on several threads at once; each has a connection of its own, kept open."""
+    """Usable on several threads at once; each has a connection of its own, kept open. `client` is called when needed."""
 
-    def __init__(self, client: docker.APIClient) -> None:
+    def __init__(self, client: Callable[[], docker.APIClient]) -> None:
         self._client = client
-        self._socket: str | None = getattr(client.get_adapter(client.base_url), "socket_path", None)
         self._own = threading.local()
         self._open: list[_Connection] = []
 
     def set_quota(self, container: str, quota_us: int) -> None:
-        """Raises `APIError` when the engine refuses, `OSError` when it does not answer."""
-        if self._socket is None:
-            self._client.update_container(container, cpu_period=CPU_PERIOD_US, cpu_quota=quota_us)
-            return
-        body = json.dumps({"CpuPeriod": CPU_PERIOD_US, "CpuQuota": quota_us})
-        path = f"/v{self._client.api_version}/containers/{container}/update"
-        try:
-            status, answer = self._post(self._socket, path, body)
-        except OSError:
-            # the engine may have closed a connection that was idle, or started anew; a quota may be set twice
-            status, answer = self._post(self._socket, path, body)
-        if status >= 300:
-            raise APIError(f"the engine refused with status {status}: {answer[:200].decode(errors='replace')}")
+        """Raises `APIError` when the engine refuses, `OSError` when it does not answer in time."""
+        self._update(container, {"CpuPeriod": CPU_PERIOD_US, "CpuQuota": quota_us})
+
+    def set_memory_limit(self, container: str, memory_bytes: int) -> None:
+        """Without swap. Raises as `set_quota`."""
+        self._update(container, {"Memory": memory_bytes, "MemorySwap": memory_bytes})
 
     def close(self) -> None:
-        """Closes every thread's connection; none may be in use."""
+        """Closes every thread's connection; a request that is under way fails."""
         for connection in self._open:
-            connection.close()
+            connection.end()
+
+    def _update(self, container: str, values: Mapping[str, int]) -> None:
+        client = self._client()
+        path_of_socket: str | None = getattr(client.get_adapter(client.base_url), "socket_path", None)
+        path = f"/v{client.api_version}/containers/{container}/update"
+        if path_of_socket is None:
+            response = client.post(f"{client.base_url}{path}", json=values, timeout=TIMEOUT_S)
+            status, answer = response.status_code, response.content
+        else:
+            status, answer = self._post(path_of_socket, path, json.dumps(values))
+        if status >= 300:
+            raise APIError(f"the engine refused with status {status}: {answer[:200].decode(errors='replace')}")
 
     def _post(self, path_of_socket: str, path: str, body: str) -> tuple[int, bytes]:
         """Status and answer. After an `OSError` the next request opens this thread's connection anew."""
@@ -54,13 +61,26 @@ class Updates:
         if connection is None:
             connection = self._own.connection = _Connection(path_of_socket)
             self._open.append(connection)
+        was_open = connection.sock is not None
         try:
-            connection.request("POST", path, body, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            return response.status, response.read()
+            return _ask(connection, path, body)
+        except TimeoutError as error:
+            raise OSError(f"no answer at {path_of_socket} within {TIMEOUT_S:g} s") from error
         except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise OSError(f"no answer at {path_of_socket}: {error}") from error
+            if not was_open:
+                raise OSError(f"no answer at {path_of_socket}: {error}") from error
+        # the engine may have closed a connection that was idle, or started anew; a value may be set twice
+        return self._post(path_of_socket, path, body)
+
+
+def _ask(connection: _Connection, path: str, body: str) -> tuple[int, bytes]:
+    try:
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read()
+    except BaseException:
+        connection.close()
+        raise
 
 
 class _Connection(http.client.HTTPConnection):
@@ -72,3 +92,10 @@ class _Connection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(TIMEOUT_S)
         self.sock.connect(self._path)
+
+    def end(self) -> None:
+        """From another thread: closing alone would let that one wait on."""
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+        self.close()

@@ -4,7 +4,7 @@ Each executor is a session of its own, paced and counted by a control group wher
 It outlives the agent; a record per executor lets the next agent adopt it (its exit code is then unknown). Weaker than
 docker: no file system of its own, no memory limit without control groups. The whole tree ends with its first process,
 as in a container; without control groups only what stayed in its session. Linux only. One thread may start and stop
-while another observes, paces and removes. Not here: record files (`process_record`), signals (`pacer`,
+while another observes, paces and removes. Not here: record files (`executor_record`), signals (`pacer`,
 `process_tree`).
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from controller.runtime import launching, process_identity, process_record, process_tree
+from controller.runtime import executor_record, launching, process_identity, process_tree
 from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles
 from controller.runtime.pacer import Pacer
@@ -37,7 +37,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 @dataclass(slots=True)
 class _Known:
     path: Path
-    record: process_record.Record
+    record: executor_record.Record
     last: Observed
     child: subprocess.Popen[bytes] | None = None
     kill_at: float | None = None
@@ -67,10 +67,10 @@ class ProcessRuntime:
         self._clock = clock
         self._pacer = Pacer()
         self._known: dict[ExecutorKey, _Known] = {}
-        for path, record in process_record.read_all(state_dir, cluster_id, worker_id):
+        for path, record in executor_record.read_all(state_dir, executor_record.Record, cluster_id, worker_id):
             self._adopt(path, record)
 
-    def _adopt(self, path: Path, record: process_record.Record) -> None:
+    def _adopt(self, path: Path, record: executor_record.Record) -> None:
         alive = process_identity.is_this_boot(record.process) and process_identity.is_alive(record.process)
         self._known[record.key] = _Known(path, record, _starting(record))
         if alive and record.group is None:
@@ -132,7 +132,7 @@ class ProcessRuntime:
             self._cgroups.write_quota(group, launch.cores)
             self._cgroups.write_memory_limit(group, launch.memory_bytes)
             self._cgroups.add(group, child.pid)
-        record = process_record.Record(
+        record = executor_record.Record(
             cluster_id=self._cluster_id,
             worker_id=self._worker_id,
             application_id=launch.key.application_id,
@@ -141,7 +141,7 @@ class ProcessRuntime:
             quota_cores=launch.cores,
             group=group,
         )
-        process_record.write(path, record)
+        executor_record.write(path, record)
         if group is None:
             self._pacer.set_cores(launch.key, identity, launch.cores)
         return _Known(path, record, _starting(record), child)
@@ -194,7 +194,7 @@ class ProcessRuntime:
         self._pacer.set_cores(key, known.record.process, cores)
         if cores != known.record.quota_cores:
             known.record = msgspec.structs.replace(known.record, quota_cores=cores)
-            process_record.write(known.path, known.record)
+            executor_record.write(known.path, known.record)
         return True
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
@@ -315,5 +315,5 @@ def _identity(uid: int, gid: int) -> dict[str, Any]:
     return {"user": uid, "group": gid, "extra_groups": ()}
 
 
-def _starting(record: process_record.Record) -> Observed:
+def _starting(record: executor_record.Record) -> Observed:
     return Observed(record.key, True, record.quota_cores, 0.0, 0, pid=record.process.pid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,6 +49,26 @@ def is_alive(identity: Identity) -> bool:
 
 def is_this_boot(identity: Identity) -> bool:
     return identity.boot_id == boot_id()
+
+
+def send(identity: Identity, number: int) -> bool:
+    """Signals that very process, or nobody if it is gone; False where this process may not."""
+    try:
+        descriptor = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return True
+    except OSError:  # a kernel without it
+        return False
+    try:
+        if is_this_boot(identity) and is_alive(identity):
+            signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def _fields(pid: int) -> list[str] | None:

@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """What supervisor and child spent in a span of `seconds`. `stage_events`: stages submitted and completed meanwhile, each
-    of which wakes the agent; `writes` are quotas set through the engine."""
+    of which wakes the agent; `writes` are quotas set."""
 
     executors: int
     seconds: float

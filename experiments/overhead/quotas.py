@@ -7,15 +7,14 @@ import random
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import docker
 import msgspec
 
-from controller.agent.loop import QUOTA_WRITERS
 from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, Launch
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from controller.runtime.docker_container import CLUSTER
@@ -25,6 +24,7 @@ from controller.runtime.launching import unique_name
 IDLE, BUSY = "sleep 1000000", "while :; do :; done"
 MEMORY_BYTES = 64 << 20
 SETTLE_S = 3.0
+SETTLED_S = 60.0
 BETWEEN_S = 0.05
 START = 0.95
 
@@ -33,8 +33,9 @@ Change = Callable[[ExecutorKey, float], object]
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
     """`busy` containers compute all the time. `each_ms`: of every change made alone; `together_s`: until the last of as many
-    changes, which the agent makes in one period, is in the kernel. `cpu_ms`: this process's CPU for a change, on average;
-    `docker_py_cpu_ms`: for the same through the client library (None: from before these were measured)."""
+    changes, which the agent makes in one period, is in the kernel. `cpu_ms`: this process's CPU for a change, on average,
+    with telling the engine; `docker_py_cpu_ms`: for telling it through the client library (None: from before these were
+    measured)."""
 
     containers: int
     busy: int
@@ -53,15 +54,15 @@ def measure(containers: int, busy: int, seed: int) -> QuotaRow:
         for key in keys:
             time.sleep(BETWEEN_S)
             each.append(1000 * _change(runtime, groups[key], key, _cores(rng)))
+        _settle(runtime)
         wanted = {key: _cores(rng) for key in keys}
-        with ThreadPoolExecutor(QUOTA_WRITERS) as writers:
-            begun_s = time.monotonic()
-            list(writers.map(lambda key: _change(runtime, groups[key], key, wanted[key]), keys))
-            together_s = time.monotonic() - begun_s
-        own_s = docker_py_s = 0.0
+        begun_s = time.monotonic()
         for key in keys:
-            own_s += _cpu_s(runtime.set_quota, key, _cores(rng))
-            docker_py_s += _cpu_s(update, key, _cores(rng))
+            _change(runtime, groups[key], key, wanted[key])
+        together_s = time.monotonic() - begun_s
+        _settle(runtime)
+        own_s = _cpu_s(lambda: _change_all(runtime, {key: _cores(rng) for key in keys}))
+        docker_py_s = sum(_cpu_s(partial(update, key, _cores(rng))) for key in keys)
     return QuotaRow(
         containers=containers,
         busy=busy,
@@ -77,10 +78,22 @@ def _cores(rng: random.Random) -> float:
     return rng.randrange(10, 90) / 100
 
 
-def _cpu_s(change: Change, key: ExecutorKey, cores: float) -> float:
+def _cpu_s(change: Callable[[], object]) -> float:
     begun_s = time.process_time()
-    change(key, cores)
+    change()
     return time.process_time() - begun_s
+
+
+def _change_all(runtime: DockerRuntime, wanted: Mapping[ExecutorKey, float]) -> None:
+    """Until the engine knows it, too, which is most of the work."""
+    for key, cores in wanted.items():
+        runtime.set_quota(key, cores)
+    _settle(runtime)
+
+
+def _settle(runtime: DockerRuntime) -> None:
+    if not runtime.settle(SETTLED_S):
+        raise SystemExit(f"the engine was not told all quotas within {SETTLED_S:g} s; is it running?")
 
 
 def _change(runtime: DockerRuntime, group: Group, key: ExecutorKey, cores: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
@@ -10,8 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from controller.runtime import docker_container
 from controller.runtime.base import ExecutorKey, Launch, Observed, Runtime
-from controller.runtime.docker_engine import DockerRuntime
+from controller.runtime.docker_engine import DockerRuntime, connect
 from controller.runtime.fake import FakeHost, FakeRuntime
 from controller.runtime.process import ProcessRuntime
 from stage_model.errors import RuntimeFailed
@@ -177,5 +179,26 @@ class CgroupProcessRig(ProcessRig):
 
 
 class DockerRig(Rig):
-    def make(self, worker: str) -> Runtime:
-        return DockerRuntime(self.cluster, worker)
+    base_url: str | None = None
+    """None: the engine's own."""
+
+    def make(self, worker: str) -> DockerRuntime:
+        return DockerRuntime(self.cluster, worker, records=self.records(worker), base_url=self.base_url)
+
+    def records(self, worker: str = "w1") -> Path:
+        return self.directory / "records" / worker
+
+    def docker(self, worker: str = "w1") -> DockerRuntime:
+        """As `runtime`, with what only this one has."""
+        made = self.make(worker)
+        self._open.append(made)
+        return made
+
+    def close(self) -> None:
+        for runtime in self._open:
+            assert isinstance(runtime, DockerRuntime)
+            runtime.settle(DEADLINE_S)
+        super().close()
+        # removals are the background's, and a runtime does not wait long for it when it is closed
+        with contextlib.closing(connect(None)) as client:
+            docker_container.clear(client, {docker_container.CLUSTER: self.cluster})

@@ -81,7 +81,7 @@ def test_docker_inspect_tells_the_quota(rig: DockerRig, client: docker.APIClient
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE)
     assert runtime.set_quota(key, 0.29)
-    assert inspect(client, rig)["HostConfig"]["CpuQuota"] == 29_000
+    rig.until(lambda: inspect(client, rig)["HostConfig"]["CpuQuota"] == 29_000)
 
 
 def test_too_much_memory_is_an_end_with_a_reason(rig: DockerRig) -> None:
@@ -101,6 +101,10 @@ def test_without_kernel_files_the_engine_is_asked(rig: DockerRig, tmp_path: Path
     seen = runtime.observe()[key]
     assert seen.quota_cores == pytest.approx(0.3)
     assert 0 < seen.memory_bytes < rigs.MEMORY_BYTES
+    assert runtime.set_quota(key, 0.2)
+    rig.until(lambda: runtime.observe()[key].quota_cores == pytest.approx(0.2))
+    assert runtime.set_memory_limit(key, 2 * rigs.MEMORY_BYTES)
+    rig.until(lambda: runtime.observe()[key].memory_limit_bytes == 2 * rigs.MEMORY_BYTES)
     runtime.stop(key)
     assert rig.ended(runtime, key).exit_code == 137
     assert not runtime.set_quota(key, 1.0)
@@ -111,7 +115,7 @@ def test_a_container_removed_by_others_is_gone(rig: DockerRig, client: docker.AP
     key = rig.start(runtime, rigs.IDLE)
     client.remove_container(inspect(client, rig)["Id"], force=True)
     assert not runtime.set_quota(key, 1.0)
-    assert runtime.observe() == {}
+    rig.until(lambda: not runtime.observe())
 
 
 def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig, docker_engine: docker.DockerClient) -> None:
@@ -122,7 +126,7 @@ def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig, docker_eng
     now += LIST_EVERY_S - 0.1
     assert watcher.observe() == {}
     now += 0.1
-    assert watcher.observe()[key].running
+    assert rig.until(watcher.observe)[key].running
     watcher.close()
 
 
@@ -162,7 +166,7 @@ def test_a_container_that_was_never_started_is_replaced(rig: DockerRig, client: 
     client.remove_container(name, force=True)
     client.create_container(first.prepare_image(), ["true"], name=name, labels=labels)
     second = rig.restart(first)
-    seen = second.observe()[key]
+    seen = rig.until(lambda: [one for one in second.observe().values() if not one.running])[0]
     assert (seen.running, seen.exit_code, seen.reason) == (False, None, "created but never started")
     rig.start(second, rigs.IDLE)
     assert second.observe()[key].running

@@ -63,7 +63,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 def updates(engine: Engine) -> Iterator[Updates]:
     client = docker.APIClient(base_url=f"unix://{engine.server_address}", version="1.41")
-    made = Updates(client)
+    made = Updates(lambda: client)
     yield made
     made.close()
     client.close()
@@ -110,5 +110,5 @@ def test_a_refusal_is_the_librarys_error(engine: Engine, updates: Updates) -> No
 def test_without_an_engine_it_is_an_error_of_the_system(tmp_path: Path) -> None:
     client = docker.APIClient(base_url=f"unix://{tmp_path}/none.sock", version="1.41")
     with pytest.raises(OSError, match="No such file"):
-        Updates(client).set_quota("abc", 50_000)
+        Updates(lambda: client).set_quota("abc", 50_000)
     client.close()

@@ -1,0 +1,214 @@
+"""Work for the engine that nobody waits for: keyed jobs on a few threads, tried again until they succeed.
+
+A key waits once, however often it is asked for, and is never under way twice; asked for while it is under way, it is done
+once more. A job that fails is tried again with back-off. When one raises `NoAnswer` the engine is away: all jobs wait while
+one thread knocks, with back-off, and go on together once it answers. So an engine that hangs is not buried under requests
+which it would carry out later. An error that nobody foresaw is logged with its stack, counted, and tried again: no thread
+ends by it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+FIRST_WAIT_S, LAST_WAIT_S = 0.25, 30.0
+LAST_KNOCK_S = 2.0
+"""Between two knocks at most: so soon after the engine answers again, it is told everything."""
+
+log = logging.getLogger(__name__)
+
+
+class NoAnswer(Exception):
+    """Nobody answered a job in time. The job may still be carried out later."""
+
+
+class NotYet(Exception):
+    """A job was refused, or its time has not come; it is tried again."""
+
+
+@dataclass(slots=True)
+class _Chore:
+    job: Callable[[], None]
+    due_s: float
+
+
+class Chores:
+    """`knock` asks whether somebody answers and raises `NoAnswer` if not. `failures` counts errors that nobody foresaw.
+
+    Threads start with the first chore. `threads` 0: `turn` does the work, on whoever calls it."""
+
+    def __init__(self, knock: Callable[[], None], *, threads: int = 4, clock: Callable[[], float] = time.monotonic) -> None:
+        self.failures = 0
+        self._knock, self._clock = knock, clock
+        self._lock = threading.Lock()
+        self._work, self._quiet = threading.Condition(self._lock), threading.Condition(self._lock)
+        """Woken are a thread when there is something to do, those in `settle` when nothing is under way."""
+        self._waiting: dict[Hashable, _Chore] = {}
+        self._under_way: set[Hashable] = set()
+        self._waits: dict[Hashable, float] = {}
+        self._knock_at = math.inf
+        self._knock_wait = FIRST_WAIT_S
+        self._knocking = False
+        self._away_since: float | None = None
+        self._closed = False
+        self._threads = [threading.Thread(target=self._run, name=f"chores-{n}", daemon=True) for n in range(threads)]
+        self._started = False
+
+    @property
+    def away(self) -> bool:
+        """The last that was heard of the engine is that it did not answer."""
+        return self._away_since is not None
+
+    @property
+    def alive(self) -> bool:
+        """Whether what is asked for will be done: a watchdog's question."""
+        return not self._started or all(thread.is_alive() for thread in self._threads)
+
+    def ask(self, key: Hashable, job: Callable[[], None], *, delay_s: float = 0.0) -> None:
+        """Returns at once. The newest `job` of a key counts; a key that waits keeps the earlier of the two times, and one
+        that failed keeps its back-off."""
+        with self._lock:
+            if self._closed:
+                return
+            waiting = self._waiting.get(key)
+            due_s = self._clock() + delay_s
+            if waiting is not None:
+                due_s = waiting.due_s if key in self._waits else min(due_s, waiting.due_s)
+            self._waiting[key] = _Chore(job, due_s)
+            if not self._started:
+                self._started = True
+                for thread in self._threads:
+                    thread.start()
+            self._work.notify()
+
+    def settle(self, timeout_s: float) -> bool:
+        """Waits until nothing is due or under way, but not for an engine that is away. Whether nothing is left."""
+        end_s = time.monotonic() + timeout_s
+        with self._lock:
+            while not self.away and (self._under_way or self._next_s() <= self._clock()):
+                left_s = end_s - time.monotonic()
+                if left_s <= 0:
+                    break
+                self._quiet.wait(min(left_s, 0.1))
+            return not self._waiting and not self._under_way
+
+    def close(self) -> None:
+        """What waits is dropped; what is under way is not waited for."""
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
+            self._work.notify_all()
+
+    def turn(self) -> bool:
+        """Does one thing that is due; False when there is none."""
+        with self._lock:
+            found = self._take()
+        if found is None:
+            return False
+        key, chore = found
+        if chore is None:
+            self._ask_whether_there()
+        else:
+            self._do(key, chore)
+        return True
+
+    # ---------------------------------------------------------------- a thread
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                if not self.turn():
+                    self._sleep()
+            except Exception:
+                self.failures += 1
+                log.exception("a background thread failed and goes on")
+                time.sleep(FIRST_WAIT_S)
+
+    def _sleep(self) -> None:
+        with self._lock:
+            wait_s = self._next_s() - self._clock()
+            if not self._closed and wait_s > 0:
+                self._work.wait(None if math.isinf(wait_s) else wait_s)
+
+    def _next_s(self) -> float:
+        """When something can be done; inf: not before something changes."""
+        if self.away:
+            return math.inf if self._knocking else self._knock_at
+        return min((chore.due_s for key, chore in self._waiting.items() if key not in self._under_way), default=math.inf)
+
+    def _take(self) -> tuple[Hashable, _Chore | None] | None:
+        """The next thing to do, taken from what waits; without a chore: to knock."""
+        now_s = self._clock()
+        if self._closed or self._next_s() > now_s:
+            return None
+        if self.away:
+            self._knocking = True
+            return None, None
+        key = next(key for key, chore in self._waiting.items() if key not in self._under_way and chore.due_s <= now_s)
+        self._under_way.add(key)
+        return key, self._waiting.pop(key)
+
+    def _do(self, key: Hashable, chore: _Chore) -> None:
+        error: Exception | None = None
+        try:
+            chore.job()
+        except Exception as raised:  # noqa: BLE001 - see the module: told, counted, tried again
+            error = raised
+        with self._lock:
+            self._under_way.discard(key)
+            if error is None:
+                self._waits.pop(key, None)
+                self._knock_wait = FIRST_WAIT_S
+            elif not self._closed:  # what was under way at the end may fail as its connection went
+                self._tell(key, error)
+                self._retry(key, chore)
+            if not self._under_way:
+                self._quiet.notify_all()
+
+    def _retry(self, key: Hashable, chore: _Chore) -> None:
+        wait_s = self._waits[key] = min(LAST_WAIT_S, max(FIRST_WAIT_S, 2 * self._waits.get(key, 0.0)))
+        newest = self._waiting.get(key, chore)
+        self._waiting[key] = _Chore(newest.job, self._clock() + wait_s)
+
+    def _tell(self, key: Hashable, error: Exception) -> None:
+        match error:
+            case NoAnswer():
+                self._go_away(error)
+            case NotYet():
+                log.warning("%s; tried again", error)
+            case _:
+                self.failures += 1
+                log.error("%s failed in a way that nobody foresaw and is tried again", key, exc_info=error)
+
+    # ---------------------------------------------------------------- an engine that is away
+
+    def _go_away(self, error: Exception) -> None:
+        if not self.away:
+            self._away_since = self._clock()
+            log.warning("%s; going on without the engine, which is told everything once it answers", error)
+        self._knock_at = self._clock() + self._knock_wait
+        self._knock_wait = min(LAST_KNOCK_S, 2 * self._knock_wait)
+
+    def _ask_whether_there(self) -> None:
+        error: Exception | None = None
+        try:
+            self._knock()
+        except Exception as raised:  # noqa: BLE001 - see `_do`
+            error = raised
+        with self._lock:
+            self._knocking = False
+            if error is None:
+                away_s = self._clock() - (self._away_since or 0.0)
+                log.warning("the engine answers again after %.1f s", away_s)
+                self._away_since, self._knock_at = None, math.inf
+            else:
+                if not isinstance(error, NoAnswer):
+                    self.failures += 1
+                    log.error("knocking failed in a way that nobody foresaw and is tried again", exc_info=error)
+                self._go_away(error)
+            self._work.notify_all()

@@ -1,0 +1,92 @@
+"""What a runtime writes down about each executor (a 0600 JSON file), so that the next agent finds it again.
+
+No environment in it: that holds a secret. Files are hostile until they are checked: whoever reads a record checks that the
+process it names still is that process. Not here: processes (`process`), containers (`docker_engine`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from controller.runtime.base import ExecutorKey
+from controller.runtime.cgroup import Group
+from controller.runtime.process_identity import Identity
+
+log = logging.getLogger(__name__)
+
+
+class Executor(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose executor a record is about."""
+
+    cluster_id: str
+    worker_id: str
+    application_id: str
+    executor_id: str
+
+    @property
+    def key(self) -> ExecutorKey:
+        return ExecutorKey(self.application_id, self.executor_id)
+
+
+class Record(Executor, frozen=True, kw_only=True):
+    """A process. `group` is None when the executor is paced by signals; `quota_cores` then is what it was last given."""
+
+    process: Identity
+    quota_cores: float
+    group: Group | None = None
+
+
+class ContainerRecord(Executor, frozen=True, kw_only=True):
+    """A container. `process` is its first one, None where that is not visible. Its control group is looked up, not written
+    down: a path in a file could lead anywhere."""
+
+    container: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    process: Identity | None = None
+
+
+R = TypeVar("R", bound=Executor)
+
+
+def write(path: Path, record: Executor) -> None:
+    """Atomic: a reader sees the old record or the new one. Raises OSError."""
+    path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(record, enc_hook=str))
+    temporary.replace(path)
+
+
+def read_all(directory: Path, kind: type[R], cluster_id: str, worker_id: str) -> Iterator[tuple[Path, R]]:
+    """The records of one worker. A file that is no record, or not this user's alone, is reported and left alone."""
+    for path in sorted(directory.glob("*.json")):
+        try:
+            record = msgspec.json.decode(_own_file(path), type=kind, dec_hook=_path)
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("executor record %s is not readable (%s) and is left alone", path.name, error)
+            continue
+        if (record.cluster_id, record.worker_id) == (cluster_id, worker_id):
+            yield path, record
+
+
+def _own_file(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise PermissionError("it is not a file that this user alone can write")
+        return file.read()
+
+
+def _path(kind: type, value: object) -> object:
+    """`Group` holds paths; JSON holds their text."""
+    if not issubclass(kind, Path) or not isinstance(value, str):
+        raise TypeError(f"{value!r} is no path")
+    return kind(value)
