@@ -12,7 +12,7 @@ from stage_model.errors import BadInput, Unavailable
 from stage_model.units import parse_duration
 
 SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 0.2, 60.0
-"""Below, `docker update` (15 to 55 ms each) is a good part of the period; above, a stage is over before it is seen."""
+"""Below, telling the engine a quota (15 to 55 ms) is a good part of the period; above, a stage is over before it is seen."""
 LEAST_MB = 512
 """Of a worker: an executor of Spark hardly starts in less."""
 

@@ -56,6 +56,7 @@ class Chores:
         self._knocking = False
         self._away_since: float | None = None
         self._closed = False
+        self._then: Callable[[], None] | None = None
         self._threads = [threading.Thread(target=self._run, name=f"chores-{n}", daemon=True) for n in range(threads)]
         self._started = False
 
@@ -97,12 +98,22 @@ class Chores:
                 self._quiet.wait(min(left_s, 0.1))
             return not self._waiting and not self._under_way
 
-    def close(self) -> None:
-        """What waits is dropped; what is under way is not waited for."""
+    def close(self, then: Callable[[], None]) -> None:
+        """What waits is dropped; what is under way is not waited for. `then` is called when it has ended, too."""
         with self._lock:
             self._closed = True
+            self._then = then
             self._waiting.clear()
             self._work.notify_all()
+        self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            if not self._closed or self._under_way or self._knocking:
+                return
+            then, self._then = self._then, None
+        if then is not None:
+            then()
 
     def turn(self) -> bool:
         """Does one thing that is due; False when there is none."""
@@ -169,6 +180,7 @@ class Chores:
                 self._retry(key, chore)
             if not self._under_way:
                 self._quiet.notify_all()
+        self._end()
 
     def _retry(self, key: Hashable, chore: _Chore) -> None:
         wait_s = self._waits[key] = min(LAST_WAIT_S, max(FIRST_WAIT_S, 2 * self._waits.get(key, 0.0)))
@@ -212,3 +224,4 @@ class Chores:
                     log.error("knocking failed in a way that nobody foresaw and is tried again", exc_info=error)
                 self._go_away(error)
             self._work.notify_all()
+        self._end()

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from typing import Any
 
 import docker
 import docker.utils
+from docker.constants import MINIMUM_DOCKER_API_VERSION
 from docker.errors import APIError, DockerException, NotFound
 
 from controller.runtime import docker_container as container
@@ -87,7 +88,7 @@ class _Known:
 
 
 class _Engine:
-    """Clients of one engine, made when they are first needed: making one asks the engine for its version."""
+    """Clients of one engine, made when they are first needed: the engine's version must be known for that."""
 
     def __init__(self, base_url: str | None) -> None:
         self.settings: dict[str, Any] = {"base_url": base_url} if base_url else dict(docker.utils.kwargs_from_env())
@@ -104,11 +105,18 @@ class _Engine:
     def _client(self, timeout_s: int) -> docker.APIClient:
         found = self._clients.get(timeout_s)
         if found is None:
-            made = docker.APIClient(version="auto", timeout=timeout_s, **self.settings)
+            made = docker.APIClient(version=self._version(timeout_s), timeout=timeout_s, **self.settings)
             found = self._clients.setdefault(timeout_s, made)
             if found is not made:  # two threads at once
                 made.close()
         return found
+
+    def _version(self, timeout_s: int) -> str:
+        """The engine's own API version. The library can ask for it, too, but leaves its connection open when none answers."""
+        for other in self._clients.values():
+            return str(other.api_version)
+        with closing(docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, timeout=timeout_s, **self.settings)) as asking:
+            return str(asking.version(api_version=False)["ApiVersion"])
 
     def knock(self) -> None:
         """Raises `NoAnswer`."""
@@ -318,7 +326,9 @@ class DockerRuntime:
         """As the protocol says; a program that is under way ends. An engine that answers is still told what it is to know."""
         self.chores.ask("clear", self._clear)
         self.settle(CLOSE_S)
-        self.chores.close()
+        self.chores.close(self._hang_up)
+
+    def _hang_up(self) -> None:
         self._updates.close()
         self._engine.close()
 

@@ -7,7 +7,6 @@ are ordinary (`docker_engine`).
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import socket
@@ -39,9 +38,9 @@ class Updates:
         self._update(container, {"Memory": memory_bytes, "MemorySwap": memory_bytes})
 
     def close(self) -> None:
-        """Closes every thread's connection; a request that is under way fails."""
+        """Closes every thread's connection; none may be in use."""
         for connection in self._open:
-            connection.end()
+            connection.close()
 
     def _update(self, container: str, values: Mapping[str, int]) -> None:
         client = self._client()
@@ -92,10 +91,3 @@ class _Connection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(TIMEOUT_S)
         self.sock.connect(self._path)
-
-    def end(self) -> None:
-        """From another thread: closing alone would let that one wait on."""
-        if self.sock is not None:
-            with contextlib.suppress(OSError):
-                self.sock.shutdown(socket.SHUT_RDWR)
-        self.close()

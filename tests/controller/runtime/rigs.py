@@ -196,9 +196,6 @@ class DockerRig(Rig):
 
     def close(self) -> None:
         for runtime in self._open:
-            assert isinstance(runtime, DockerRuntime)
-            runtime.settle(DEADLINE_S)
-        super().close()
-        # removals are the background's, and a runtime does not wait long for it when it is closed
+            runtime.close()
         with contextlib.closing(connect(None)) as client:
             docker_container.clear(client, {docker_container.CLUSTER: self.cluster})

@@ -176,6 +176,26 @@ def test_a_memory_limit_is_written(tree: CgroupTree, group: Group) -> None:
     assert any(path.read_text().startswith("123") for path in group.memory.iterdir())
 
 
+@pytest.mark.parametrize(("before", "limit", "order"), [(100, 200, ["memsw", "limit"]), (200, 100, ["limit", "memsw"])])
+def test_on_v1_the_limit_without_swap_never_passes_the_one_with_swap(
+    before: int, limit: int, order: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses it: EINVAL."""
+    files = {"memsw": "memory.memsw.limit_in_bytes", "limit": "memory.limit_in_bytes"}
+    tree = plant(tmp_path, V1 | {f"fs/memory/box/a/{name}": f"{before}\n" for name in files.values()})
+    group = tree.group_of(PID)
+    assert group is not None
+    written: list[str] = []
+
+    def write(path: Path, value: str) -> bool:
+        written.append(f"{path.name} {value}")
+        return True
+
+    monkeypatch.setattr("controller.runtime.cgroup._write", write)
+    assert tree.write_memory_limit(group, limit)
+    assert written == [f"{files[name]} {limit}" for name in order]
+
+
 def test_a_memory_limit_is_read(tmp_path: Path) -> None:
     one = plant(tmp_path / "1", V1 | {"fs/memory/box/a/memory.limit_in_bytes": "67108864\n"})
     two = plant(tmp_path / "2", V2 | {"fs/box/a/memory.max": "67108864\n"})

@@ -1,0 +1,37 @@
+"""The opener gives every running executor the worker's cores, whatever becomes of one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.agent.open_quotas import open_all
+from controller.runtime.base import ExecutorKey
+from controller.runtime.fake import FakeRuntime
+from stage_model.errors import RuntimeFailed
+from tests.controller.runtime import rigs
+
+
+class _Failing(FakeRuntime):
+    """Whose second executor cannot be paced."""
+
+    error: Exception
+
+    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
+        if key.executor_id == "2":
+            raise self.error
+        return super().set_quota(key, cores)
+
+
+@pytest.mark.parametrize("error", [RuntimeFailed("the kernel refused"), KeyError("surprise")])
+def test_one_that_fails_keeps_nobody_from_the_rest(error: Exception, tmp_path: Path) -> None:
+    rig = rigs.FakeRig(tmp_path)
+    runtime = _Failing(rig.host, rig.cluster, "w1")
+    runtime.error = error
+    keys = [ExecutorKey("app-1", str(number)) for number in (1, 2, 3, 4)]
+    for key in keys:
+        runtime.start(rig.launch(rigs.IDLE, key=key, cores=0.5))
+    rig.host.exit(keys[3], 0)
+    assert not open_all(runtime, 2.0)
+    assert [runtime.observe()[key].quota_cores for key in keys] == [2.0, 0.5, 2.0, None]

@@ -1,0 +1,377 @@
+"""An engine that takes requests and answers none: quotas move on, nothing waits, and later the engine knows everything.
+
+No call here has a time limit of its own. The engine hangs until the test says otherwise, so whatever waited for it would fail
+(after 5 s, with `RuntimeFailed`) or not be over while it hangs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import docker
+import msgspec
+import pytest
+
+from controller.agent.open_quotas import open_all
+from controller.options import AgentOptions
+from controller.runtime import docker_engine, executor_record, launching, process_identity
+from controller.runtime.base import ExecutorKey
+from controller.runtime.cgroup import CgroupTree, Group
+from controller.runtime.docker_engine import EXIT_S, DockerRuntime
+from controller.runtime.process_identity import Identity
+from stage_model.errors import RuntimeFailed, Unavailable
+from tests.controller.runtime import rigs
+from tests.controller.runtime.hanging_engine import HangingEngine
+from tests.controller.runtime.rigs import KEY, MEMORY_BYTES, DockerRig
+
+pytestmark = pytest.mark.docker
+
+T = TypeVar("T")
+OTHER = ExecutorKey("app-1", "2")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[HangingEngine]:
+    made = HangingEngine(tmp_path / "engine.sock")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rig(tmp_path: Path, engine: HangingEngine) -> Iterator[DockerRig]:
+    made = DockerRig(tmp_path)
+    made.base_url = engine.url
+    yield made
+    engine.resume()
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine counts as away sooner than in production: these tests wait for that."""
+    monkeypatch.setattr(docker_engine, "QUICK_TIMEOUT_S", 1)
+    monkeypatch.setattr("controller.runtime.engine_updates.TIMEOUT_S", 1.0)
+
+
+@pytest.fixture
+def client(docker_engine: docker.DockerClient) -> docker.APIClient:
+    """Past the hanging socket."""
+    return docker_engine.api
+
+
+def started(rig: DockerRig, runtime: DockerRuntime, *keys: ExecutorKey, program: str = rigs.IDLE) -> None:
+    for key in keys or (KEY,):
+        runtime.start(rig.launch(program, key=key))
+
+
+def inspect(client: docker.APIClient, rig: DockerRig, key: ExecutorKey = KEY) -> dict[str, Any]:
+    found: dict[str, Any] = client.inspect_container(launching.unique_name(rig.cluster, "w1", key))
+    return found
+
+
+def group_of(client: docker.APIClient, rig: DockerRig, key: ExecutorKey = KEY) -> Group:
+    seen = inspect(client, rig, key)
+    group = CgroupTree().group_of(seen["State"]["Pid"], must_contain=seen["Id"])
+    assert group is not None
+    return group
+
+
+def quota_of(group: Group) -> float | None:
+    return CgroupTree().read_quota(group)
+
+
+def host(client: docker.APIClient, rig: DockerRig, name: str) -> int:
+    return int(inspect(client, rig)["HostConfig"][name])
+
+
+def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
+    """What `call` answers while nothing reaches the engine or comes from it: it must not need that."""
+    answers: list[T] = []
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            answers.append(call())
+        except Exception as error:  # noqa: BLE001 - it is the caller's
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(rigs.DEADLINE_S)
+    assert not engine.flows
+    if failures:
+        raise failures[0]
+    assert answers, "the call waited for the engine"
+    return answers[0]
+
+
+def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_answers(
+    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
+) -> None:
+    runtime = rig.docker()
+    started(rig, runtime)
+    group = group_of(client, rig)
+    engine.hang()
+    for cores in (0.9, 0.35, 0.8, 0.41):
+        assert without_waiting(engine, partial(runtime.set_quota, KEY, cores))
+        assert quota_of(group) == pytest.approx(cores)
+        assert without_waiting(engine, runtime.observe)[KEY].quota_cores == pytest.approx(cores)
+    rig.until(lambda: runtime.chores.away)
+    assert runtime.set_quota(KEY, 0.42)
+    assert host(client, rig, "CpuQuota") == 50_000
+    engine.resume()
+    rig.until(lambda: runtime.settle(0.1))
+    assert host(client, rig, "CpuQuota") == 42_000
+    assert quota_of(group) == pytest.approx(0.42)
+    updates = [line for line in engine.requests if line.endswith("/update HTTP/1.1")]
+    assert len(updates) <= 4  # the first, which hung; the newest; once more; an engine slow enough for one repetition
+
+
+def test_an_older_value_that_the_engine_writes_late_is_put_right(
+    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
+) -> None:
+    """The update of 0.9 is under way when 0.3 is written; it reaches the kernel after that."""
+    runtime = rig.docker()
+    started(rig, runtime)
+    group = group_of(client, rig)
+    engine.hang()
+    assert runtime.set_quota(KEY, 0.9)
+    rig.until(lambda: any(line.endswith("/update HTTP/1.1") for line in engine.requests))
+    assert runtime.set_quota(KEY, 0.3)
+    engine.resume()
+    rig.until(lambda: runtime.settle(0.1))
+    assert host(client, rig, "CpuQuota") == 30_000
+    assert quota_of(group) == pytest.approx(0.3)
+
+
+def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig, client: docker.APIClient) -> None:
+    """It does so with each update, whatever that is about."""
+    runtime = rig.docker()
+    started(rig, runtime)
+    group = group_of(client, rig)
+    assert runtime.set_quota(KEY, 0.3)
+    rig.until(lambda: runtime.settle(0.1))
+    known = runtime._known[KEY]
+    assert CgroupTree().write_quota(group, 0.5)  # as an update of the engine's own would
+    runtime._tell(KEY, known, "memory")
+    rig.until(lambda: quota_of(group) == pytest.approx(0.3))
+
+
+def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
+    runtime = rig.docker()
+    started(rig, runtime)
+    engine.hang()
+    for limit in (2 * MEMORY_BYTES, 3 * MEMORY_BYTES // 4, 3 * MEMORY_BYTES):
+        assert without_waiting(engine, partial(runtime.set_memory_limit, KEY, limit))
+        assert without_waiting(engine, runtime.observe)[KEY].memory_limit_bytes == limit
+    with_swap = CgroupTree().read_memory_limit(group_of(client, rig))
+    assert with_swap == 3 * MEMORY_BYTES
+    engine.resume()
+    rig.until(lambda: runtime.settle(0.1))
+    assert host(client, rig, "Memory") == host(client, rig, "MemorySwap") == 3 * MEMORY_BYTES
+    assert runtime.observe()[KEY].memory_limit_bytes == 3 * MEMORY_BYTES
+
+
+def test_nothing_of_a_period_waits_for_an_engine_that_hangs(rig: DockerRig, engine: HangingEngine) -> None:
+    now = 100.0
+    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), base_url=engine.url, clock=lambda: now)
+    rig._open.append(runtime)
+    started(rig, runtime, KEY, OTHER, program=rigs.STUBBORN)
+    engine.hang()
+    now += docker_engine.LIST_EVERY_S
+    assert without_waiting(engine, runtime.observe)[KEY].running
+    without_waiting(engine, lambda: runtime.stop(KEY, grace_s=5.0))
+    now += 5.0
+    without_waiting(engine, runtime.observe)
+    rig.until(lambda: not runtime._known[KEY].lives())  # killed without the engine, when its grace was over
+    assert not without_waiting(engine, lambda: runtime.set_quota(KEY, 0.5))
+    assert without_waiting(engine, lambda: runtime.set_quota(OTHER, 0.7))
+    with pytest.raises(RuntimeFailed, match="still runs"):
+        without_waiting(engine, lambda: runtime.remove(OTHER))
+    assert without_waiting(engine, runtime.observe)[KEY].running
+    rig.until(lambda: runtime.chores.away)
+    now += EXIT_S
+    assert not without_waiting(engine, runtime.observe)[KEY].running
+    without_waiting(engine, lambda: runtime.remove(KEY))
+    assert without_waiting(engine, runtime.observe).keys() == {OTHER}
+    without_waiting(engine, runtime.close)
+    rig._open.remove(runtime)
+
+
+def test_what_was_removed_while_the_engine_hung_goes_when_it_answers(
+    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
+) -> None:
+    runtime = rig.docker()
+    started(rig, runtime, program=rigs.EXITS_WITH_3)
+    rig.ended(runtime, KEY)
+    engine.hang()
+    without_waiting(engine, lambda: runtime.remove(KEY))
+    assert inspect(client, rig)["State"]["ExitCode"] == 3
+    engine.resume()
+    rig.until(lambda: not client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}))
+    assert runtime.observe() == {}
+
+
+def test_an_exit_code_arrives_when_the_engine_answers_again(rig: DockerRig, engine: HangingEngine) -> None:
+    now = 100.0
+    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), base_url=engine.url, clock=lambda: now)
+    rig._open.append(runtime)
+    started(rig, runtime, KEY, OTHER, program=rigs.STUBBORN)
+    engine.hang()
+    runtime.stop(KEY)
+    rig.until(lambda: not runtime._known[KEY].lives())
+    assert without_waiting(engine, runtime.observe)[KEY].running  # not yet: the engine may still say how it ended
+    rig.until(lambda: runtime.chores.away)
+    now += EXIT_S - 0.1
+    assert without_waiting(engine, runtime.observe)[KEY].running
+    now += 0.1
+    seen = without_waiting(engine, runtime.observe)[KEY]
+    assert (seen.running, seen.exit_code, seen.quota_cores) == (False, None, None)
+    assert "did not answer" in seen.reason
+    runtime.stop(OTHER)
+    rig.until(lambda: not runtime._known[OTHER].lives())
+    assert runtime.observe()[OTHER].running
+    engine.resume()
+    for key in (KEY, OTHER):
+        assert rig.until(partial(_exit_code, runtime, key)) == 128 + signal.SIGKILL
+        assert not runtime.observe()[key].running
+
+
+def _exit_code(runtime: DockerRuntime, key: ExecutorKey) -> int | None:
+    return runtime.observe()[key].exit_code
+
+
+def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
+    first = rig.docker()
+    started(rig, first, KEY, OTHER)
+    assert first.set_quota(KEY, 0.75)
+    rig.until(lambda: first.settle(0.1))
+    pid = first.observe()[KEY].pid
+    engine.hang()
+    second = without_waiting(engine, lambda: rig.restart(first))
+    seen = without_waiting(engine, second.observe)
+    assert seen.keys() == {KEY, OTHER}
+    assert (seen[KEY].running, seen[KEY].pid) == (True, pid)
+    assert seen[KEY].quota_cores == pytest.approx(0.75)
+    assert without_waiting(engine, lambda: second.set_quota(KEY, 0.2))
+    assert quota_of(group_of(client, rig)) == pytest.approx(0.2)
+
+
+def test_a_new_agent_without_records_says_that_no_engine_answers(rig: DockerRig, engine: HangingEngine) -> None:
+    engine.hang()
+    with pytest.raises(Unavailable, match="no Docker engine answers"):
+        rig.make("w2")
+
+
+def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig, engine: HangingEngine) -> None:
+    """Whoever could write there could otherwise have an agent signal and pace any process."""
+    first = rig.docker()
+    started(rig, first)
+    first.close()
+    rig._open.remove(first)
+    (path,) = rig.records().glob("*.json")
+    ((_, record),) = executor_record.read_all(rig.records(), executor_record.ContainerRecord, rig.cluster, "w1")
+    assert record.process is not None
+    mine = process_identity.of(os.getpid())
+    assert mine is not None
+    engine.hang()
+    foreign = [dataclasses.replace(record.process, start_ticks=1), dataclasses.replace(mine, boot_id="another"), mine]
+    for process in foreign:
+        _rewritten(path, record, process)
+        runtime = rig.docker()
+        assert runtime._known[KEY].group is None
+        assert not docker_engine._signal(runtime._known[KEY], signal.SIGTERM) or process is not mine
+        without_waiting(engine, runtime.close)
+        rig._open.remove(runtime)
+    _rewritten(path, record, record.process)
+    path.chmod(0o666)
+    assert rig.docker().observe() == {}
+
+
+def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Identity) -> None:
+    executor_record.write(path, msgspec.structs.replace(record, process=process))
+
+
+def test_the_opener_opens_every_quota_while_the_engine_hangs(
+    rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
+) -> None:
+    options = AgentOptions(
+        home=tmp_path,
+        worker_id="w1",
+        cores=1.7,
+        memory_mb=1024,
+        runtime="docker",
+        period_s=1.0,
+        floor=0.1,
+        master_url="http://127.0.0.1:1",
+    )
+    directory = tmp_path / "agents" / "w1"
+    runtime = DockerRuntime(rig.cluster, "w1", records=directory / "containers", base_url=engine.url)
+    rig._open.append(runtime)
+    started(rig, runtime, KEY, OTHER)
+    (directory / "cluster_id").write_text(rig.cluster + "\n")
+    engine.hang()
+    done = subprocess.run(
+        [sys.executable, "-m", "controller.agent.open_quotas"],
+        input=options.to_json(),
+        env={**os.environ, "DOCKER_HOST": engine.url},
+        timeout=60,
+        check=False,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    for key in (KEY, OTHER):
+        assert quota_of(group_of(client, rig, key)) == pytest.approx(1.7)
+
+
+class _Refusing(CgroupTree):
+    """A kernel that refuses to write the quota of one group."""
+
+    refused: Path | None = None
+
+    def write_quota(self, group: Group, cores: float) -> bool:
+        if group.cpu == self.refused:
+            raise OSError(22, "Invalid argument")
+        return super().write_quota(group, cores)
+
+
+def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig, client: docker.APIClient) -> None:
+    tree = _Refusing()
+    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), cgroups=tree)
+    rig._open.append(runtime)
+    third = ExecutorKey("app-1", "3")
+    started(rig, runtime, KEY, OTHER, third)
+    tree.refused = group_of(client, rig, OTHER).cpu
+    assert not open_all(runtime, 1.6)
+    quotas = {key: quota_of(group_of(client, rig, key)) for key in (KEY, OTHER, third)}
+    assert quotas == {KEY: pytest.approx(1.6), OTHER: pytest.approx(0.5), third: pytest.approx(1.6)}
+
+
+def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
+    rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
+) -> None:
+    runtime = DockerRuntime(rig.cluster, "w1", base_url=engine.url, cgroups=CgroupTree(tmp_path / "no-cgroups"))
+    rig._open.append(runtime)
+    started(rig, runtime, KEY, OTHER)
+    engine.hang()
+    assert without_waiting(engine, runtime.observe)[KEY].running
+    for cores in (0.7, 0.3, 0.2):
+        assert without_waiting(engine, partial(runtime.set_quota, KEY, cores))
+    rig.until(lambda: runtime.chores.away)
+    with pytest.raises(RuntimeFailed, match="Docker engine"):
+        without_waiting(engine, lambda: runtime.set_memory_limit(KEY, 2 * MEMORY_BYTES))
+    with pytest.raises(RuntimeFailed, match="Docker engine"):
+        without_waiting(engine, lambda: runtime.stop(OTHER))
+    engine.resume()
+    rig.until(lambda: runtime.observe()[KEY].quota_cores == pytest.approx(0.2))
+    assert host(client, rig, "CpuQuota") == 20_000
+    assert rig.ended(runtime, OTHER).exit_code == 128 + signal.SIGKILL
