@@ -93,13 +93,24 @@ class RowStep(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[dict[str, Any], ...]
 
 
+class Withdrawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs (application ids) whose figures are no longer shown, and why: a sentence. Their data stay."""
+
+    runs: tuple[str, ...] = ()
+    why: str = ""
+
+    def count(self, applications: Iterable[str]) -> int:
+        return sum(one in self.runs for one in applications)
+
+
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All that was recorded: steps by name, samples by application id, and steps without Spark."""
+    """All that was recorded: steps by name, samples by application id, steps without Spark, and what was withdrawn."""
 
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     rows: Mapping[str, RowStep] = field(default_factory=dict)
+    withdrawn: Withdrawn = field(default_factory=Withdrawn)
 
     @property
     def done(self) -> frozenset[str]:
@@ -124,18 +135,21 @@ class Condition:
     always: bool = False
 
 
-class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure that was to be reached: `measured` at most `limit`, both in `unit`; `n` runs or jobs tell it."""
+class Goal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A figure that was to be reached: `measured` at most `limit`, both in `unit`; `n` runs or jobs tell it. `not_measured`
+    says why there is no figure."""
 
     goal: str
-    measured: float
+    measured: float | None
     limit: float
     unit: str
     n: int
+    not_measured: str = ""
 
     @property
-    def met(self) -> bool:
-        return self.measured <= self.limit
+    def met(self) -> bool | None:
+        """None when there is no figure."""
+        return None if self.measured is None else self.measured <= self.limit
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -235,7 +249,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def judged(goal: Goal, of: str) -> Condition:
     """That the goal is met."""
-    return Condition(goal.goal, of, goal.met, f"{goal.measured:.3f} {goal.unit}, limit {goal.limit:g}, n={goal.n}")
+    said = goal.not_measured if goal.measured is None else f"{goal.measured:.3f} {goal.unit}"
+    return Condition(goal.goal, of, bool(goal.met), f"{said}, limit {goal.limit:g}, n={goal.n}")
 
 
 def complete(data: Data, steps: Sequence[str]) -> Condition:

@@ -4,6 +4,7 @@
     sessions.jsonl    one line per call that ran something: when, commit, machine
     records.jsonl     one line per finished step (`experiments.recorded.StepRecord`)
     rows.jsonl        the same of steps without Spark (`RowStep`)
+    withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
     runs/APP/         summary, samples and stages of every run
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
@@ -23,7 +24,7 @@ from typing import Any
 import msgspec
 
 from controller.run_folder import SAMPLES, SUMMARY, read_samples, read_stages, write_stages
-from experiments.recorded import Data, RowStep, StepRecord
+from experiments.recorded import Data, RowStep, StepRecord, Withdrawn
 from stage_model.errors import BadInput
 from stage_model.signature import call_site
 
@@ -114,7 +115,9 @@ class ResultFolder:
         records = [msgspec.json.decode(line, type=StepRecord) for line in self._lines("records.jsonl")]
         samples = {job.app_id: read_samples(self.runs / job.app_id) for record in records for job in record.jobs}
         rows = [msgspec.json.decode(line, type=RowStep) for line in self._lines("rows.jsonl")]
-        return Data({r.step: r for r in records}, samples, {r.step: r for r in rows})
+        path = self.path / "withdrawn.json"
+        withdrawn = msgspec.json.decode(path.read_bytes(), type=Withdrawn) if path.exists() else Withdrawn()
+        return Data({r.step: r for r in records}, samples, {r.step: r for r in rows}, withdrawn)
 
     def _append(self, name: str, value: msgspec.Struct) -> None:
         with (self.path / name).open("a+b") as file:

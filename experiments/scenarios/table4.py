@@ -23,7 +23,7 @@ SIZES = ("--millions", "--copies")
 """Options of workloads that tell how large the input is."""
 COLUMNS = (
     *("application", "test", "under", "n", "deadline s", "least error %", "most", "mean", "std", "mean abs", "violated"),
-    *("allocated core-s", "used core-s", "allocated / used"),
+    *("allocated core-s", "used core-s", "allocated / used (median)"),
 )
 Summary = Mapping[str, Any]
 
@@ -158,6 +158,9 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         apart = statistics.fmean(map(abs, errors))
         ratio = allocated_per_used(runs)
         least = self._least_ratio(app, test, data)
+        hidden = withdrawn(data, self._others(app, test, data))
+        compared = "" if hidden else " and below the other laws"
+        others = "withdrawn" if hidden else "-" if least is None else f"{least:.3f}"
         return [
             late,
             Condition(
@@ -167,10 +170,10 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"{apart:.2f}%, noise {noise:.2f}%, n={len(errors)}",
             ),
             Condition(
-                f"{self.judged}: allocated / used within {self.most_allocated:g} and below the other laws",
+                f"{self.judged}: allocated / used within {self.most_allocated:g}{compared}",
                 of,
                 ratio <= self.most_allocated and (least is None or ratio < least),
-                f"{ratio:.3f}, others {'-' if least is None else f'{least:.3f}'}",
+                f"{ratio:.3f}, others {others}",
             ),
         ]
 
@@ -193,20 +196,33 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             ratio = {app: allocated_per_used(runs) for app, runs in ran.items()}
             others = {app: self._least_ratio(app, test, data) for app in ran}
             above = sum(least is not None and ratio[app] >= least for app, least in others.items())
+            against = [s for app in ran for s in self._others(app, test, data)]
+            compared = _goal(
+                f"{of}: applications with allocated / used not below the other laws'", above, 0, "applications", n
+            )
+            if hidden := withdrawn(data, against):
+                why = f"{hidden} of the other laws' {len(against)} runs are withdrawn: {data.withdrawn.why}"
+                compared = msgspec.structs.replace(compared, measured=None, not_measured=why)
             found_goals += [
                 _goal(f"{of}: mean |error|", statistics.fmean(apart.values()), self.most_error_pct, "% of the deadline", n),
                 _goal(
                     f"{of}: applications whose mean |error| is beyond that and beyond the noise", far, 0, "applications", n
                 ),
                 _goal(f"{of}: most allocated / used of an application", max(ratio.values()), self.most_allocated, "ratio", n),
-                _goal(f"{of}: applications with allocated / used not below the other laws'", above, 0, "applications", n),
+                compared,
             ]
         return found_goals
 
     def _least_ratio(self, app: str, test: str, data: Data) -> float | None:
-        """The least allocated / used of the other laws; None where none ran."""
+        """The least allocated / used of the other laws; None where none ran, or one of their runs is withdrawn."""
+        if withdrawn(data, self._others(app, test, data)):
+            return None
         others = [found(data, app, test, law) for law in self.laws if law != self.judged]
         return min((allocated_per_used(runs) for runs in others if runs), default=None)
+
+    def _others(self, app: str, test: str, data: Data) -> list[Summary]:
+        """Runs of the laws that are not judged."""
+        return [s for law in self.laws if law != self.judged for s in found(data, app, test, law)]
 
     def _noise_pct(self, app: str, test: str, data: Data) -> float:
         """Of the test's own runs under the oracle; where it has none, the least of the plain tests'."""
@@ -217,12 +233,12 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         each, together = [], []
         for app, test in self._cells():
             ran = {law: found(data, app, test, law) for law in self.under(test)}
-            each += [(app, test, law, *_numbers(runs)) for law, runs in ran.items() if runs]
+            each += [(app, test, law, *_numbers(data, runs)) for law, runs in ran.items() if runs]
         for test in self.tests:
             for law in self.under(test):
                 runs = [s for app in self.applications for s in found(data, app, test, law)]
                 if runs:
-                    count, _, *errors, _, _, ratio = _numbers(runs)
+                    count, _, *errors, _, _, ratio = _numbers(data, runs)
                     together.append((test, law, count, *errors, ratio))
         with_oracle = [test for test in self.tests if ORACLE in self.under(test)]
         alone = []
@@ -233,7 +249,10 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 times = (f"{seconds:.1f}" for seconds in (statistics.median(ends), min(ends), max(ends)))
                 alone.append((app, len(ends), *times, *noises))
         noise_of = (f"noise % of {test}" for test in with_oracle)
-        lines = [*table(COLUMNS, each), "All applications together:", ""]
+        gone = [step for step, what in data.steps.items() if withdrawn(data, [job.summary for job in what.jobs])]
+        named = f"Withdrawn, {len(gone)} of {len(data.steps)} runs: {', '.join(gone)}. Why: {data.withdrawn.why}."
+        lines = [named, ""] if gone else []
+        lines += [*table(COLUMNS, each), "All applications together:", ""]
         lines += table((*COLUMNS[1:4], *COLUMNS[5:11], *COLUMNS[13:]), together)
         lines += table(("alone on all cores", "n", "seconds, median", "least", "most", *noise_of), alone)
         return "\n".join(lines)
@@ -314,8 +333,15 @@ def allocated_per_used(runs: Sequence[Summary]) -> float:
     return float(statistics.median(s["allocated_core_s"] / s["used_core_s"] for s in runs))
 
 
-def _numbers(runs: Sequence[Summary]) -> list[str]:
-    """The columns from n on."""
+def withdrawn(data: Data, runs: Iterable[Summary]) -> int:
+    """How many of these runs."""
+    return data.withdrawn.count(s["app_id"] for s in runs)
+
+
+def _numbers(data: Data, runs: Sequence[Summary]) -> list[str]:
+    """The columns from n on; no figure over a run that is withdrawn."""
+    if hidden := withdrawn(data, runs):
+        return [str(len(runs)), "", f"not shown: {hidden} of {len(runs)} withdrawn", *("" for _ in COLUMNS[6:])]
     errors = [s["error_pct"] for s in runs]
     mean = statistics.fmean
     deviation = f"{statistics.stdev(errors):.2f}" if len(errors) > 1 else "-"

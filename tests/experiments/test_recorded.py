@@ -9,9 +9,11 @@ from msgspec import structs
 
 from experiments.recorded import (
     Data,
+    Goal,
     above_capacity,
     answers_right,
     complete,
+    judged,
     loads,
     mean_grant,
     percentile,
@@ -109,6 +111,13 @@ def test_steps_are_found_by_their_beginning_in_order_of_their_numbers() -> None:
     names = ["a-10", "a-2", "a-b-1", "b-1"]
     data = Data({name: step_record(name) for name in names})
     assert [step.step for step in data.starting("a-")] == ["a-2", "a-10"]
+
+
+def test_a_goal_without_a_figure_is_neither_met_nor_missed() -> None:
+    goal = Goal(goal="late", measured=None, limit=2.0, unit="%", n=5, not_measured="nobody looked")
+    assert goal.met is None
+    condition = judged(goal, "all")
+    assert (condition.holds, condition.detail) == (False, "nobody looked, limit 2, n=5")
 
 
 def test_percentiles_are_values_that_were_measured() -> None:

@@ -32,6 +32,14 @@ def test_a_folder_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> None:
     assert folder.read_settings().settings == {"long": ["a.py"], "repetitions": 5}
 
 
+def test_what_is_withdrawn_is_read_with_the_data(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path)
+    assert folder.data().withdrawn.runs == ()
+    (tmp_path / "withdrawn.json").write_text('{"why": "the law was broken", "runs": ["a", "b"]}')
+    withdrawn = folder.data().withdrawn
+    assert (withdrawn.count(["a", "c"]), withdrawn.why) == (1, "the law was broken")
+
+
 @pytest.mark.parametrize(
     "change", [{"seed": 2}, {"quick": True}, {"settings": {"long": ["b.py"], "repetitions": 3}}, {"cluster": ()}]
 )

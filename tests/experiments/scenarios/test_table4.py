@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from experiments.recorded import Data, StepRecord, Taught
+from experiments.recorded import Data, StepRecord, Taught, Withdrawn
 from experiments.scenarios.table4 import ORACLE, STATIC, Table4, Trial, noise_pct, sized
 from tests.fakes.recorded import job_run, samples_of, step_record
 
@@ -257,3 +258,27 @@ def test_goals_are_over_all_applications() -> None:
         "applications whose mean |error| is beyond that and beyond the noise",
     }
     assert SCENARIO.goals(Data()) == []
+
+
+def test_no_figure_is_shown_over_a_run_that_is_withdrawn() -> None:
+    data = replace(story(), withdrawn=Withdrawn(runs=("sort-test20-paper-1",), why="the law was broken"))
+    tables = SCENARIO.tables(data)
+    assert "Withdrawn, 1 of 20 runs: sort-test20-paper-1. Why: the law was broken." in tables
+    assert "| sort | test20 | paper | 2 |  | not shown: 1 of 2 withdrawn |  |  |  |  |  |  |  |  |" in tables
+    assert "| test20 | paper | 4 | not shown: 1 of 4 withdrawn |  |  |  |  |  |  |" in tables
+    # what rests on other runs stays
+    assert "| sort-int | test20 | paper | 2 | 72.0 | -5.56 |" in tables
+    assert "| sort | test0 | paper | 1 | 60.0 | -6.67 |" in tables
+
+
+def test_nothing_is_compared_with_a_run_that_is_withdrawn() -> None:
+    data = replace(story(), withdrawn=Withdrawn(runs=("sort-test20-paper-1",), why="the law was broken"))
+    found = {(c.of, c.name): c.detail for c in SCENARIO.conditions(data) if "allocated" in c.name}
+    assert found == {
+        ("sort test20", "forecast: allocated / used within 1.15"): "1.050, others withdrawn",
+        ("sort-int test20", "forecast: allocated / used within 1.15 and below the other laws"): "1.050, others 1.200",
+    }
+    *others, compared = SCENARIO.goals(data)
+    assert [goal for goal in others if goal.met is None] == []
+    assert (compared.measured, compared.met) == (None, None)
+    assert compared.not_measured == "1 of the other laws' 4 runs are withdrawn: the law was broken"
