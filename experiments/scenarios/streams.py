@@ -66,18 +66,20 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             rows = _rows(data, load.name)
             if not rows:
                 continue
-            short, long, n = _short_p95(rows[OURS]), _long_mean(rows[OURS]), sum(len(row.short_s) for row in rows[OURS])
+            short, long = _short_p95(rows[OURS]), _long_mean(rows[OURS])
+            shorts, longs = (sum(map(len, times)) for times in zip(*((r.short_s, r.long_s) for r in rows[OURS]), strict=True))
             of, limits = f"simulated, {load.name}", load.limits
             ratios = (
-                ("short jobs' p95 / kill-based", short / _short_p95(rows["kill"]), limits.short_p95_of_kill),
-                ("long jobs' mean time / kill-based", long / _long_mean(rows["kill"]), limits.long_mean_of_kill),
-                ("long jobs' mean time / FIFO", long / _long_mean(rows["fifo"]), limits.long_mean_of_fifo),
+                ("short jobs' p95 / kill-based", short / _short_p95(rows["kill"]), limits.short_p95_of_kill, shorts),
+                ("long jobs' mean time / kill-based", long / _long_mean(rows["kill"]), limits.long_mean_of_kill, longs),
+                ("long jobs' mean time / FIFO", long / _long_mean(rows["fifo"]), limits.long_mean_of_fifo, longs),
             )
             found += [
-                Goal(goal=f"{of}: {name}", measured=round(r, 4), limit=limit, unit="ratio", n=n) for name, r, limit in ratios
+                Goal(goal=f"{of}: {name}", measured=round(r, 4), limit=limit, unit="ratio", n=n)
+                for name, r, limit, n in ratios
             ]
             lost = math.fsum(row.lost_core_s for row in rows[OURS])
-            found.append(Goal(goal=f"{of}: work lost", measured=lost, limit=0, unit="core-s", n=n))
+            found.append(Goal(goal=f"{of}: work lost", measured=lost, limit=0, unit="core-s", n=shorts + longs))
         return found
 
     def tables(self, data: Data) -> str:

@@ -37,6 +37,8 @@ def test_goals_are_ratios_to_killing_and_to_fifo() -> None:
     good = SCENARIO.goals(data(row(OURS, 40.0, 310.0)))
     assert [goal.measured for goal in good] == pytest.approx([0.8, 0.62, 1.0, 0.0])
     assert all(goal.met for goal in good)
+    # each over the jobs it is about: 20 short and 2 long ones
+    assert [goal.n for goal in good] == [20, 2, 2, 22]
     bad = SCENARIO.goals(data(row(OURS, 51.0, 400.0, 1.0)))
     assert not any(goal.met for goal in bad)
     assert all(condition.holds for condition in SCENARIO.conditions(data(row(OURS, 40.0, 310.0))))
