@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stage_model.paper_law import set_point
 from stage_model.units import NORMAL_PRIORITY
 
 
@@ -18,8 +19,8 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     `task_cv` the coefficient of variation of task work, `fixed_s` what cores do not shorten. `left_s`, `length_s`,
     `initial_cores` (per executor): the stage deadline of mission.md section 1. A stage shorter than three periods is
     controlled with its neighbours: the deadline is then the group's, of whose work this stage is `group_share` and
-    `group_base` was done before it. `elsewhere_*` is the other executors' part; `elsewhere_speed` their core-seconds
-    per second.
+    `group_base` was done before it. `group` is the stage and attempt that began the group; None: the stage is a group of
+    its own. `elsewhere_*` is the other executors' part; `elsewhere_speed` their core-seconds per second.
     """
 
     stage: int
@@ -33,6 +34,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     left_s: float | None = None
     length_s: float | None = None
     initial_cores: float | None = None
+    group: tuple[int, int] | None = None
     group_base: float = 0.0
     group_share: float = 1.0
     elsewhere_running: int = 0
@@ -42,6 +44,18 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere_cpu_core_s: float = 0.0
     elsewhere_cpu_running_core_s: float = 0.0
     elsewhere_speed: float = 0.0
+
+    @property
+    def control_group(self) -> tuple[int, int]:
+        """Stage and attempt that name the group it is controlled with."""
+        return self.group or (self.stage, self.attempt)
+
+    @property
+    def set_point(self) -> float | None:
+        """Planned progress of the stage's control group, 0 to 1; None for a stage without a deadline."""
+        if self.left_s is None or self.length_s is None:
+            return None
+        return set_point(self.length_s - self.left_s, self.length_s)
 
     @property
     def task_sd_s(self) -> float:

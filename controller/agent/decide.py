@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from controller.agent.laws import LAWS, Decision, Memory, StageKey, View, group_progress, set_point
+from controller.agent.laws import LAWS, Decision, Memory, StageKey, View, group_progress
 from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
@@ -131,8 +131,8 @@ def decide(
         decision,
         memory=Memory(decision.demand, decision.memory.paper),
         stage=shown.plan.stage if shown else None,
-        set_point=set_point(shown.plan) if shown else None,
-        progress=group_progress(shown) if shown else None,
+        set_point=shown.plan.set_point if shown else None,
+        progress=group_progress([s for s in stages if s.plan.control_group == shown.plan.control_group]) if shown else None,
     )
 
 

@@ -7,13 +7,14 @@ Control). Not covered: when a law is asked at all (`decide`), sharing a worker (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stage_model.forecast_law import outlook
 from stage_model.live import StageLive
-from stage_model.paper_law import PaperLimits, PaperState, step
-from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.paper_law import PaperLimits, PaperState, core_max, step
+from stage_model.plan import ApplicationPlan
 from stage_model.settings import ConstantSettings, ForecastSettings, PaperSettings, QuotaSettings
 
 StageKey = tuple[int, int]
@@ -22,7 +23,8 @@ StageKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the decision remembers from period to period: the last demand, and the paper's integrator per stage."""
+    """What the decision remembers from period to period: the last demand, and the paper's integrator per control group (the
+    one begun last comes last)."""
 
     demand: float | None = None
     paper: Mapping[StageKey, PaperState] = field(default_factory=dict)
@@ -65,16 +67,19 @@ class View:
 Law = Callable[[View], Decision]
 
 
-def set_point(plan: StagePlan) -> float | None:
-    """Planned progress of the stage's control group: rises from 0 to 1 over the stage deadline (mission.md section 1)."""
-    if plan.left_s is None or not plan.length_s:
-        return None
-    return min(1.0, max(0.0, 1.0 - plan.left_s / plan.length_s))
+def control_groups(stages: Sequence[StageLive]) -> dict[StageKey, list[StageLive]]:
+    """Stages by the control group they belong to."""
+    groups: dict[StageKey, list[StageLive]] = {}
+    for stage in stages:
+        groups.setdefault(stage.plan.control_group, []).append(stage)
+    return groups
 
 
-def group_progress(stage: StageLive) -> float:
-    """Progress of the control group that the stage belongs to."""
-    return min(1.0, stage.plan.group_base + stage.plan.group_share * stage.progress())
+def group_progress(stages: Sequence[StageLive]) -> float:
+    """Progress of a control group of which these stages are under way: those of it that have ended count in full."""
+    submitted = max(stage.plan.group_base + stage.plan.group_share for stage in stages)
+    ended = submitted - math.fsum(stage.plan.group_share for stage in stages)
+    return min(1.0, max(0.0, ended) + math.fsum(stage.plan.group_share * stage.progress() for stage in stages))
 
 
 def forecast(view: View) -> Decision:
@@ -113,35 +118,38 @@ def forecast(view: View) -> Decision:
 
 
 def paper(view: View) -> Decision:
-    """The PI law for each stage that this executor can run tasks of; stages under way at the same time add up."""
+    """The PI law for each control group that this executor can run tasks of; groups under way at the same time add up."""
     settings = PaperSettings.from_numbers(view.plan.settings)
-    demand, states, reasons = 0.0, {}, []
-    for stage in view.stages:
-        runnable = min(view.slots, stage.waiting + stage.own_running)
-        planned = set_point(stage.plan)
+    groups, before = control_groups(view.stages), view.memory.paper
+    # a group may have nothing to run here for a while, and the one begun last may wait for its next stage
+    kept = {*groups, *list(before)[-1:]}
+    states = {group: state for group, state in before.items() if group in kept}
+    cores, reasons = [], []
+    for group, stages in groups.items():
+        plan = stages[0].plan
+        runnable = min(view.slots, sum(stage.waiting + stage.own_running for stage in stages))
+        planned = plan.set_point
         if not runnable or planned is None:
             continue
-        key = (stage.plan.stage, stage.plan.attempt)
-        initial = stage.plan.initial_cores or view.quota.floor
-        state = view.memory.paper.get(key) or _carried(view.memory, stage) or PaperState(initial)
+        initial = plan.initial_cores or view.quota.floor
         limits = PaperLimits(
             core_min=view.quota.floor,
-            core_max=min(settings.overscale * initial, float(view.slots)),
+            core_max=core_max(initial, overscale=settings.overscale, slots=float(view.slots)),
             tasks_left=float(runnable if settings.quota_cap > 0 else view.slots),
         )
-        progress = group_progress(stage)
+        progress = group_progress(stages)
+        state = states.get(group, PaperState(initial))
         out = step(state, planned, progress, limits, view.dt_s, settings, view.quota.core_quantum)
-        demand += out.cores
-        states[key] = out.state
-        reasons.append(f"stage {stage.plan.stage}: error {planned - progress:+.3f}")
+        cores.append(out.cores)
+        states[group] = out.state
+        reasons.append(f"stage {stages[-1].plan.stage}: error {planned - progress:+.3f}")
     return Decision(
-        min(demand, float(view.slots)), Memory(None, states), "; ".join(reasons), planned=True, beyond_saving=view.left_s < 0
+        min(math.fsum(cores), float(view.slots)),
+        Memory(None, states),
+        "; ".join(reasons),
+        planned=True,
+        beyond_saving=view.left_s < 0,
     )
-
-
-def _carried(memory: Memory, stage: StageLive) -> PaperState | None:
-    """A later stage of the same control group goes on with the group's integrator."""
-    return next(iter(memory.paper.values()), None) if stage.plan.group_base > 0 else None
 
 
 def constant(view: View) -> Decision:

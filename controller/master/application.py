@@ -162,13 +162,15 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 class StageGoal:
     """A stage's deadline, fixed when it was submitted (mission.md section 1); seconds count from submission.
 
-    Short stages form a group with the ones after them: then `length_s` and `work_core_s` are the group's, of which
-    `group_share` is this stage's and `group_base` was done before it."""
+    Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
+    `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before
+    it."""
 
     submitted_s: float
     length_s: float
     initial_cores: float
     work_core_s: float
+    group: StageKey
     group_base: float = 0.0
     group_share: float = 1.0
 

@@ -133,7 +133,7 @@ def set_goal(
             group.append(later)
         work, length_s = sum(e.work_core_s for e in group), length(group)
         share = mine.work_core_s / work if work > 0 else 1.0
-        goal = StageGoal(submitted_s, length_s, initial(work, length_s, most), work, 0.0, share)
+        goal = StageGoal(submitted_s, length_s, initial(work, length_s, most), work, (stage, attempt), 0.0, share)
     application.goals[(stage, attempt)] = goal
 
 
@@ -271,6 +271,7 @@ def _stage_plan(
         left_s=None if goal is None else goal.submitted_s + goal.length_s - elapsed_s,
         length_s=goal.length_s if goal else None,
         initial_cores=goal.initial_cores if goal else None,
+        group=goal.group if goal else None,
         group_base=goal.group_base if goal else 0.0,
         group_share=goal.group_share if goal else 1.0,
         elsewhere_running=sum(u.running for u in elsewhere),

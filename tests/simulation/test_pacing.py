@@ -12,7 +12,7 @@ from experiments.simulator.engine import REAL, Engine, Submission, workers
 from experiments.simulator.jobs import SimJob, log_normal_job
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
-from experiments.simulator.trials import SimCluster, constant, known, oracle, outcome, run, static
+from experiments.simulator.trials import SimCluster, all_cores, constant, known, oracle, outcome, run, static
 from stage_model.settings import ForecastSettings
 from stage_model.units import parse_priority
 
@@ -69,6 +69,13 @@ def test_an_infeasible_newcomer_is_refused_its_deadline_and_harms_nobody() -> No
     assert pacing.refused == [late]
     assert first.end_s is not None
     assert first.end_s <= 50.0
+
+
+def test_a_late_run_of_the_papers_law_takes_all_cores() -> None:
+    """Three of four stages begin after alpha * deadline."""
+    what = job(8, "late")
+    fastest_s = all_cores(what, TWO).end_s
+    assert run(what, TWO, fastest_s / 4, law="paper").end_s == pytest.approx(fastest_s, rel=0.01)
 
 
 def test_executors_go_to_the_workers_with_the_fewest() -> None:

@@ -91,7 +91,8 @@ def test_cores_stay_within_their_bounds(
     state: PaperState, planned: float, progress: float, bounds: PaperLimits, dt_s: float, constants: PaperSettings
 ) -> None:
     cores, after, _ = step(state, planned, progress, bounds, dt_s, constants)
-    assert min(bounds.core_min, bounds.ceiling) <= cores <= bounds.ceiling
+    # rounding up to whole quanta takes 0.1 + 2e-17 for 0.1
+    assert min(bounds.core_min, bounds.ceiling) - 1e-9 <= cores <= bounds.ceiling
     assert math.isfinite(after.csi)
 
 

@@ -103,8 +103,12 @@ def test_short_stages_are_controlled_together(application: Application) -> None:
     assert (second.submitted_s, second.length_s) == (first.submitted_s, first.length_s)
     assert second.group_base == pytest.approx(0.5)
     assert second.group_share == pytest.approx(0.5)
+    [plan] = planning.application_plan(application, "w1", MOST, now_s=109.5).stages
+    assert plan.group == (0, 0)
+    assert plan.group_base == pytest.approx(0.5)
     submit(application, 2, now_s=111.0, count=40)
-    assert application.goals[(2, 0)].group_base == 0.0
+    third = application.goals[(2, 0)]
+    assert (third.group, third.group_base) == ((2, 0), 0.0)
 
 
 def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(application: Application) -> None:

@@ -1,0 +1,114 @@
+"""The paper's law over control groups. K = 50, Ti = 12 s, a period of 1 s; expected cores are derived beside each assert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.agent.decide import Decision, Executor, Memory, OwnStage, StageKey, decide
+from stage_model.paper_law import PaperState
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.settings import QuotaSettings
+
+
+def stage(number: int, *, planned: float = 0.0, **fields: object) -> StagePlan:
+    """One of 20 tasks with `planned` of its 40 s gone; coreMax is twice the initial core."""
+    known = StagePlan(stage=number, attempt=0, tasks=20, left_s=40 * (1 - planned), length_s=40.0, initial_cores=1.0)
+    return msgspec.structs.replace(known, **fields)
+
+
+def decided(
+    *stages: StagePlan, done: Mapping[int, int] | None = None, running: int = 0, csi: Mapping[StageKey, float] | None = None
+) -> Decision:
+    """`done` here, by stage; `running` of the first stage here; `csi` by control group."""
+    plan = ApplicationPlan(
+        application_id="a", name="a", law="paper", deadline_s=100.0, left_s=50.0, elapsed_s=50.0, stages=stages, slots=4
+    )
+    own = {(number, 0): OwnStage(0, count) for number, count in (done or {}).items()}
+    if running:
+        own[(stages[0].stage, 0)] = OwnStage(running)
+    memory = Memory(None, {group: PaperState(cores) for group, cores in (csi or {}).items()})
+    return decide(plan, Executor(4, own, 0.0), memory, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+
+
+def test_a_stage_that_begins_when_no_time_is_left_gets_all_slots() -> None:
+    # alpha * deadline had passed when it began: a deadline of 0 s, infinite cores, so 4 slots; 5 s later as well
+    late = stage(3, left_s=0.0, length_s=0.0, initial_cores=4.0)
+    got = decided(late)
+    assert (got.set_point, got.demand) == (1.0, 4.0)
+    later = decided(msgspec.structs.replace(late, left_s=-5.0))
+    assert (later.set_point, later.demand) == (1.0, 4.0)
+    # of its last 3 tasks 2 run elsewhere: there is one to run here
+    last = decided(msgspec.structs.replace(late, tasks=3, elsewhere_running=2), running=1)
+    assert (last.set_point, last.demand) == (1.0, 1.0)
+
+
+def test_a_stage_without_a_deadline_has_no_set_point_and_asks_for_nothing() -> None:
+    unknown = decided(stage(3, left_s=None, length_s=None, initial_cores=None))
+    assert (unknown.set_point, unknown.demand) == (None, 0.0)
+
+
+def test_a_later_stage_goes_on_with_the_integrator_of_its_own_group() -> None:
+    # both are on their line (a quarter; half of the group): each keeps its csi, 0.3 + 1.2
+    other = stage(3, planned=0.25)
+    second = stage(6, planned=0.5, group=(5, 0), group_base=0.5, group_share=0.5)
+    got = decided(other, second, done={3: 5}, csi={(3, 0): 0.3, (5, 0): 1.2})
+    assert got.demand == pytest.approx(1.5)
+    assert {group: state.csi for group, state in got.memory.paper.items()} == pytest.approx({(3, 0): 0.3, (5, 0): 1.2})
+
+
+def test_a_stage_with_nothing_to_run_here_for_a_period_keeps_its_integrator() -> None:
+    # all tasks of stage 3 run elsewhere
+    busy = decided(stage(3, tasks=5, elsewhere_running=5), stage(4), csi={(3, 0): 0.8, (4, 0): 0.4})
+    assert busy.demand == pytest.approx(0.4)
+    # one has failed and may come here: 0.8 + 0.4, not the initial core + 0.4
+    kept = {group: state.csi for group, state in busy.memory.paper.items()}
+    got = decided(stage(3, tasks=5, elsewhere_running=4), stage(4), csi=kept)
+    assert got.demand == pytest.approx(1.2)
+
+
+def test_between_two_stages_of_a_group_its_integrator_is_kept_although_another_stage_runs() -> None:
+    alone = decided(stage(1), csi={(1, 0): 0.2, (5, 0): 1.2})
+    kept = {group: state.csi for group, state in alone.memory.paper.items()}
+    second = stage(6, planned=0.5, group=(5, 0), group_base=0.5, group_share=0.5)
+    assert decided(stage(1), second, csi=kept).demand == pytest.approx(0.2 + 1.2)
+
+
+def test_an_ended_stage_is_forgotten_once_another_has_begun() -> None:
+    got = decided(stage(4), csi={(3, 0): 0.8, (4, 0): 0.4})
+    assert set(got.memory.paper) == {(4, 0)}
+
+
+def test_stages_of_a_group_under_way_at_once_are_controlled_as_one() -> None:
+    # half of the first half and nothing of the second are done: a quarter, as planned, so the group keeps its csi
+    first = stage(5, planned=0.25, group=(5, 0), group_share=0.5)
+    second = stage(6, planned=0.25, group=(5, 0), group_base=0.5, group_share=0.5)
+    got = decided(first, second, done={5: 10}, csi={(5, 0): 1.2})
+    assert (got.set_point, got.progress, got.demand) == pytest.approx((0.25, 0.25, 1.2))
+
+
+def test_a_plan_that_names_no_group_is_one_of_its_own() -> None:
+    old = msgspec.json.decode(b'{"stage": 3, "attempt": 1, "tasks": 20}', type=StagePlan)
+    assert old.control_group == (3, 1)
+
+
+@given(st.data(), st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=4))
+def test_the_order_of_stages_does_not_matter(data: st.DataObject, done: list[tuple[int, int]]) -> None:
+    """Groups of two stages each: first all firsts are under way, then all seconds."""
+
+    def run(order: list[int]) -> tuple[float, Mapping[StageKey, PaperState]]:
+        csi: dict[StageKey, float] = {}
+        for turn in (0, 1):
+            now = turn / 2
+            begun = [2 * number for number in order]
+            stages = [stage(n + turn, planned=0.4 + now, group=(n, 0), group_base=now, group_share=0.5) for n in begun]
+            got = decided(*stages, done={n + turn: done[n // 2][turn] for n in begun}, csi=csi)
+            csi = {group: state.csi for group, state in got.memory.paper.items()}
+        return got.demand, got.memory.paper
+
+    places = list(range(len(done)))
+    assert run(data.draw(st.permutations(places))) == run(places)
