@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.agent.secret_places import CREDENTIALS, ENGINE, SPARKPACE_HOME
 from controller.cli.main import main
 from controller.master.job_options import KNOWN, PREFIX
 from stage_model.settings import ConstantSettings, ForecastSettings, PaperSettings, QuotaSettings, Topic, table
@@ -33,6 +34,14 @@ def test_every_call_of_the_master_is_described() -> None:
 def test_every_setting_of_an_application_is_described() -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
     assert [name for name in sorted(KNOWN) if f"`{PREFIX}{name}`" not in page] == []
+
+
+def test_everything_that_executors_do_not_see_is_described() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    _, _, after = page.partition("**What it does not see.**")
+    table = after.partition("\n\nThe last five")[0]
+    assert [name for name in (SPARKPACE_HOME, *CREDENTIALS) if f"`{name}`" not in table] == []
+    assert [path for path in ENGINE if f"`{Path(path).name}`" not in table] == []
 
 
 def test_every_command_is_in_the_tour_or_the_operations() -> None:

@@ -177,7 +177,9 @@ def _scratch(folder: Path, launch: Launch) -> Iterator[Path]:
 def _binds(launch: Launch, class_path: str) -> list[Bind]:
     """What of an executor's mounts the class path needs."""
     places = [Path(entry) for entry in class_path.removesuffix("/*").split(":")]
-    return [Bind(bind.path) for bind in launch.binds if any(place.is_relative_to(bind.path) for place in places)]
+    return [
+        replace(bind, writable=False) for bind in launch.binds if any(place.is_relative_to(bind.path) for place in places)
+    ]
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:

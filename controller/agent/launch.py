@@ -1,12 +1,14 @@
 """From the master's `ExecutorSpec` to a `Launch` on this worker: fills placeholders, checks what may be mounted.
 
 A token holder can register any path, so the agent decides: paths the user asked for must lie within the allowed roots;
-Spark's jars, a Python environment and the bridge jar must look like what they claim to be and are always read-only.
+Spark's jars, a Python environment and the bridge jar must look like what they claim to be and are always read-only. What
+of all this is secret is masked (`controller.agent.masks`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +16,13 @@ from pathlib import Path
 
 import msgspec
 
+from controller.agent.masks import Claim, Wanted, masked
+from controller.agent.secret_places import find_secrets
 from controller.messages import ExecutorSpec, Mount, PythonEnvironment
 from controller.runtime.base import Bind, ExecutorKey, Launch
 from stage_model.errors import RuntimeRefused
+
+log = logging.getLogger("sparkpace.agent")
 
 RESOURCES = "resources.json"
 """Among an executor's orders: which pieces it has, for Spark."""
@@ -25,11 +31,12 @@ SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """This worker's places and rules. `local_root` is shared by the workers of one host: executors of one host read each
-    other's shuffle files from disk (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the
-    agent writes."""
+    """This worker's places and rules. Executors never see `home` but for their own directories in it. `local_root` is shared
+    by the workers of one host: executors of one host read each other's shuffle files from disk
+    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes."""
 
     host: str
+    home: Path
     local_root: Path
     run_root: Path
     allowed_mounts: tuple[Path, ...]
@@ -70,18 +77,18 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
             text = text.replace(name, value)
         return text
 
-    binds = [Bind(site.local_dir(key), writable=True), Bind(site.log_dir(key), writable=True)]
+    own = [(site.local_dir(key), True), (site.log_dir(key), True)]
     if _has_orders(spec):
-        binds.append(Bind(site.orders_dir(key)))
-    binds += [Bind(_checked(mount, site), mount.writable) for mount in spec.mounts]
-    if spec.python:
-        binds += [Bind(path) for path in python_roots(spec.python)]
+        own.append((site.orders_dir(key), False))
+    wanted = [_wanted(path, Claim.OWN, writable) for path, writable in own]
+    wanted += [_wanted(_checked(mount, site), _claim(mount, spec), mount.writable) for mount in spec.mounts]
+    binds = _masked([*wanted, *_python_wanted(spec)], spec, site)
     environment = {name: fill(value) for name, value in spec.environment.items()}
     return Launch(
         key=key,
         argv=[java, *map(fill, spec.java_args)],
         environment=environment,
-        binds=_without_doubles(binds),
+        binds=binds,
         working_dir=site.executor_dir(key),
         log_dir=site.log_dir(key),
         memory_bytes=memory_mb << 20,
@@ -170,9 +177,40 @@ def _checked(mount: Mount, site: Site) -> Path:
         if not any(real.is_relative_to(root.resolve()) for root in site.allowed_mounts):
             roots = ", ".join(map(str, site.allowed_mounts)) or "none"
             raise RuntimeRefused(f"mount {mount.path!r} is outside the roots this agent allows ({roots}; --allow-mount)")
-    elif mount.writable or {str(path), str(real)} & {*SYSTEM_ROOTS}:
+    elif mount.writable:
         raise RuntimeRefused(f"mount {mount.path!r} is not allowed: only paths asked for with --mount may be writable")
+    elif {str(path), str(real)} & {*SYSTEM_ROOTS}:
+        raise RuntimeRefused(
+            f"mount {mount.path!r} is not allowed: executors never see a directory of the system whole; accepted: one below "
+            f"it, for the directory of submission, too"
+        )
     return path
+
+
+def _claim(mount: Mount, spec: ExecutorSpec) -> Claim:
+    if mount.asked:
+        return Claim.ASKED
+    return Claim.OPTIONAL if mount.path == spec.working_dir else Claim.NEEDED
+
+
+def _wanted(path: Path, claim: Claim, writable: bool = False) -> Wanted:
+    return Wanted(path, path.resolve(), claim, writable)
+
+
+def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
+    binds = masked(wanted, find_secrets(spec.uid, [one.real for one in wanted], site.home))
+    for path in {one.path for one in wanted} - {bind.path for bind in binds}:
+        log.warning("executors of %s do not see %s: it lies where secrets do", spec.application_id, path)
+    return binds
+
+
+def _python_wanted(spec: ExecutorSpec) -> list[Wanted]:
+    return [_wanted(path, Claim.NEEDED) for path in python_roots(spec.python)] if spec.python else []
+
+
+def python_binds(spec: ExecutorSpec, site: Site) -> list[Bind]:
+    """What a program sees that runs the Python of `spec`. Raises `RuntimeRefused`."""
+    return _masked(_python_wanted(spec), spec, site)
 
 
 def python_roots(python: PythonEnvironment) -> list[Path]:
@@ -188,12 +226,3 @@ def python_roots(python: PythonEnvironment) -> list[Path]:
             raise RuntimeRefused(f"Python environment {prefix!r} has no bin/python3; accepted: a Python prefix")
         roots.append(path)
     return roots
-
-
-def _without_doubles(binds: list[Bind]) -> list[Bind]:
-    """One bind per path; what is writable anywhere is writable."""
-    merged: dict[Path, Bind] = {}
-    for bind in binds:
-        writable = bind.writable or (bind.path in merged and merged[bind.path].writable)
-        merged[bind.path] = Bind(bind.path, writable)
-    return sorted(merged.values(), key=lambda b: len(b.path.parts))

@@ -24,10 +24,10 @@ import msgspec
 from msgspec import structs
 
 from controller.agent.class_archive import ClassArchives
-from controller.agent.launch import Site, make_directories, make_launch, python_roots
+from controller.agent.launch import Site, make_directories, make_launch, python_binds
 from controller.agent.threads import Beat
 from controller.messages import ExecutorSpec, PythonEnvironment
-from controller.runtime.base import Bind, ExecutorKey, Program, Runtime, full_image_name
+from controller.runtime.base import ExecutorKey, Program, Runtime, full_image_name
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
@@ -247,7 +247,7 @@ class Launcher:
 
     def _python_version(self, spec: ExecutorSpec, python: PythonEnvironment) -> str:
         """Minor version ("3.11") of the Python that executors would run, asked of itself. Raises `RuntimeRefused`."""
-        binds = [Bind(path) for path in python_roots(python)]
+        binds = python_binds(spec, self.site)
         argv = [python.executable, "-I", "-c", VERSION_PROGRAM]
         try:
             answer = self.runtime.run_program(Program(argv, spec.uid, spec.gid, binds, spec.image)).strip()

@@ -14,12 +14,15 @@ from controller.runtime.process_identity import boot_id
 
 
 def make_site(options: AgentOptions) -> Site:
+    # resolved: an executor's own directories must lie below the mask of the home, also where a link leads to it
+    home = options.home.resolve()
     return Site(
         host=_address(options),
-        local_root=options.home / "local",
-        run_root=options.home / "runs",
+        home=home,
+        local_root=(home / "local").resolve(),
+        run_root=(home / "runs").resolve(),
         allowed_mounts=options.allow_mounts,
-        orders_root=options.home / "agents" / options.worker_id / "orders",
+        orders_root=(home / "agents").resolve() / options.worker_id / "orders",
         archive_root=archive_root(),
     )
 

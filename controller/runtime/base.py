@@ -26,11 +26,21 @@ class ExecutorKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Mask:
+    """Something empty and read-only in the place of a path inside; `folder`: of a directory, else of a file."""
+
+    path: Path
+    folder: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
-    """A host path seen at the same path inside."""
+    """A host path seen at the same path inside, but for what is masked; binds deeper than a mask lie over it. A runtime
+    without a file system of its own can mask nothing."""
 
     path: Path
     writable: bool = False
+    masks: tuple[Mask, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,8 @@ PROGRAM = "sparkpace.program"
 
 PIDS_LIMIT = 4096
 """Threads count: a JVM with many slots and Python workers needs some hundreds; a fork bomb is stopped."""
+MASK_BYTES = 1 << 20
+"""Of a masked directory, which holds mount points at most."""
 LAST_LINES = 100
 """Of a program's output: an engine sends it whole otherwise."""
 
@@ -75,11 +78,21 @@ def hardening() -> dict[str, Any]:
 
 
 def mounts(binds: Sequence[Bind]) -> list[Mount]:
-    """Bind mounts, same path inside. A path given twice is writable if one of the two is; a missing one is an error."""
+    """Bind mounts, same path inside, and their masks. A path given twice is writable if one of the two is; a missing one is
+    an error. The engine mounts shorter paths first, so a mask hides what is bound above it and not what is bound below."""
     writable: dict[str, bool] = {}
     for bind in binds:
         writable[str(bind.path)] = bind.writable or writable.get(str(bind.path), False)
-    return [Mount(target=path, source=path, type="bind", read_only=not rw) for path, rw in writable.items()]
+    shown = [Mount(target=path, source=path, type="bind", read_only=not rw) for path, rw in writable.items()]
+    masks = {str(mask.path): mask.folder for bind in binds for mask in bind.masks}
+    return [*shown, *(_mask(path, folder) for path, folder in masks.items() if path not in writable)]
+
+
+def _mask(path: str, folder: bool) -> Mount:
+    """An empty directory in which the engine can still make mount points, or an empty file."""
+    if folder:
+        return Mount(path, None, type="tmpfs", read_only=True, tmpfs_size=MASK_BYTES, tmpfs_mode=0o555)
+    return Mount(path, os.devnull, type="bind", read_only=True)
 
 
 def refusal(launch: Launch, error: APIError) -> PaceError:

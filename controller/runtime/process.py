@@ -2,10 +2,10 @@
 
 Each executor is a session of its own, paced and counted by a control group where those are writable, else by `pacer`.
 It outlives the agent; a record per executor lets the next agent adopt it (its exit code is then unknown). Weaker than
-docker: no file system of its own, no memory limit without control groups. The whole tree ends with its first process,
-as in a container; without control groups only what stayed in its session. Linux only. One thread may start and stop
-while another observes, paces and removes. Not here: record files (`executor_record`), signals (`pacer`,
-`process_tree`).
+docker: no file system of its own, so nothing is masked; no memory limit without control groups. The whole tree ends
+with its first process, as in a container; without control groups only what stayed in its session. Linux only. One thread
+may start and stop while another observes, paces and removes. Not here: record files (`executor_record`), signals
+(`pacer`, `process_tree`).
 """
 
 from __future__ import annotations

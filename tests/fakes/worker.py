@@ -58,6 +58,7 @@ class FakeWorker:
         self.runtime = FakeRuntime(self.host, CLUSTER, "w1")
         self.site = Site(
             host="127.0.0.1",
+            home=self.folder / "home",
             local_root=self.folder / "local",
             run_root=self.folder / "runs",
             allowed_mounts=(self.folder / "allowed",),

@@ -13,7 +13,7 @@ import pytest
 
 from controller.agent.class_archive import KEPT, ClassArchives, archive_key, class_path_of, jar_stamps, use
 from controller.file_lock import locked
-from controller.runtime.base import Bind, ExecutorKey, Java, Launch, Program
+from controller.runtime.base import Bind, ExecutorKey, Java, Launch, Mask, Program
 from controller.runtime.fake import FakeHost, FakeRuntime
 from stage_model.errors import RuntimeRefused
 
@@ -102,6 +102,14 @@ def test_it_is_made_in_the_place_of_the_executor_and_tried(machine: Machine) -> 
         assert [bind.path for bind in program.binds if bind.writable] == [archive_of(dump).parent]
         assert program.argv[program.argv.index("-cp") + 1] == launch.argv[2]
     assert "-Xshare:on" in trial.argv
+
+
+def test_what_is_masked_from_the_executor_is_masked_from_its_making(machine: Machine) -> None:
+    launch = machine.launch()
+    spark = Bind(machine.jars.parent, writable=True, masks=(Mask(machine.jars.parent / ".aws", folder=True),))
+    machine.agent().add_to(replace(launch, binds=[spark, launch.binds[-1]]), JAVA)
+    for program in machine.programs:
+        assert replace(spark, writable=False) in program.binds
 
 
 def test_two_agents_at_once_make_one(machine: Machine) -> None:

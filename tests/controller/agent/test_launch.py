@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_roots
+from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_binds, python_roots
 from controller.messages import Mount, PythonEnvironment
-from controller.runtime.base import Bind, ExecutorKey, Launch
+from controller.runtime.base import Bind, ExecutorKey, Launch, Mask
 from stage_model.errors import RuntimeRefused
 from tests.fakes.worker import spec
 
@@ -23,6 +23,7 @@ def site(tmp_path: Path) -> Site:
     (tmp_path / "allowed").mkdir()
     return Site(
         host="10.0.0.7",
+        home=tmp_path / "home",
         local_root=tmp_path / "local",
         run_root=tmp_path / "runs",
         allowed_mounts=(tmp_path / "allowed",),
@@ -146,6 +147,32 @@ class TestMounts:
         assert Bind(tmp_path / "jars") in launch(site, Mount(path=str(tmp_path / "jars"))).binds
         assert "may be writable" in refusal(site, Mount(path=str(tmp_path / "jars"), writable=True))
 
+    def test_the_home_of_sparkpace_is_masked_in_what_is_shown_and_refused_to_who_asks_for_it(
+        self, site: Site, tmp_path: Path
+    ) -> None:
+        """Every token lies there, and what other applications left."""
+        home = site.home
+        home.mkdir()
+        homely = replace(site, local_root=home / "local", run_root=home / "runs", allowed_mounts=(tmp_path,))
+        binds = {bind.path: bind for bind in launch(homely, Mount(path=str(tmp_path))).binds}
+        assert Mask(home, folder=True) in binds[tmp_path].masks
+        assert binds[home / "local/app"] == Bind(home / "local/app", writable=True)
+        assert binds[home / "runs/app/executors/1"].writable
+        assert f"leads into {home}" in refusal(homely, Mount(path=str(home), asked=True))
+        (tmp_path / "allowed/link").symlink_to(home)
+        assert f"leads into {home}" in refusal(homely, Mount(path=str(tmp_path / "allowed/link"), asked=True))
+
+    def test_a_directory_of_submission_in_the_home_of_sparkpace_is_not_shown_and_the_log_says_so(
+        self, site: Site, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (site.home / "runs").mkdir(parents=True)
+        inside = str(site.home / "runs")
+        asked = spec(mounts=(Mount(path=inside),), working_dir=inside)
+        made = make_launch(asked, site, "java", 0.5, 512)
+        assert Path(inside) not in {bind.path for bind in made.binds}
+        assert f"executors of app do not see {inside}: it lies where secrets do" in caplog.text
+        assert f"leads into {site.home}" in refusal(site, Mount(path=inside))
+
     @pytest.mark.parametrize("path", [p for p in SYSTEM_ROOTS if Path(p).exists()])
     def test_system_directories_are_never_shown_whole(self, site: Site, path: str, tmp_path: Path) -> None:
         assert "not allowed" in refusal(site, Mount(path=path))
@@ -173,6 +200,19 @@ class TestPython:
             (tmp_path / name / "bin/python3.11").touch()
         got = python_roots(self.environment(str(tmp_path / "venv"), str(tmp_path / "base")))
         assert got == [tmp_path / "venv", tmp_path / "base"]
+
+    def test_secrets_in_it_are_masked_and_it_is_no_way_into_one(self, site: Site) -> None:
+        prefix = site.home.parent / "venv"
+        for folder in (prefix, site.home):
+            (folder / "bin").mkdir(parents=True)
+            (folder / "bin/python3.11").touch()
+        inner = replace(site, home=prefix / "home")
+        inner.home.mkdir()
+        assert python_binds(spec(python=self.environment(str(prefix))), inner) == [
+            Bind(prefix, masks=(Mask(inner.home, True),))
+        ]
+        with pytest.raises(RuntimeRefused, match="leads into"):
+            python_binds(spec(python=self.environment(str(site.home))), site)
 
     def test_what_is_no_python_is_refused(self, tmp_path: Path) -> None:
         for prefix in (str(tmp_path), "relative", f"{tmp_path}/../etc"):

@@ -39,6 +39,17 @@ def test_places_of_an_executor(tmp_path: Path) -> None:
     assert site.orders_dir(key) == tmp_path / "agents/w1/orders/app/2"
 
 
+def test_places_are_real_ones_so_that_masks_lie_around_them(tmp_path: Path) -> None:
+    for folder in ("disk/home", "scratch"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("disk/home")
+    (tmp_path / "disk/home/local").symlink_to(tmp_path / "scratch")
+    site, key = make_site(options(tmp_path / "link")), ExecutorKey("app", "2")
+    assert site.home == tmp_path / "disk/home"
+    assert site.local_dir(key) == tmp_path / "scratch/app"
+    assert site.log_dir(key) == tmp_path / "disk/home/runs/app/executors/2"
+
+
 def test_what_the_master_is_told(tmp_path: Path) -> None:
     worker = make_worker(options(tmp_path))
     assert (worker.cores, worker.memory_mb, worker.pid) == (1.5, 2048, os.getpid())

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import os
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 import docker
 import pytest
 
+from controller.agent.masks import Claim, Place, Secret, Wanted, masked
 from controller.runtime import image, launching
-from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey
+from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Program
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import LIST_EVERY_S, DockerRuntime
 from stage_model.errors import RuntimeRefused, Unavailable
@@ -75,6 +77,44 @@ def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.API
     assert SECRET not in json.dumps(seen)
     rig.until(lambda: (launch.log_dir / "stderr").exists() and (launch.log_dir / "stderr").read_text())
     assert not (read_only / "file").exists()
+
+
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("uid", [os.getuid(), 12345])
+def test_what_is_masked_cannot_be_read_and_what_is_bound_below_a_mask_can(rig: DockerRig, uid: int, writable: bool) -> None:
+    """A folder, a file, a socket and where a link leads, masked as the agent does it."""
+    home = rig.directory / "home"
+    own = home / ".sparkpace/local/app"
+    for folder in (own, home / ".aws/asked", home / "clusters"):
+        folder.mkdir(parents=True)
+    files = (".sparkpace/admin.token", ".aws/credentials", ".aws/asked/file", ".netrc", "clusters/key", "plain")
+    for file in files:
+        (home / file).write_text(f"<{file}>\n")
+    (home / ".kube").symlink_to("clusters")
+    for path in (home, *home.rglob("*")):
+        path.chmod(0o777)
+    secrets = [
+        Secret(home / ".sparkpace", (Place(home / ".sparkpace"),), "a home of Sparkpace"),
+        Secret(home / "engine.sock", (Place(home / "engine.sock", folder=False),), "the container engine's"),
+        Secret(home / ".aws", (Place(home / ".aws"),)),
+        Secret(home / ".netrc", (Place(home / ".netrc", folder=False),)),
+        Secret(home / ".kube", (Place(home / "clusters"),)),
+    ]
+    wanted = [
+        Wanted(home, home, Claim.ASKED, writable),
+        Wanted(own, own, Claim.OWN, writable=True),
+        Wanted(home / ".aws/asked", home / ".aws/asked", Claim.ASKED),
+    ]
+    program = (
+        f"cd {home}; test -S engine.sock && echo a socket; touch .sparkpace/x .aws/x && echo a written mask; "
+        f"touch new && echo written; echo own >{own}/file; cat {own}/file .kube/key {' '.join(files)}; true"
+    )
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(str(home / "engine.sock"))
+        asked = Program(["/bin/sh", "-c", program], uid, uid, masked(wanted, secrets))
+        said = rig.runtime().run_program(asked)
+    assert said.split() == [*(["written"] if writable else []), "own", "<.aws/asked/file>", "<plain>"]
+    assert (home / ".netrc").read_text() == "<.netrc>\n"
 
 
 def test_docker_inspect_tells_the_quota(rig: DockerRig, client: docker.APIClient) -> None:
