@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from controller.agent.masks import Place, Secret
-from controller.home import find_home
+from controller.home import VARIABLE
 
 SPARKPACE_HOME = ".sparkpace"
 CREDENTIALS = (
@@ -34,14 +34,21 @@ COMMON_HOMES = Path("/home")
 
 def find_secrets(uid: int, shown: Sequence[Path], home: Path, environment: Mapping[str, str] = os.environ) -> list[Secret]:
     """What an executor of `uid` that is shown the real paths `shown` must not see; `home` is this agent's."""
-    users = [(user.pw_uid, Path(user.pw_dir)) for user in pwd.getpwall()]
+    entries = pwd.getpwall()
     with suppress(KeyError):  # a directory service may answer for a uid without listing it
-        users.append((uid, Path(pwd.getpwuid(uid).pw_dir)))
-    own = {Path.home(), *(path for user, path in users if user in (uid, os.geteuid()))}
+        entries.append(pwd.getpwuid(uid))
+    users = [(entry.pw_uid, Path(entry.pw_dir)) for entry in entries if entry.pw_dir.startswith("/")]
+    own = [path for user, path in users if user in (uid, os.geteuid())]
+    if environment.get("HOME"):
+        own.append(Path(environment["HOME"]))
     homes = {path: path in own for path in (*own, *homes_near(shown, [path for _, path in users]))}
-    host = environment.get("DOCKER_HOST", "")
-    engine = [*ENGINE, *([host.removeprefix("unix://")] if host.startswith("unix:///") else [])]
-    return secret_places(homes, (home, find_home(None, environment).path), map(Path, engine))
+    sparkpace = [home]
+    if environment.get(VARIABLE):
+        sparkpace.append(Path(environment[VARIABLE]).absolute())
+    engine = [*map(Path, ENGINE)]
+    if environment.get("DOCKER_HOST", "").startswith("unix:///"):
+        engine.append(Path(environment["DOCKER_HOST"].removeprefix("unix://")))
+    return secret_places(homes, sparkpace, engine)
 
 
 def homes_near(shown: Sequence[Path], homes: Sequence[Path]) -> list[Path]:

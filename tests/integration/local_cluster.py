@@ -195,7 +195,7 @@ class LocalCluster:
 
     # ------------------------------------------------------------------ jobs
 
-    def start(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> Job:
+    def start(self, words: Sequence[str], environment: Mapping[str, str] | None = None, cwd: Path = APPS) -> Job:
         """Any command in the background, with this cluster's environment."""
         number = len(self.jobs)
         out, err = (self.home.path.parent / f"job-{number}.{name}" for name in ("out", "err"))
@@ -206,7 +206,7 @@ class LocalCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=out_file,
                 stderr=err_file,
-                cwd=APPS,
+                cwd=cwd,
                 start_new_session=True,
             )
         job = Job(process, out, err)

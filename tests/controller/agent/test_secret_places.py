@@ -125,15 +125,12 @@ def test_every_directory_among_the_common_homes_is_a_home_whoever_knows_its_user
     assert homes_near([tmp_path / "home/a/project"], []) == [tmp_path / "home/a"]
 
 
-def test_of_this_machine_the_agents_home_its_users_and_the_engine_it_talks_to_are_known(
-    me: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(me))
+def test_of_this_machine_the_agents_home_its_users_and_the_engine_it_talks_to_are_known(me: Path, tmp_path: Path) -> None:
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
     (tmp_path / "engine.sock").touch()
-    environment = {"SPARKPACE_HOME": str(tmp_path / "theirs"), "DOCKER_HOST": f"unix://{tmp_path}/engine.sock"}
-    got = {secret.name: secret.closed for secret in find_secrets(os.getuid(), [tmp_path], tmp_path / "ours", environment)}
+    said = {"SPARKPACE_HOME": str(tmp_path / "theirs"), "DOCKER_HOST": f"unix://{tmp_path}/engine.sock", "HOME": str(me)}
+    got = {secret.name: secret.closed for secret in find_secrets(os.getuid(), [tmp_path], tmp_path / "ours", said)}
     assert got[tmp_path / "ours"] == got[tmp_path / "theirs"] == got[me / ".sparkpace"] == "a home of Sparkpace"
     assert got[tmp_path / "engine.sock"] == "the container engine's"
     assert got[me / ".aws"] == ""
