@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import Enum, auto
 from pathlib import Path
 
 from controller.runtime.base import Bind, Mask
 from stage_model.errors import RuntimeRefused
 
 
-class Claim(IntEnum):
-    """Why a path is to be shown; the larger one holds where there are two."""
+class Claim(Enum):
+    """Why a path is to be shown."""
 
-    OPTIONAL = 1
+    OPTIONAL = auto()
     """Left out if it lies in a secret: the executor can do without."""
-    NEEDED = 2
+    NEEDED = auto()
     """Refused if it lies in a secret."""
-    ASKED = 3
+    ASKED = auto()
     """Named by the user: shows what lies in a secret, unless that one is closed."""
-    OWN = 4
+    OWN = auto()
     """The executor's own directory, which the agent made, wherever it lies."""
 
 
@@ -64,7 +64,7 @@ def masked(wanted: Sequence[Wanted], secrets: Sequence[Secret]) -> list[Bind]:
     secrets = _not_asked_for(secrets, asked)
     binds: dict[Path, Bind] = {}
     for one in wanted:
-        claim = Claim.ASKED if one.real in asked and one.claim < Claim.ASKED else one.claim
+        claim = Claim.ASKED if one.real in asked and one.claim != Claim.OWN else one.claim
         if _may_be_shown(one, claim, secrets):
             writable = one.writable or (one.path in binds and binds[one.path].writable)
             binds[one.path] = Bind(one.path, writable, _masks(one, secrets))
@@ -83,7 +83,7 @@ def _not_asked_for(secrets: Sequence[Secret], asked: set[Path]) -> list[Secret]:
 
 
 def _may_be_shown(one: Wanted, claim: Claim, secrets: Sequence[Secret]) -> bool:
-    """Whether `one` is and lies in no secret that keeps it from being shown. Raises `RuntimeRefused`."""
+    """Whether no secret around `one` keeps it from being shown. Raises `RuntimeRefused`."""
     if claim == Claim.OWN:
         return True
     for secret in secrets:

@@ -1,7 +1,7 @@
 """What no executor is shown unasked, and where it lies on this machine: asks the file system and the user database.
 
 Covers the homes of Sparkpace, the container engine's sockets, and the credentials of the submitter, of the agent's user and
-of everybody whose home is shown. Not covered: secrets elsewhere, files that only their names' owners know to be secret.
+of everybody whose home is shown. Not covered: secrets in other places or of other names.
 """
 
 from __future__ import annotations
