@@ -2,6 +2,7 @@
 
     admin.token, submit.token   0600, made by the first `up`
     cluster.json                0600, there while a cluster runs
+    cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
     master.db  runs/  profiles/  local/  logs/
 
 Covers paths and safe reading; who writes into `runs/` and `profiles/` is the master.
@@ -67,6 +68,10 @@ class Home:
     @property
     def cluster_file(self) -> Path:
         return self.path / "cluster.json"
+
+    @property
+    def identity_file(self) -> Path:
+        return self.path / "cluster.id"
 
     @property
     def database(self) -> Path:
@@ -166,14 +171,26 @@ def read_token(path: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes `path` whole or not at all, mode 0600."""
+    """Writes `path` whole or not at all, mode 0600. Once it returns, a loss of power loses nothing of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
+        sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder last: a renamed file is found after a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

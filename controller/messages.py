@@ -6,11 +6,20 @@ Between processes a deadline travels as seconds left at sending (architecture.md
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Annotated
+
 import msgspec
 
 from stage_model.events import AnyEvent
 from stage_model.plan import ApplicationPlan
 from stage_model.units import NORMAL_PRIORITY
+
+Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+"""Number of an event."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+ProfileId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,10}$")]
+"""Spark's number of a resource profile."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,12 +32,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 class ExecutorWish(Message, frozen=True, kw_only=True):
     """Executors that Spark wants of one resource profile. None: Spark left it open. Memory in MiB."""
 
-    count: int | None = None
-    cores: int | None = None
-    heap_mb: int | None = None
-    overhead_mb: int | None = None
-    off_heap_mb: int | None = None
-    python_mb: int | None = None
+    count: Count | None = None
+    cores: Count | None = None
+    heap_mb: Count | None = None
+    overhead_mb: Count | None = None
+    off_heap_mb: Count | None = None
+    python_mb: Count | None = None
 
 
 class PythonEnvironment(Message, frozen=True, kw_only=True):
@@ -66,14 +75,14 @@ class Registration(Message, frozen=True, kw_only=True):
     bridge_jar: str
     java_home: str
     working_dir: str
-    age_s: float
+    age_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
     conf: dict[str, str] = {}
     startup_conf: dict[str, str] = {}
     environment: dict[str, str] = {}
     python: PythonEnvironment | None = None
     main: str | None = None
     data: dict[str, int] = {}
-    wanted: dict[str, ExecutorWish] = {}
+    wanted: dict[ProfileId, ExecutorWish] = {}
     application_id: str | None = None
 
 
@@ -87,10 +96,19 @@ class Registered(Message, frozen=True, kw_only=True):
 
 
 class Sequenced(Message, frozen=True, kw_only=True):
-    """An event and its number; a bridge counts from 1 without gaps."""
+    """An event (`stage_model.events.AnyEvent`, as it came) and its number; a bridge counts from 1 without gaps.
 
-    seq: int
-    event: AnyEvent
+    Each is decoded by itself: one that cannot be read must not keep the others from being taken in."""
+
+    seq: Seq
+    event: msgspec.Raw
+
+
+def sequenced(events: Iterable[AnyEvent], first: int) -> tuple[Sequenced, ...]:
+    """Events as a bridge sends them, numbered from `first` on."""
+    return tuple(
+        Sequenced(seq=number, event=msgspec.Raw(msgspec.json.encode(event))) for number, event in enumerate(events, first)
+    )
 
 
 class DriverSync(Message, frozen=True, kw_only=True):
@@ -101,11 +119,11 @@ class DriverSync(Message, frozen=True, kw_only=True):
     """
 
     instance: str
-    wanted: dict[str, ExecutorWish] = {}
+    wanted: dict[ProfileId, ExecutorWish] = {}
     killed: tuple[str, ...] = ()
     events: tuple[Sequenced, ...] = ()
-    snapshot: tuple[AnyEvent, ...] | None = None
-    next_seq: int = 1
+    snapshot: tuple[msgspec.Raw, ...] | None = None
+    next_seq: Seq = 1
     ended: bool = False
 
 
@@ -435,5 +453,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     profile_runs: int = 0
     reason: str = ""
     notices: tuple[str, ...] = ()
+    faults: int = 0
+    """How often the master could not take in or do something of this application, see its notices."""
     finished: bool = False
-    """The record (summary.json) is complete."""
+    """The record (summary.json) is complete, or was given up: then `reason` says why."""

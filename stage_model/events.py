@@ -2,12 +2,22 @@
 
 The bridge sends these as JSON (`{"type": "task_end", ...}`), `eventlog` makes the same from a Spark event log, and
 `run` folds them into one run record, so a live run and a log teach alike. Times are epoch milliseconds of the driver's
-clock and only their differences are used. Not covered here: how they travel (`controller.messages`).
+clock and only their differences are used. Bounds hold for what is decoded. Not covered here: how they travel
+(`controller.messages`).
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
+"""Milliseconds; no calendar goes beyond the year 9999."""
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""An id or a count, an `int` of Spark's."""
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A `long` of Spark's; a duration is below 0 where a clock was set back."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -21,83 +31,83 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
     the stage's RDD chain (the `RDDInfo` scope names, else RDD names), in RDD-id order; `parents` are stage ids.
     """
 
-    stage: int
-    attempt: int = 0
+    stage: Number
+    attempt: Number = 0
     name: str = ""
-    tasks: int = 0
-    parents: tuple[int, ...] = ()
+    tasks: Number = 0
+    parents: tuple[Number, ...] = ()
     scopes: tuple[str, ...] = ()
 
 
 class JobStart(Event, frozen=True, kw_only=True, tag="job_start"):
     """A job and every stage it may run (some will be skipped). `properties` holds only the few local properties we use."""
 
-    job: int
-    time_ms: int
+    job: Number
+    time_ms: Epoch
     stages: tuple[StageInfo, ...] = ()
     sql_execution: str | None = None
     properties: dict[str, str] = {}
 
 
 class JobEnd(Event, frozen=True, kw_only=True, tag="job_end"):
-    job: int
-    time_ms: int
+    job: Number
+    time_ms: Epoch
     ok: bool
 
 
 class StageSubmitted(Event, frozen=True, kw_only=True, tag="stage_submitted"):
     info: StageInfo
-    time_ms: int
+    time_ms: Epoch
 
 
 class StageCompleted(Event, frozen=True, kw_only=True, tag="stage_completed"):
     """`failure` is None when the attempt succeeded."""
 
-    stage: int
-    attempt: int
-    time_ms: int
+    stage: Number
+    attempt: Number
+    time_ms: Epoch
     failure: str | None = None
 
 
 class TaskEnd(Event, frozen=True, kw_only=True, tag="task_end"):
     """One ended task attempt. `cpu_ns` is Spark's `executorCpuTime`: the JVM task thread only, no Python worker."""
 
-    stage: int
-    attempt: int
-    task: int
-    index: int
+    stage: Number
+    attempt: Number
+    task: Long
+    index: Number
     executor: str
-    launch_ms: int
-    finish_ms: int
+    launch_ms: Epoch
+    finish_ms: Epoch
     ok: bool
     reason: str = ""
     locality: str = ""
-    run_ms: int = 0
-    cpu_ns: int = 0
-    gc_ms: int = 0
-    input_records: int = 0
-    shuffle_read_records: int = 0
-    shuffle_write_records: int = 0
-    input_bytes: int = 0
-    shuffle_read_bytes: int = 0
-    shuffle_write_bytes: int = 0
+    run_ms: Long = 0
+    cpu_ns: Long = 0
+    gc_ms: Long = 0
+    input_records: Long = 0
+    shuffle_read_records: Long = 0
+    shuffle_write_records: Long = 0
+    input_bytes: Long = 0
+    shuffle_read_bytes: Long = 0
+    shuffle_write_bytes: Long = 0
 
 
 class ExecutorAdded(Event, frozen=True, kw_only=True, tag="executor_added"):
     executor: str
     host: str
-    cores: int
-    time_ms: int
+    cores: Number
+    time_ms: Epoch
 
 
 class ExecutorRemoved(Event, frozen=True, kw_only=True, tag="executor_removed"):
     executor: str
     reason: str
-    time_ms: int
+    time_ms: Epoch
 
 
 class ApplicationEnd(Event, frozen=True, kw_only=True, tag="application_end"):
-    time_ms: int
+    time_ms: Epoch
 
 
 AnyEvent = JobStart | JobEnd | StageSubmitted | StageCompleted | TaskEnd | ExecutorAdded | ExecutorRemoved | ApplicationEnd

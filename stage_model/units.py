@@ -69,7 +69,11 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
     if at.tzinfo is None:
         at = at.replace(tzinfo=now.tzinfo)
     # In UTC: two times of one zone would be subtracted as wall clocks, an hour wrong over a change of summer time.
-    left_s = (at.astimezone(UTC) - now.astimezone(UTC)).total_seconds()
+    try:
+        left_s = (at.astimezone(UTC) - now.astimezone(UTC)).total_seconds()
+    except OverflowError as error:
+        # within a day of the first or the last year that there is
+        raise BadInput(f"{option} {_quoted(text)} is no time that can be reckoned with; give {_DEADLINES}.") from error
     if left_s <= 0:
         raise BadInput(
             f"{option} {_quoted(text)} is in the past (it is {now.isoformat(timespec='seconds')}); give {_DEADLINES}."

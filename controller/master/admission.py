@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+
+import msgspec
 
 from controller.master.application import Application, ApplicationRecord
 from controller.master.capacity import Capacity
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.feasibility import feasibility, find_profile, make_estimate
+from controller.master.guard import Caught
 from controller.messages import ExecutorWish, Registration, WorkerInfo
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import PROC, boot_id
 from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, Denied, Infeasible
+from stage_model.profile import profile_key
 from stage_model.promises import NOTHING_PROMISED, Promised
+
+log = logging.getLogger("sparkpace.master")
 
 
 def new_id() -> str:
@@ -29,6 +36,38 @@ def checked_id(given: str) -> str:
     if not re.fullmatch(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", given):
         raise BadInput(f"application id {given[:60]!r} is not one of ours; accepted: the id given at registration")
     return given
+
+
+HIGHEST_ID = 2**31 - 1
+"""Of users, groups and processes."""
+
+
+def check_usable(registration: Registration) -> None:
+    """Raises `BadInput` for what no executor could be started with, whatever it is used for later. Values are not
+    quoted: they may be secret."""
+    for name in ("uid", "gid", "pid"):
+        number = getattr(registration, name)
+        if not 0 <= number <= HIGHEST_ID:
+            raise BadInput(f"{name} {str(number)[:40]} is none that a system has; accepted: 0 to {HIGHEST_ID}")
+    for where, text in _texts(msgspec.to_builtins(registration), ""):
+        if "\0" in text:
+            raise BadInput(f"{where[:200]!r} has a NUL character, which no command line carries; accepted: text without one")
+    for name in registration.environment:
+        if not name or "=" in name:
+            raise BadInput(f"{name[:100]!r} is not the name of an environment variable; accepted: a name without '='")
+
+
+def _texts(value: object, where: str) -> Iterator[tuple[str, str]]:
+    """All texts in it with the names they are found under, names included."""
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield where, name
+            yield from _texts(inner, f"{where}.{name}" if where else name)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner, where)
 
 
 def check_owner(registration: Registration) -> None:
@@ -47,23 +86,41 @@ def check_owner(registration: Registration) -> None:
         raise Denied("a driver on another host claims to be root; accepted: a user of its own")
 
 
-def make_application(record: ApplicationRecord, started_s: float, profiles: ProfileStore, now_s: float) -> Application:
-    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile."""
+def make_application(
+    record: ApplicationRecord, started_s: float, profiles: ProfileStore, now_s: float, *, restored: bool = False
+) -> Application:
+    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile; one that is
+    `restored` goes on without."""
     registration, options = record.registration, record.options
-    key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
+    with Caught() as problem:
+        key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
+        estimate = make_estimate(profile, arguments=options.arguments) if profile else None
+    lost = f"the profile {key!r} is gone" if not problem.error and restored and record.planned and not profile else ""
+    if problem.error is not None:
+        if not restored:
+            raise problem.error
+        key, profile, estimate = record.profile_key or profile_key(None, registration.name, registration.main), None, None
+        lost = str(problem.error)
+    if lost:
+        log.error("%s goes on without its profile: %s", record.application_id, lost)
+    record.profile_key, record.planned = key, profile is not None or record.planned
     application = Application(
         record=record,
         started_s=started_s,
         profile_key=key,
         profile_runs=len(profile.runs) if profile else 0,
-        estimate=make_estimate(profile, arguments=options.arguments) if profile else None,
+        estimate=estimate,
         profile=profile,
         wanted=dict(registration.wanted),
         data=dict(registration.data),
         heard_s=now_s,
     )
     if application.estimate is None:
-        application.notify(f"no profile {key!r} yet: this run takes what is free and teaches")
+        application.notify(
+            f"it goes on without its profile: {lost}"
+            if lost
+            else f"no profile {key!r} yet: this run takes what is free and teaches"
+        )
     return application
 
 

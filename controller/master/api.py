@@ -186,7 +186,7 @@ async def _body(request: Request, kind: type[T]) -> T:
             raise BadInput(f"the body of {request.url.path} is over {MAX_BODY} bytes; accepted: less")
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"the body of {request.url.path} is not a valid {kind.__name__}: {error}") from error
 
 

@@ -152,6 +152,13 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     next_executor: int = 1
     changes: list[Changed] = []
     data_waits: list[DataWait] = []
+    profile_key: str = ""
+    planned: bool = False
+    """Whether it had a profile."""
+    outlived: bool = False
+    """It was running already when a master that had lost its memory took it in."""
+    unrecorded: str = ""
+    """Why its record could not be written, if it could not."""
     comes_after: dict[str, str] = {}
     """Ids of what it comes after, by the word that the user said, as far as they were found."""
     succeeded: bool | None = None
@@ -270,6 +277,8 @@ class Application:
     ended_monotonic_s: float | None = None
     failures_in_a_row: int = 0
     executors_lost: int = 0
+    faults: int = 0
+    """How often something of it could not be taken in or done (`guard`): then nothing is learned from it."""
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     finished: bool = False

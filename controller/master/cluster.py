@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import logging
 import random
+import sqlite3
 import time
-import uuid
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Executor as Pool
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
 from pathlib import Path
 
-import msgspec
-
-from controller.master import dependencies, executors, finish, memory, planning
+from controller.master import dependencies, drivers, executors, memory, planning
 from controller.master.admission import (
     check_executors,
     check_feasible,
     check_fits,
     check_memory,
     check_owner,
+    check_usable,
     checked_id,
     make_application,
     new_id,
@@ -33,7 +34,10 @@ from controller.master.application import Application, ApplicationRecord
 from controller.master.change import change
 from controller.master.explanation import explanation
 from controller.master.feasibility import plan_reply
+from controller.master.finish import Finisher, Written
 from controller.master.growing import Growing
+from controller.master.guard import Parts, guarded
+from controller.master.identity import Identity
 from controller.master.job_options import job_options
 from controller.master.locality import locality
 from controller.master.placing import Placing
@@ -42,7 +46,7 @@ from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.store import Store
 from controller.master.tokens import digest, mint
-from controller.master.view import application_view
+from controller.master.view import application_view, bare_view
 from controller.master.workers import Worker
 from controller.messages import (
     ApplicationView,
@@ -57,7 +61,7 @@ from controller.messages import (
     PlanRequest,
     Registered,
     Registration,
-    Sequenced,
+    Sample,
     WorkerReply,
     WorkerSync,
 )
@@ -68,8 +72,8 @@ from placement.growth import Growth
 from placement.policies import Draw
 from placement.scores import Weights
 from placement.topology import Topology
-from stage_model.errors import BadInput, PaceError
-from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageCompleted, StageSubmitted, TaskEnd
+from stage_model.errors import BadInput, Denied, PaceError
+from stage_model.plan import ApplicationPlan
 
 log = logging.getLogger("sparkpace.master")
 
@@ -81,16 +85,21 @@ SILENCE_S = 60.0
 """A driver on another host that was silent for so long, with no executor running, is gone."""
 SAVE_S = 10.0
 """How often the counters of live executors are stored, and the store's log is emptied."""
+COME_BACK_S = 60.0
+"""Time for drivers to register again with a master that does not know their applications: a bridge tries every 10 s at the
+latest (5 s of patience, 5 s of back-off). Until then nothing of an unknown application is touched."""
 
 
 class ClusterState:
-    """The cluster. `changed` is called with the ids of workers whose agents should look again."""
+    """The cluster. `changed` is called with the ids of workers whose agents should look again; `pool` has threads for what
+    takes its time (None: one of its own)."""
 
     def __init__(
         self,
         store: Store,
         recorder: Recorder,
         profiles: ProfileStore,
+        identity: Identity,
         *,
         default_law: str,
         changed: Callable[[Collection[str]], None],
@@ -99,19 +108,21 @@ class ClusterState:
         placement: str = "spread",
         weights: Weights | None = None,
         draw: Draw | None = None,
+        pool: Pool | None = None,
     ) -> None:
         self.store, self.recorder, self.profiles = store, recorder, profiles
         self.default_law, self.memory_policy, self._changed = default_law, memory_policy, changed
         self.version = 1
         self._versions: dict[str, int] = {}
-        self._saved_s = now_s
-        with store.transaction():
-            self.cluster_id = store.meta("cluster_id") or uuid.uuid4().hex[:8]
-            self.generation = int(store.meta("generation") or 0) + 1
-            store.set_meta("cluster_id", self.cluster_id)
-            store.set_meta("generation", str(self.generation))
+        self._begun_s = self._saved_s = now_s
+        self.cluster_id, self.generation = identity.cluster_id, identity.generation
+        self.parts = Parts()
+        self.finisher = Finisher(recorder, profiles, pool or ThreadPoolExecutor(1, "records"))
         self.registry = Registry(store, profiles, now_s)
         self.workers, self.applications = self.registry.workers, self.registry.applications
+        for application in self.applications.values():
+            drivers.replay(application, self.registry, now_s)
+            log.info("restored %s at event %d", application.id, application.acknowledged)
         self.growing: Growing | None = None
         self.placing = Placing(
             self.registry, policy=placement, weights=weights or Weights(), draw=draw or random.SystemRandom().random
@@ -132,14 +143,18 @@ class ClusterState:
     # ------------------------------------------------------------------ drivers
 
     def register(self, registration: Registration, now_s: float) -> Registered:
-        """Admits an application. Raises `BadInput` for unusable settings, `Infeasible` when its deadline cannot be met."""
+        """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's, `Infeasible` when
+        its deadline cannot be met."""
+        check_usable(registration)
         check_owner(registration)
         known = self._again(registration, now_s)
         if known:
             return known
-        # a bridge that outlived the master's memory keeps its id, with new numbers for new executors
+        # a bridge that outlived the master's memory keeps its id, with new numbers for new executors; what runs already is
+        # not judged again, and an hour of the day counts from its submission
+        outlived = registration.application_id is not None
         application_id = checked_id(registration.application_id) if registration.application_id else new_id()
-        token = mint()
+        now, token = datetime.now().astimezone(), mint()
         record = ApplicationRecord(
             application_id=application_id,
             token_hash=digest(token),
@@ -147,22 +162,23 @@ class ClusterState:
             started_epoch_s=time.time() - registration.age_s,
             started_monotonic_s=now_s - registration.age_s,
             boot_id=boot_id(),
-            next_executor=OUTLIVED_FROM if registration.application_id else 1,
+            next_executor=OUTLIVED_FROM if outlived else 1,
+            outlived=outlived,
             options=job_options(
                 registration.conf,
-                age_s=registration.age_s,
-                now=datetime.now().astimezone(),
+                age_s=0.0 if outlived else registration.age_s,
+                now=now - timedelta(seconds=registration.age_s) if outlived else now,
                 working_dir=Path(registration.working_dir),
                 default_law=self.default_law,
             ),
         )
-        application = make_application(record, record.started_monotonic_s, self.profiles, now_s)
+        application = make_application(record, record.started_monotonic_s, self.profiles, now_s, restored=outlived)
         dependencies.check(application, self.applications, self.registry.past)
-        self._check_executors(application, now_s)
-        check_feasible(application, self.workers.capacity(application, now_s), now_s, self.registry.promised(now_s))
+        if not outlived:  # nobody knows how much of one that runs is done
+            self._check_executors(application, now_s)
+            check_feasible(application, self.workers.capacity(application, now_s), now_s, self.registry.promised(now_s))
         self.recorder.begin(application_id)
-        self.registry.save(application)
-        self.applications[application_id] = application
+        self.registry.add(application)
         log.info("%s registered: %s, deadline %s", application_id, registration.name, application.options.deadline_s)
         self._reconcile(application, now_s)
         self.bump(application)
@@ -174,37 +190,27 @@ class ClusterState:
         application.heard_s = now_s
         changed = sync.instance != application.instance
         application.instance = sync.instance
-        new = [e for e in sync.events if e.seq > application.acknowledged]
-        gapless: list[Sequenced] = []
-        for numbered in sorted(new, key=lambda e: e.seq):
-            if numbered.seq != application.acknowledged + len(gapless) + 1:
-                break
-            gapless.append(numbered)
-        with self.store.transaction():
-            self.store.add_events(application_id, ((e.seq, msgspec.json.encode(e.event)) for e in gapless))
-        # stored first and for good: what is acknowledged must survive, even if folding an event in should fail
-        if sync.snapshot is not None:
-            changed = self._take_snapshot(application, sync, now_s) or changed
-        for numbered in gapless:
-            application.acknowledged = numbered.seq
-            changed = self._apply(application, numbered.event, now_s) or changed
+        changed = drivers.take(application, sync, self.registry, now_s) or changed
         if application.wanted != sync.wanted or not set(sync.killed) <= application.unwanted:
             application.wanted = dict(sync.wanted)
             application.unwanted |= set(sync.killed)
             changed = True
         if sync.ended and not application.ended:
-            self._end(application, "", now_s)
+            self.registry.end(application, "", now_s)
             changed = True
         if changed:
             self._reconcile(application, now_s)
             self.bump(application)
         stop = application.record.end_reason if application.ended and not sync.ended else ""
+        near = None
+        with guarded(application, "planning its waits for data"):
+            near = locality(application)
         return DriverReply(
             acknowledged=application.acknowledged,
             gone=application.gone(),
             stop=stop or None,
             notices=self._new_notices(application),
-            locality=locality(application),
+            locality=near,
         )
 
     def _check_executors(self, application: Application, now_s: float) -> None:
@@ -234,17 +240,17 @@ class ClusterState:
     def worker_sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
         """Takes an agent's report in; the reply holds what its worker should be like."""
         worker, joins = self.workers.heard(sync.worker, now_s)
-        if joins:
-            self._reconcile_all(now_s)
         for note in sync.notes:
             log.warning("worker %s: %s", worker_id, note)
         self._take_samples(worker, sync)
-        changed = {}
-        reported = set()
+        changed: dict[str, Application] = {}
         for report in sync.executors:
-            reported.add((report.application_id, report.executor_id))
-            if self._take_report(worker_id, sync.instance, report, now_s):
-                changed[report.application_id] = self.applications[report.application_id]
+            application = self.applications.get(report.application_id)
+            if application is not None:
+                with guarded(application, "taking in an agent's report"):
+                    if self._take_report(worker_id, sync.instance, application, report, now_s):
+                        changed[application.id] = application
+        reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = (application.id, executor.record.executor_id)
             if executors.stopped(application, executor) and key not in reported:
@@ -254,17 +260,38 @@ class ClusterState:
         for application_id in sync.drivers_gone:
             gone = self.applications.get(application_id)
             if gone and not gone.ended:
-                self._end(gone, "its driver died", now_s)
+                self.registry.end(gone, "its driver died", now_s)
                 changed[application_id] = gone
-        if changed:
+        worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
+        if changed or joins:
             self._reconcile_all(now_s)
             for application in changed.values():
                 self.bump(application)
         return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
 
+    def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[tuple[str, str]]:
+        """Executors reported that nobody here will ever want again: of applications that have ended, and what has exited of
+        applications that nobody knows, once their drivers had time to register again. One of those that still runs is left
+        alone: it may be all that a lost memory has left of a job."""
+        for report in reports:
+            application = self.applications.get(report.application_id)
+            executor = application.executors.get(report.executor_id) if application else None
+            if executor is not None and executor.record.worker_id == worker_id:
+                continue
+            if application is not None:
+                over = application.ended
+            elif report.application_id in self.registry.past:
+                over = True
+            else:
+                over = report.state == "exited" and now_s - self._begun_s >= COME_BACK_S
+            if over:
+                yield (report.application_id, report.executor_id)
+
     def desired(self, worker_id: str, now_s: float) -> Desired:
         """What a worker should be like now."""
-        specs, stopped = [], []
+        known = self.workers.by_id.get(worker_id)
+        strays = known.strays if known is not None else frozenset[tuple[str, str]]()
+        specs, stopped = [], [f"{application_id}/{executor_id}" for application_id, executor_id in sorted(strays)]
         here: dict[str, Application] = {}
         for application, executor in self.registry.on(worker_id):
             if executor.cleaned:
@@ -274,21 +301,29 @@ class ClusterState:
                 stopped.append(f"{application.id}/{executor.record.executor_id}")
             else:
                 specs.append(executor.record.spec)
-        plans = [
-            planning.application_plan(application, worker_id, self.workers.capacity(application, now_s), now_s)
-            for application in here.values()
-            if not application.ended
-        ]
+        plans: list[ApplicationPlan] = []
+        for application in here.values():
+            if not application.ended:
+                # without a new one its agents go on by the last
+                with guarded(application, "planning"):
+                    most = self.workers.capacity(application, now_s)
+                    plans.append(planning.application_plan(application, worker_id, most, now_s))
+        over = {application.id for application in here.values() if application.ended}
+        over |= {application_id for application_id, _ in strays if self._has_ended(application_id)}
         return Desired(
             cluster_id=self.cluster_id,
             generation=self.generation,
             version=self.version_of(worker_id),
             executors=tuple(specs),
             stopped=tuple(stopped),
-            ended=tuple(application.id for application in here.values() if application.ended),
+            ended=tuple(sorted(over)),
             applications=tuple(plans),
             budgets_mb=self._budgets_mb(worker_id),
         )
+
+    def _has_ended(self, application_id: str) -> bool:
+        application = self.applications.get(application_id)
+        return application.ended if application is not None else application_id in self.registry.past
 
     def _budgets_mb(self, worker_id: str) -> dict[str, int]:
         known = self.workers.by_id.get(worker_id)
@@ -297,21 +332,24 @@ class ClusterState:
     def _take_samples(self, worker: Worker, sync: WorkerSync) -> None:
         if sync.instance != worker.instance:
             worker.instance, worker.samples_acknowledged = sync.instance, 0
-        fresh = []
+        fresh: defaultdict[str, list[Sample]] = defaultdict(list)
         for sample in sync.samples[max(0, worker.samples_acknowledged - sync.sample_seq) :]:
             application = self.applications.get(sample.application_id)
             executor = application.executors.get(sample.executor_id) if application else None
             if application and executor:
-                fresh.append(executor.sampled(sample))
-                planning.watch_forecast(application, sample)
-        if fresh:
-            self.recorder.add(fresh)
+                with guarded(application, "taking in a sample"):
+                    fresh[application.id].append(executor.sampled(sample))
+                    planning.watch_forecast(application, sample)
+        for application_id, samples in fresh.items():
+            with guarded(self.applications[application_id], "writing its samples"):
+                self.recorder.add(samples)
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
 
-    def _take_report(self, worker_id: str, instance: str, report: ExecutorReport, now_s: float) -> bool:
-        application = self.applications.get(report.application_id)
-        executor = application.executors.get(report.executor_id) if application else None
-        if application is None or executor is None or executor.record.worker_id != worker_id:
+    def _take_report(
+        self, worker_id: str, instance: str, application: Application, report: ExecutorReport, now_s: float
+    ) -> bool:
+        executor = application.executors.get(report.executor_id)
+        if executor is None or executor.record.worker_id != worker_id:
             return False
         application.take(executor, instance, report)
         # one that was thought removed but shows itself (a start crossed the order to stop) is to be stopped again
@@ -324,7 +362,7 @@ class ClusterState:
             executors.gone(application, executor, report.exit_code, report.reason)
         elif report.state == "refused":
             executors.gone(application, executor, None, report.reason)
-            self._end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
+            self.registry.end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
         else:
             return False
         self.registry.save_executor(application, executor)
@@ -340,8 +378,10 @@ class ClusterState:
         return self._view(self.registry.known(application_id), now_s)
 
     def _view(self, application: Application, now_s: float) -> ApplicationView:
-        place = memory.place(application, self.applications.values())
-        return application_view(application, str(self.recorder.folder(application.id)), now_s, place)
+        with guarded(application, "showing it"):
+            place = memory.place(application, self.applications.values())
+            return application_view(application, str(self.recorder.folder(application.id)), now_s, place)
+        return bare_view(application)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:
         """Of every worker, why the application's next executor would go there or not. Raises `BadInput`."""
@@ -371,7 +411,7 @@ class ClusterState:
         """Ends an application; its driver hears of it with its next sync. Nothing happens to one that has ended."""
         application = self.registry.known(application_id)
         if not application.ended:
-            self._end(application, "it was killed", now_s)
+            self.registry.end(application, "it was killed", now_s)
             self.bump(application)
 
     def change(self, application_id: str, asked: Change, now_s: float) -> None:
@@ -394,21 +434,29 @@ class ClusterState:
     # ------------------------------------------------------------------ time
 
     def tick(self, now_s: float) -> None:
-        """What only time brings about: dead drivers, executors to place, workers to start, records to write."""
+        """What only time brings about: dead drivers, executors to place, workers to start, records to write. Each
+        application's turn and each other part come whatever goes wrong with the rest."""
         for application in memory.by_rank(self.applications.values()):
-            if not application.ended and self._driver_gone(application, now_s):
-                self._end(application, "its driver died", now_s)
-                self.bump(application)
-            if application.ended:
-                self._try_finish(application, now_s)
-            elif self._reconcile(application, now_s):
-                self.bump(application)
+            with guarded(application, "its turn in a pass"):
+                self._turn(application, now_s)
         if self.growing is not None:
-            self.growing.tick(now_s)
+            with self.parts.guarded("starting and ending workers"):
+                self.growing.tick(now_s)
         if now_s - self._saved_s > SAVE_S:
             self._saved_s = now_s
-            self.registry.save_counters()
-            self.store.checkpoint()
+            with self.parts.guarded("storing counters"):
+                self.registry.save_counters()
+            with self.parts.guarded("emptying the store's log"):
+                self.store.checkpoint()
+
+    def _turn(self, application: Application, now_s: float) -> None:
+        if not application.ended and self._driver_gone(application, now_s):
+            self.registry.end(application, "its driver died", now_s)
+            self.bump(application)
+        if application.ended:
+            self._try_finish(application, now_s)
+        elif self._reconcile(application, now_s):
+            self.bump(application)
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
         """A driver on the master's host is looked at; one elsewhere is gone when it and all its executors are silent."""
@@ -422,69 +470,55 @@ class ClusterState:
     def _try_finish(self, application: Application, now_s: float) -> None:
         if application.finished or application.ended_monotonic_s is None:
             return
-        waited = now_s - application.ended_monotonic_s
+        if not self.finisher.begun(application):
+            if not self._cleaned_up(application, now_s - application.ended_monotonic_s, now_s):
+                return
+            used = {e.record.worker_id for e in application.executors.values()}
+            runtime = next((w.info.runtime for w in self.workers.by_id.values() if w.info.worker_id in used), "none")
+            self.finisher.begin(application, self.workers.capacity(application, now_s), runtime)
+        written = self.finisher.step(application, now_s)
+        if written is not None:
+            self._finished(application, written, now_s)
+
+    def _cleaned_up(self, application: Application, waited_s: float, now_s: float) -> bool:
+        """Whether all last words of its executors are here, or were waited for long enough."""
         heard = {info.worker_id for info in self.workers.fresh(now_s)}
         left = [e for e in application.executors.values() if not e.cleaned and e.record.worker_id in heard]
-        if left and waited < CLEAN_UP_S:
-            return
-        used = {e.record.worker_id for e in application.executors.values()}
-        runtime = next((w.info.runtime for w in self.workers.by_id.values() if w.info.worker_id in used), "none")
-        removed = finish.finish(application, self.recorder, self.profiles, self.workers.capacity(application, now_s), runtime)
-        self.registry.finished(application, removed)
+        return not left or waited_s >= CLEAN_UP_S
+
+    def _finished(self, application: Application, written: Written, now_s: float) -> None:
+        application.record.unrecorded = written.problem
+        try:
+            self.registry.finished(application, written.removed)
+        except sqlite3.Error as error:
+            given_up = self.finisher.failed(application, error, now_s)
+            if given_up is None:
+                return
+            # a restart will try again; nobody waits for it here
+            application.finished, application.record.unrecorded = True, given_up.problem
+        self.finisher.over(application)
 
     # ------------------------------------------------------------------ rules
 
-    def _apply(self, application: Application, event: AnyEvent, now_s: float) -> bool:
-        """Folds one event in; says whether agents should look at once."""
-        planning.take_event(application, event, lambda: self.workers.capacity(application, now_s), now_s)
-        if isinstance(event, ExecutorRemoved):
-            executor = application.executors.get(event.executor)
-            if executor and executor.live and not application.ended:
-                executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}")
-                self.registry.save_executor(application, executor)
-                return True
-        if isinstance(event, ApplicationEnd) and not application.ended:
-            ended_s = min(event.time_ms / 1000 - application.record.started_epoch_s, application.elapsed_s(now_s))
-            self._end(application, "", now_s, ended_s=max(0.0, ended_s))
-            return True
-        return isinstance(event, StageSubmitted | StageCompleted) or not isinstance(event, TaskEnd)
-
-    def _take_snapshot(self, application: Application, sync: DriverSync, now_s: float) -> bool:
-        """Events were lost: what is active now replaces what was thought to be active."""
-        assert sync.snapshot is not None
-        application.replace_active(sync.snapshot)
-        for event in sync.snapshot:
-            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.goals:
-                planning.set_goal(
-                    application, event.info.stage, event.info.attempt, self.workers.capacity(application, now_s), now_s
-                )
-        application.acknowledged = sync.next_seq - 1
-        return True
-
-    def _end(self, application: Application, reason: str, now_s: float, ended_s: float | None = None) -> None:
-        application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
-        application.record.end_reason = reason
-        application.ended_monotonic_s = now_s
-        log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, reason)
-        self.registry.save(application)
-
     def _reconcile(self, application: Application, now_s: float) -> bool:
         """Brings the executors to what Spark wants; says whether anything changed."""
-        if application.ended:
-            return False
+        with guarded(application, "bringing its executors about"):
+            return not application.ended and self._bring_executors(application, now_s)
+        return False
+
+    def _bring_executors(self, application: Application, now_s: float) -> bool:
         if reason := executors.too_many_failures(application):
-            self._end(application, reason, now_s)
+            self.registry.end(application, reason, now_s)
             return True
         found = len(application.record.comes_after)
         if dependencies.settle(application, self.applications, self.registry.past):
-            self._end(application, application.held_back, now_s)
+            self.registry.end(application, application.held_back, now_s)
             return True
         if len(application.record.comes_after) != found:
             self.registry.save(application)
         try:
             return executors.reconcile(application, self.registry, self.placing, now_s)
         except PaceError as error:
-            # what one application asks for must not keep the others waiting
             application.waiting = f"its executors cannot be placed: {error}"
             application.notify(application.waiting)
             return False
@@ -497,10 +531,18 @@ class ClusterState:
     # ------------------------------------------------------------------ memory of the master
 
     def _again(self, registration: Registration, now_s: float) -> Registered | None:
-        """A bridge that registers once more is given a new token for what it already had."""
-        application = self.applications.get(registration.application_id or "")
-        if application is None or application.record.registration.instance != registration.instance:
+        """A bridge that registers once more is given a new token for what it already had; None for what nobody here knows.
+        Raises `Denied` for an application of another driver, `BadInput` for one that has ended."""
+        application_id = registration.application_id or ""
+        application = self.applications.get(application_id)
+        if application is None:
+            if application_id in self.registry.past or (
+                application_id and self.recorder.recorded(checked_id(application_id))
+            ):
+                raise BadInput(f"application {application_id} has ended; accepted: a new one, which gets an id of its own")
             return None
+        if application.record.registration.instance != registration.instance:
+            raise Denied(f"application {application_id} is another driver's; accepted: a registration without its id")
         token = mint()
         application.record.token_hash = digest(token)
         application.heard_s = now_s

@@ -30,6 +30,8 @@ def check(newcomer: Application, applications: Mapping[str, Application], past: 
     submitted later, by name."""
     unknown = [after for after in newcomer.options.placement.after if not _find(after, newcomer, applications, past)]
     for after in unknown:
+        if newcomer.record.outlived:
+            continue
         if re.fullmatch(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", after.application):
             raise BadInput(
                 f"spark.pace.after {after}: no such application is known here; accepted: an id or a name of `sparkpace ps`"
@@ -52,6 +54,8 @@ def settle(application: Application, applications: Mapping[str, Application], pa
         return False
     for after in application.options.placement.after:
         first_id = application.record.comes_after.get(after.application) or _find(after, application, applications, past)
+        if not first_id and application.record.outlived:
+            continue  # it runs already, so what it came after has ended
         if not first_id:
             application.held_back = f"it comes after {after.application!r}, which was not submitted yet"
             continue

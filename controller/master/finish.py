@@ -1,8 +1,15 @@
-"""The end of a run: its summary and stages go into the run folder, its record into the profile."""
+"""The end of a run: its summary and stages go into the run folder, its record into the profile.
+
+What is known of the run is put together at once (`prepare`); reading its samples and writing take their time and are done
+beside the master's loop (`write`), tried again when they fail, and given up in the end (`Finisher`).
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -10,23 +17,137 @@ from msgspec import structs
 from controller.master.actions import Action
 from controller.master.application import Application
 from controller.master.capacity import Capacity
+from controller.master.guard import Caught
 from controller.master.recorder import Recorder
 from controller.master.summary import error_pct, use_between
 from controller.profile_store import ProfileStore
 from controller.run_folder import StageSpan
 from stage_model.errors import PaceError
 from stage_model.match import match
+from stage_model.profile import RunRecord
 from stage_model.run_record import to_record
 
 log = logging.getLogger("sparkpace.master")
 
+LONGEST_WAIT_S = 60.0
+"""Between two tries to write a record; the first waits are 1, 2, 4, ... seconds."""
+MOST_TRIES = 20
+"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever."""
 
-def finish(application: Application, recorder: Recorder, profiles: ProfileStore, most: Capacity, runtime: str) -> list[str]:
-    """Writes the record and teaches the profile; returns the ids of old runs that were removed."""
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """All that is needed to write a run's record: what follows from its samples is still None in `summary`. `first_task_s`
+    and `last_task_s` count from submission; `lesson` None: it teaches nothing."""
+
+    application_id: str
+    summary: dict[str, Any]
+    stages: Sequence[StageSpan]
+    first_task_s: float
+    last_task_s: float
+    profile_key: str
+    lesson: RunRecord | None
+
+
+@dataclass(slots=True)
+class _Try:
+    """`under_way` None: the next one is due at `due_s`."""
+
+    most: Capacity
+    runtime: str
+    under_way: Future[list[str]] | None = None
+    failed: int = 0
+    due_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How it ended: ids of old runs that were removed; `problem` says why there is no record, if there is none."""
+
+    removed: Sequence[str] = ()
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Finisher:
+    """Writes records on threads of `pool`."""
+
+    recorder: Recorder
+    profiles: ProfileStore
+    pool: Executor
+    _tries: dict[str, _Try] = field(default_factory=dict)
+
+    def begun(self, application: Application) -> bool:
+        return application.id in self._tries
+
+    def begin(self, application: Application, most: Capacity, runtime: str) -> None:
+        """From now on `step` brings its record about."""
+        self._tries[application.id] = _Try(most, runtime)
+
+    def step(self, application: Application, now_s: float) -> Written | None:
+        """Begins or looks after the writing of a record; None as long as it is not over."""
+        now = self._tries[application.id]
+        if now.under_way is None and now_s >= now.due_s:
+            with Caught() as problem:
+                ending = prepare(application, now.most, now.runtime)
+                now.under_way = self.pool.submit(write, ending, self.recorder, self.profiles)
+            if problem.error is not None:
+                return self.failed(application, problem.error, now_s)
+        if now.under_way is None or not now.under_way.done():
+            return None
+        error = now.under_way.exception()
+        if error is None:
+            return Written(removed=now.under_way.result())
+        return self.failed(application, error, now_s)
+
+    def failed(self, application: Application, error: BaseException, now_s: float) -> Written | None:
+        """A try failed: the next one comes later. After the last one, that there is no record."""
+        now = self._tries[application.id]
+        now.under_way, now.failed = None, now.failed + 1
+        now.due_s = now_s + min(LONGEST_WAIT_S, 2.0 ** (now.failed - 1))
+        if now.failed == 1:
+            log.error("the record of %s cannot be written and will be tried again", application.id, exc_info=error)
+        if now.failed < MOST_TRIES:
+            return None
+        problem = f"its record could not be written: {error}"
+        log.error("%s: %s; given up after %d tries", application.id, problem, now.failed)
+        return Written(problem=problem)
+
+    def over(self, application: Application) -> None:
+        """Forgets what was kept for it."""
+        self._tries.pop(application.id, None)
+
+
+def prepare(application: Application, most: Capacity, runtime: str) -> Ending:
+    """What the record will say, as far as it is known without the samples."""
     application.record.succeeded = succeeded(application)
-    taught = _teach(application, profiles, most)
-    summary = _summary(application, recorder, most, runtime, taught)
-    return recorder.finish(application.id, summary, _stages(application))
+    start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
+    return Ending(
+        application_id=application.id,
+        summary=_summary(application, most, runtime, start_s, end_s),
+        stages=_stages(application),
+        first_task_s=start_s,
+        last_task_s=end_s,
+        profile_key=application.profile_key,
+        lesson=_lesson(application, most),
+    )
+
+
+def write(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> list[str]:
+    """Writes the record and teaches the profile; returns the ids of old runs that were removed. Raises `PaceError` and
+    `OSError`. Written twice, it is the same."""
+    try:
+        use = use_between(recorder.samples(ending.application_id), ending.first_task_s, ending.last_task_s)
+        used: dict[str, float | None] = {
+            "allocated_core_s": round(use.allocated_core_s, 3),
+            "used_core_s": round(use.used_core_s, 3),
+            "peak_cores": round(use.peak_cores, 3),
+        }
+    except PaceError as error:
+        log.error("%s: what it used is not known: %s", ending.application_id, error)
+        used = {}
+    summary = {**ending.summary, **used, "taught": _teach(ending, profiles)}
+    return recorder.finish(ending.application_id, summary, ending.stages)
 
 
 def succeeded(application: Application) -> bool:
@@ -34,12 +155,13 @@ def succeeded(application: Application) -> bool:
     return application.ended and not application.record.end_reason and application.run.complete
 
 
-def _teach(application: Application, profiles: ProfileStore, most: Capacity) -> bool:
+def _lesson(application: Application, most: Capacity) -> RunRecord | None:
     """Every run that ended by itself with all its jobs done updates its profile; others would teach what never ended."""
-    if not application.record.succeeded:
-        log.info("%s teaches nothing: it did not run to its end", application.id)
-        return False
-    record = to_record(
+    if not application.record.succeeded or application.faults:
+        why = "it did not run to its end" if not application.record.succeeded else "not all that it told could be taken in"
+        log.info("%s teaches nothing: %s", application.id, why)
+        return None
+    return to_record(
         application.run,
         id=application.id,
         name=application.name,
@@ -54,19 +176,22 @@ def _teach(application: Application, profiles: ProfileStore, most: Capacity) -> 
         container_core_s=application.stage_use(),
         allocated_core_s=application.stage_allocation(),
     )
+
+
+def _teach(ending: Ending, profiles: ProfileStore) -> bool:
+    if ending.lesson is None:
+        return False
     try:
-        profiles.learn(application.profile_key, record)
-    except (PaceError, OSError) as error:
-        log.error("%s could not teach profile %s: %s", application.id, application.profile_key, error)
+        profiles.learn(ending.profile_key, ending.lesson)
+    except (PaceError, OSError, ValueError, ArithmeticError) as error:
+        # whatever is wrong with the profile, the run's record is written
+        log.error("%s could not teach profile %s: %s", ending.application_id, ending.profile_key, error)
         return False
     return True
 
 
-def _summary(application: Application, recorder: Recorder, most: Capacity, runtime: str, taught: bool) -> dict[str, Any]:
+def _summary(application: Application, most: Capacity, runtime: str, start_s: float, end_s: float) -> dict[str, Any]:
     record, options, run = application.record, application.options, application.run
-    samples = recorder.samples(application.id)
-    start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
-    use = use_between(samples, start_s, end_s)
     ended_s = record.ended_s or 0.0
     workers = {e.record.worker_id for e in application.executors.values()}
     matched = match(application.estimate, run).matched_share if application.estimate else None
@@ -87,10 +212,10 @@ def _summary(application: Application, recorder: Recorder, most: Capacity, runti
         "end_reason": record.end_reason,
         "first_task_s": round(start_s, 3),
         "last_task_s": round(end_s, 3),
-        "allocated_core_s": round(use.allocated_core_s, 3),
-        "used_core_s": round(use.used_core_s, 3),
+        "allocated_core_s": None,
+        "used_core_s": None,
         "all_cores_core_s": round(most.cores * max(0.0, end_s - start_s), 3),
-        "peak_cores": round(use.peak_cores, 3),
+        "peak_cores": None,
         "withheld_core_s": round(application.withheld_core_s(), 3),
         "debt_core_s": round(application.debt_core_s(), 3),
         "cluster_cores": most.cores,
@@ -108,7 +233,8 @@ def _summary(application: Application, recorder: Recorder, most: Capacity, runti
         "profile": application.profile_key,
         "profile_runs": application.profile_runs,
         "profile_match": _rounded(matched),
-        "taught": taught,
+        "faults": application.faults,
+        "taught": False,
         "spark_version": record.registration.spark_version,
         "submitted_epoch_s": round(record.started_epoch_s, 3),
     }

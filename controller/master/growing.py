@@ -14,6 +14,7 @@ import msgspec
 
 from controller.master import memory
 from controller.master.application import Application
+from controller.master.guard import guarded
 from controller.master.placing import Placing
 from controller.master.providers import Provider
 from controller.master.registry import Registry
@@ -51,8 +52,8 @@ class Growing:
         self._thread = ThreadPoolExecutor(1, "providers")
         self._under_way: dict[Future[None], Start | End] = {}
         self._leaving: set[str] = set()
-        stored = msgspec.json.decode(registry.store.meta(KEY) or "[]", type=list[_Stored])
-        for one in stored:
+        lost = "workers that a provider had started are not given back: end them by hand"
+        for one in registry.store.decoded_meta(KEY, list[_Stored], lost) or []:
             growth.adopt(one.name, one.kind(), now_s)
 
     def tick(self, now_s: float) -> None:
@@ -67,7 +68,8 @@ class Growing:
         fresh = {info.worker_id for info in workers.fresh(now_s)}
         for application in applications:
             if application.infeasible is not None and memory.waits(application):
-                self._want(application, self.growth.sized(application.infeasible), fresh, now_s)
+                with guarded(application, "looking for a worker to start for it"):
+                    self._want(application, self.growth.sized(application.infeasible), fresh, now_s)
         busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}
         present = {name: name in busy for name in self.growth.started if name in fresh}
         actions = self.growth.step(
@@ -98,9 +100,10 @@ class Growing:
         for application in applications:
             if application.held_back:
                 continue
-            wanted = sum(1 if wish.count is None else wish.count for wish in application.wanted.values())
-            there = sum(1 for _ in application.live_executors())
-            total += max(wanted, there) * self.placing.planned_cores(application, now_s)
+            with guarded(application, "counting the cores it wants"):
+                wanted = sum(1 if wish.count is None else wish.count for wish in application.wanted.values())
+                there = sum(1 for _ in application.live_executors())
+                total += max(wanted, there) * self.placing.planned_cores(application, now_s)
         return total
 
     def _begin(self, actions: Sequence[Start | End]) -> None:

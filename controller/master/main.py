@@ -15,6 +15,7 @@ from controller.home import Home
 from controller.local_cluster import url_of
 from controller.master.api import Api, Changes
 from controller.master.cluster import ClusterState
+from controller.master.identity import begin_life
 from controller.master.providers import make_provider
 from controller.master.recorder import Recorder
 from controller.master.store import Store
@@ -46,6 +47,7 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
         store,
         Recorder(home.runs, options.keep_runs),
         ProfileStore(home.profiles),
+        begin_life(home.identity_file, store),
         default_law=options.law,
         memory_policy=options.memory_policy,
         placement=options.placement,
@@ -72,6 +74,7 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
     server = uvicorn.Server(config)
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))
+    ticking.add_done_callback(lambda task: _ended(task, server))
     log.info("cluster %s, generation %d, on %s:%d", cluster.cluster_id, cluster.generation, *listening.getsockname()[:2])
     await server.serve(sockets=[listening])
     ticking.cancel()
@@ -82,14 +85,20 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
 
 async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:
     while True:
-        try:
-            if topology and (new := topology.changed()) is not None:
-                cluster.locate_by(new, time.monotonic())
+        if topology:
+            with cluster.parts.guarded("reading the topology"):
+                if (new := topology.changed()) is not None:
+                    cluster.locate_by(new, time.monotonic())
+        with cluster.parts.guarded("the master's periodic pass"):
             cluster.tick(time.monotonic())
-        except Exception:
-            # the one place that catches everything: a failed pass is tried again
-            log.exception("the master's periodic pass failed")
         await asyncio.sleep(TICK_S)
+
+
+def _ended(ticking: asyncio.Task[None], server: uvicorn.Server) -> None:
+    """A master without its pass would answer and do nothing: it ends, to be started again."""
+    if not server.should_exit:
+        log.critical("the master's pass has ended: %r", None if ticking.cancelled() else ticking.exception())
+        server.should_exit = True
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -15,6 +15,7 @@ from controller.master.application import Application, Executor, Peak
 from controller.master.data_wait import data_shares, rather_waits, with_data
 from controller.master.executor_spec import executor_memory, executor_slots
 from controller.master.feasibility import whole_forecast
+from controller.master.guard import guarded
 from controller.master.registry import Registry
 from controller.messages import ExecutorWish, WorkerInfo
 from controller.runtime.base import full_image_name
@@ -184,11 +185,14 @@ class Placing:
     def _occupant(self, application: Application, executor: Executor, now_s: float) -> Occupant:
         """One that is being ended holds its pieces and ports to its last moment, but counts no more for memory and cores."""
         options, counts, spec = application.options.placement, memory.counts(application, executor), executor.record.spec
+        cores = float(spec.slots)
+        with guarded(application, "planning its cores"):
+            cores = self.planned_cores(application, now_s)
         return Occupant(
             key=f"{application.id}/{executor.record.executor_id}",
             application_id=application.id,
             priority=application.priority(),
-            cores=self.planned_cores(application, now_s) if counts else 0.0,
+            cores=cores if counts else 0.0,
             least_mb=spec.memory_mb + (spec.off_heap_floor_mb or 0) if counts else 0,
             held=executor.record.held,
             ports=options.ports,

@@ -40,13 +40,16 @@ LATE_REPORTS = 3
 _NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_s": 0.0, "speed": 0.0}
 
 
-def take_event(application: Application, event: AnyEvent, most: Callable[[], Capacity], now_s: float) -> None:
-    """Folds one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts."""
+def take_event(
+    application: Application, event: AnyEvent, most: Callable[[], Capacity], now_s: float, at_ms: int | None = None
+) -> None:
+    """Folds one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts; `at_ms`
+    is when it was told, if that was not now."""
     application.apply(event)
     if isinstance(event, StageCompleted):
         rescale(application)
     if isinstance(event, StageSubmitted):
-        set_goal(application, event.info.stage, event.info.attempt, most(), now_s)
+        set_goal(application, event.info.stage, event.info.attempt, most(), now_s, at_ms)
 
 
 def rescale(application: Application) -> None:

@@ -30,6 +30,10 @@ class Recorder:
     def begin(self, application_id: str) -> None:
         self.folder(application_id).mkdir(parents=True, exist_ok=True, mode=0o700)
 
+    def recorded(self, application_id: str) -> bool:
+        """Whether the record of that run is written."""
+        return (self.folder(application_id) / SUMMARY).exists()
+
     def add(self, samples: Iterable[Sample]) -> None:
         """Appends samples to their applications' tables; those of a run that was removed are dropped."""
         groups: dict[str, list[Sample]] = defaultdict(list)
@@ -43,7 +47,8 @@ class Recorder:
         return read_samples(self.folder(application_id))
 
     def finish(self, application_id: str, summary: Mapping[str, Any], stages: Iterable[StageSpan]) -> list[str]:
-        """Writes the record; returns the ids of old runs removed to keep `keep_runs`."""
+        """Writes the record, also where the folder has gone; returns the ids of old runs removed to keep `keep_runs`."""
+        self.begin(application_id)
         write_stages(self.folder(application_id), stages)
         write_summary(self.folder(application_id), summary)
         return self._rotate()

@@ -1,7 +1,7 @@
 """What the master remembers: workers and applications in memory, and in the store whatever must survive a restart.
 
-Executors are stored as they change, events as they come (`cluster`), counters of live executors now and then. A restart
-replays each application's events through the same code that took them in.
+Executors are stored as they change, events as they come (`drivers`), counters of live executors now and then. What cannot be
+read at a start is set aside and told in the log; the rest is restored all the same.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from controller.master import planning
 from controller.master.admission import make_application
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Placed
 from controller.master.dependencies import Past
+from controller.master.guard import Caught, guarded
 from controller.master.store import Store
 from controller.master.workers import Workers
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
-from stage_model.errors import BadInput, PaceError
-from stage_model.events import AnyEvent, StageCompleted, StageSubmitted
-from stage_model.promises import Promised
+from stage_model.errors import BadInput
+from stage_model.promises import Claim, Promised
 
 log = logging.getLogger("sparkpace.master")
-
-_event_decoder = msgspec.json.Decoder(AnyEvent)
 
 
 class Registry:
@@ -68,12 +66,31 @@ class Registry:
 
     def promised(self, now_s: float, but: str = "") -> Promised:
         """What the running applications, but one, were promised."""
-        others = (a for a in self.applications.values() if a.id != but)
-        claims = (planning.promise(a, self.workers.capacity(a, now_s), now_s) for a in others)
+        claims: list[Claim] = []
+        for other in self.applications.values():
+            if other.id != but:
+                with guarded(other, "working out what it was promised"):
+                    claim = planning.promise(other, self.workers.capacity(other, now_s), now_s)
+                    claims += [] if claim is None else [claim]
         cores = sum(info.cores for info in self.workers.expected(now_s))
-        return Promised([claim for claim in claims if claim is not None], cores)
+        return Promised(claims, cores)
 
     # ------------------------------------------------------------------ storing
+
+    def add(self, application: Application) -> None:
+        """Takes a new application in. Rows of its id that could not be read make room for it."""
+        with self.store.transaction():
+            self.store.set_aside(application.id, "an application of this id was registered anew")
+            self.save(application)
+        self.applications[application.id] = application
+
+    def end(self, application: Application, reason: str, now_s: float, ended_s: float | None = None) -> None:
+        """From now on it has ended, `ended_s` after submission (None: now); `reason` is empty if it did so by itself."""
+        application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
+        application.record.end_reason = reason
+        application.ended_monotonic_s = now_s
+        log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, reason)
+        self.save(application)
 
     def save(self, application: Application) -> None:
         self.store.put_application(application.id, not application.finished, msgspec.json.encode(application.record))
@@ -89,34 +106,31 @@ class Registry:
         """Of all live executors."""
         with self.store.transaction():
             for application in self.applications.values():
-                for executor in application.live_executors():
-                    self._put(application, executor)
+                with guarded(application, "storing its executors' counters"):
+                    for executor in application.live_executors():
+                        self._put(application, executor)
 
     def finished(self, application: Application, removed: Iterable[str]) -> None:
         """Its record is written: details go, and so do the applications whose run folders were `removed`."""
-        application.finished = True
         # what executors needed as environment may hold Spark's secret: nobody needs it any more
         application.record.registration = structs.replace(application.record.registration, environment={})
         for executor in application.executors.values():
             executor.record.spec = structs.replace(executor.record.spec, environment={})
-        with self.store.transaction():
-            self.save(application)
-            for executor in application.executors.values():
-                self.save_executor(application, executor)
-            self.store.drop_details(application.id)
-            for old in removed:
-                self.store.forget(old)
+        application.finished = True
+        try:
+            with self.store.transaction():
+                self.save(application)
+                for executor in application.executors.values():
+                    self.save_executor(application, executor)
+                self.store.drop_details(application.id)
+                for old in removed:
+                    self.store.forget(old)
+        except BaseException:
+            application.finished = False
+            raise
         self.store.checkpoint()
         for old in removed:
             self._forget(old)
-
-    def _remember(self, application_id: str, data: bytes) -> None:
-        try:
-            record = msgspec.json.decode(data, type=ApplicationRecord)
-        except msgspec.DecodeError as error:
-            log.error("ended application %s of an earlier life cannot be read: %s", application_id, error)
-            return
-        self.past[application_id] = Past(record.registration.name, bool(record.succeeded))
 
     def _forget(self, application_id: str) -> None:
         application = self.applications.pop(application_id, None)
@@ -129,28 +143,36 @@ class Registry:
     # ------------------------------------------------------------------ restart
 
     def _restore(self, application_id: str, data: bytes, now_s: float) -> None:
-        """An application of an earlier life of the master: replays what its driver had told."""
-        try:
+        """An application of an earlier life of the master; what its driver had told is `drivers.replay`'s."""
+        with Caught() as problem:
             record = msgspec.json.decode(data, type=ApplicationRecord)
             same_boot = record.boot_id == boot_id()
             started_s = record.started_monotonic_s if same_boot else now_s - (time.time() - record.started_epoch_s)
-            application = make_application(record, started_s, self.profiles, now_s)
-            if record.ended_s is not None:
-                application.ended_monotonic_s = now_s
-            blobs = self.store.executors(application_id)
-            for executor in [Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True) for blob in blobs]:
-                self.place(application, executor)
-            self.applications[application_id] = application
-            for seq, event in self.store.events(application_id):
-                application.acknowledged = seq
-                decoded = _event_decoder.decode(event)
-                application.apply(decoded)
-                if isinstance(decoded, StageCompleted):
-                    planning.rescale(application)
-                if isinstance(decoded, StageSubmitted):
-                    capacity = self.workers.capacity(application, now_s)
-                    planning.set_goal(application, decoded.info.stage, decoded.info.attempt, capacity, now_s, decoded.time_ms)
-        except (PaceError, msgspec.DecodeError, ValueError) as error:
-            log.error("application %s of an earlier life cannot be restored: %s", application_id, error)
+            application = make_application(record, started_s, self.profiles, now_s, restored=True)
+        if problem.error is not None:
+            self._lost(application_id, problem.error)
             return
-        log.info("restored %s at event %d", application_id, application.acknowledged)
+        if record.ended_s is not None:
+            application.ended_monotonic_s = now_s
+        self.applications[application_id] = application
+        for executor_id, blob in self.store.executors(application_id):
+            try:
+                self.place(application, Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True))
+            except msgspec.DecodeError as error:
+                log.error("executor %s of %s cannot be read (%s); it is set aside", executor_id, application_id, error)
+                application.notify(f"the master has lost what it knew of executor {executor_id}: it goes on uncontrolled")
+                with self.store.transaction():
+                    self.store.set_executor_aside(application_id, executor_id, str(error))
+
+    def _remember(self, application_id: str, data: bytes) -> None:
+        try:
+            record = msgspec.json.decode(data, type=ApplicationRecord)
+        except msgspec.DecodeError as error:
+            self._lost(application_id, error)
+            return
+        self.past[application_id] = Past(record.registration.name, bool(record.succeeded))
+
+    def _lost(self, application_id: str, error: Exception) -> None:
+        log.error("application %s cannot be read (%s), so it is forgotten; its rows are set aside", application_id, error)
+        with self.store.transaction():
+            self.store.set_aside(application_id, str(error))

@@ -1,21 +1,38 @@
 """The master's memory on disk: one SQLite file (WAL, 0600) of applications, their events as they came, and executors.
 
-Events are kept raw and replayed at a start, so what the master knows of a run has one source. Nothing is decided here.
+Events and snapshots are kept as they came and replayed at a start, so what the master knows of a run has one source. What a
+start cannot read is set aside, never deleted: rows into a table of their own, a damaged file under another name. Nothing is
+decided here.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from controller.home import sync_folder
+
+log = logging.getLogger("sparkpace.master")
+
+T = TypeVar("T")
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS applications (id TEXT PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS events (application TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (application, seq)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS snapshots (application TEXT NOT NULL, number INTEGER NOT NULL, behind INTEGER NOT NULL,
+    next_seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS aside (at REAL NOT NULL, why TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
+    data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS executors (application TEXT NOT NULL, executor TEXT NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (application, executor)) WITHOUT ROWID;
 """
@@ -26,14 +43,18 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        # by itself SQLite moves a full log into the file amid some message; the master has calmer moments for that
-        self._db.execute("PRAGMA wal_autocheckpoint=0")
-        # executors' environments hold secrets: what is deleted or replaced is overwritten
-        self._db.execute("PRAGMA secure_delete=ON")
-        self._db.executescript(SCHEMA)
+        try:
+            self._db = _opened(path)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise
+            kept = _keep_damaged(path)
+            log.error(
+                "%s is damaged (%s), so the applications in it are forgotten; it is kept as %s and a new one is begun",
+                *(path, error, kept),
+            )
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._db = _opened(path)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -41,10 +62,12 @@ class Store:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            # on a full disk it is the commit that fails, and SQLite may have rolled back by itself
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def meta(self, key: str) -> str | None:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -70,21 +93,85 @@ class Store:
         rows = self._db.execute("SELECT seq, data FROM events WHERE application = ? ORDER BY seq", (application_id,))
         return [(int(seq), data) for seq, data in rows]
 
+    def add_snapshot(self, application_id: str, behind: int, next_seq: int, data: bytes) -> None:
+        """A snapshot that came `behind` that event; numbering goes on at `next_seq`. One that came twice is kept once."""
+        last = self._db.execute(
+            "SELECT number, next_seq, data FROM snapshots WHERE application = ? ORDER BY number DESC LIMIT 1",
+            (application_id,),
+        ).fetchone() or (0,)
+        if last[1:] != (next_seq, data) or behind >= next_seq:
+            row = (application_id, last[0] + 1, behind, next_seq, data)
+            self._db.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", row)
+
+    def snapshots(self, application_id: str) -> list[tuple[int, int, bytes]]:
+        """All snapshots of an application in order: the event each came behind, the number behind it, data."""
+        rows = self._db.execute(
+            "SELECT behind, next_seq, data FROM snapshots WHERE application = ? ORDER BY number", (application_id,)
+        )
+        return [(int(behind), int(next_seq), data) for behind, next_seq, data in rows]
+
     def put_executor(self, application_id: str, executor_id: str, data: bytes) -> None:
         self._db.execute("INSERT OR REPLACE INTO executors VALUES (?, ?, ?)", (application_id, executor_id, data))
 
-    def executors(self, application_id: str) -> list[bytes]:
-        rows = self._db.execute("SELECT data FROM executors WHERE application = ?", (application_id,))
-        return [row[0] for row in rows]
+    def executors(self, application_id: str) -> list[tuple[str, bytes]]:
+        """Id and data of each."""
+        return list(self._db.execute("SELECT executor, data FROM executors WHERE application = ?", (application_id,)))
 
     def drop_details(self, application_id: str) -> None:
         """A finished application needs no events any more: its record is in its run folder."""
-        self._db.execute("DELETE FROM events WHERE application = ?", (application_id,))
+        for table in ("events", "snapshots"):
+            self._db.execute(f"DELETE FROM {table} WHERE application = ?", (application_id,))  # noqa: S608
 
     def forget(self, application_id: str) -> None:
-        self._db.execute("DELETE FROM events WHERE application = ?", (application_id,))
+        self.drop_details(application_id)
         self._db.execute("DELETE FROM executors WHERE application = ?", (application_id,))
         self._db.execute("DELETE FROM applications WHERE id = ?", (application_id,))
+
+    # ------------------------------------------------------------------ what cannot be read
+
+    def set_aside(self, application_id: str, why: str) -> None:
+        """Takes all of an application out of the way, for people to look at."""
+        row = (time.time(), why, application_id)
+        for kind, table, key in (
+            ("application", "applications", "id"),
+            ("event", "events", "application || ' ' || seq"),
+            ("snapshot", "snapshots", "application || ' ' || number"),
+            ("executor", "executors", "application || ' ' || executor"),
+        ):
+            whose = key.split()[0]
+            self._db.execute(
+                f"INSERT INTO aside SELECT ?1, ?2, '{kind}', {key}, data FROM {table} WHERE {whose} = ?3",  # noqa: S608
+                row,
+            )
+        self.forget(application_id)
+
+    def set_executor_aside(self, application_id: str, executor_id: str, why: str) -> None:
+        row = (time.time(), why, application_id, executor_id)
+        self._db.execute(
+            "INSERT INTO aside SELECT ?1, ?2, 'executor', application || ' ' || executor, data FROM executors "
+            "WHERE application = ?3 AND executor = ?4",
+            row,
+        )
+        self._db.execute("DELETE FROM executors WHERE application = ? AND executor = ?", row[2:])
+
+    def decoded_meta(self, key: str, kind: type[T], what: str) -> T | None:
+        """A value kept as JSON; None without one. One that cannot be read is set aside; `what` says what is lost with it."""
+        text = self.meta(key)
+        try:
+            return None if text is None else msgspec.json.decode(text, type=kind)
+        except (msgspec.DecodeError, TypeError) as error:
+            log.error("%s of master.db cannot be read (%s), so %s; it is set aside", key, error, what)
+            with self.transaction():
+                self._db.execute(
+                    "INSERT INTO aside SELECT ?1, ?2, 'meta', key, value FROM meta WHERE key = ?3",
+                    (time.time(), str(error), key),
+                )
+                self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
+            return None
+
+    def aside(self) -> list[tuple[str, str, str, bytes | str]]:
+        """What was set aside: why, kind, key, data."""
+        return list(self._db.execute("SELECT why, kind, key, data FROM aside ORDER BY at"))
 
     def checkpoint(self) -> None:
         """Empties the write-ahead log, which else keeps replaced rows for a while."""
@@ -92,3 +179,38 @@ class Store:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Raises `sqlite3.DatabaseError` for a file that is no database or a damaged one."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        # by itself SQLite moves a full log into the file amid some message; the master has calmer moments for that
+        db.execute("PRAGMA wal_autocheckpoint=0")
+        # executors' environments hold secrets: what is deleted or replaced is overwritten
+        db.execute("PRAGMA secure_delete=ON")
+        db.executescript(SCHEMA)
+        [(verdict,)] = db.execute("PRAGMA quick_check(1)")
+        if verdict != "ok":
+            damaged = sqlite3.DatabaseError(verdict)
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _keep_damaged(path: Path) -> Path:
+    """Renames a database with its log."""
+    number = 1
+    while (kept := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(kept)
+    for end in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(kept.with_name(kept.name + end))
+    sync_folder(path.parent)
+    return kept

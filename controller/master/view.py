@@ -41,10 +41,32 @@ def application_view(application: Application, run_dir: str, now_s: float, place
         run_dir=run_dir,
         profile=application.profile_key,
         profile_runs=application.profile_runs,
-        reason=application.record.end_reason or application.waiting or _starting_reason(application),
+        reason=_reason(application),
         notices=tuple(application.notices),
+        faults=application.faults,
         finished=application.finished,
     )
+
+
+def bare_view(application: Application) -> ApplicationView:
+    """What can be shown of any application, whatever is wrong with it."""
+    return ApplicationView(
+        application_id=application.id,
+        name=application.name,
+        state="ended" if application.ended else "running",
+        law=application.options.law,
+        priority=application.options.priority,
+        submission=application.options.submission,
+        reason=application.record.end_reason or "what it does cannot be shown, see the master's log",
+        notices=tuple(application.notices),
+        faults=application.faults,
+        finished=application.finished,
+    )
+
+
+def _reason(application: Application) -> str:
+    over = "; ".join(filter(None, (application.record.end_reason, application.record.unrecorded)))
+    return over or application.waiting or _starting_reason(application)
 
 
 def _starting_reason(application: Application) -> str:

@@ -37,6 +37,8 @@ class Worker:
         self.instance = ""
         self.samples_acknowledged = 0
         self.closing = False
+        self.strays: frozenset[tuple[str, str]] = frozenset()
+        """Executors it reported last that belong to no application here any more."""
 
 
 class Workers:
@@ -44,11 +46,16 @@ class Workers:
 
     def __init__(self, store: Store, now_s: float) -> None:
         self._store, self._begun_s = store, now_s
-        known = msgspec.json.decode(store.meta("workers") or "[]", type=list[WorkerInfo])
+        known = store.decoded_meta("workers", list[WorkerInfo], "workers count again once their agents report") or []
         self.by_id = {info.worker_id: Worker(info) for info in known}
         self.version = 0
         """Grows with every change of what they offer, and when one joins or is to go."""
-        self._labels = msgspec.json.decode(store.meta("labels") or "{}", type=dict[str, dict[str, str | None]])
+        self._labels = (
+            store.decoded_meta(
+                "labels", dict[str, dict[str, str | None]], "labels given with `sparkpace label` are lost: give them again"
+            )
+            or {}
+        )
 
     def heard(self, info: WorkerInfo, now_s: float) -> tuple[Worker, bool]:
         """Takes a worker's word in; also says whether it joins."""

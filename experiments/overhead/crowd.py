@@ -18,6 +18,7 @@ import msgspec
 from msgspec import structs
 
 from controller.master.cluster import ClusterState
+from controller.master.identity import begin_life
 from controller.master.recorder import Recorder
 from controller.master.store import Store
 from controller.messages import (
@@ -25,10 +26,10 @@ from controller.messages import (
     ExecutorReport,
     ExecutorWish,
     Sample,
-    Sequenced,
     StageUse,
     WorkerInfo,
     WorkerSync,
+    sequenced,
 )
 from controller.profile_store import ProfileStore
 from experiments.overhead.made_up import registration
@@ -80,10 +81,12 @@ class Crowd:
         profiles = ProfileStore(folder / "profiles")
         known = [self._kind(number, profiles) for number in range(kinds)]
         (folder / "runs").mkdir()
+        store = Store(folder / "master.db")
         self.state = ClusterState(
-            Store(folder / "master.db"),
+            store,
             Recorder(folder / "runs", keep_runs=100),
             profiles,
+            begin_life(folder / "cluster.id", store),
             default_law="forecast",
             changed=self._woken,
             now_s=self.now_s,
@@ -146,7 +149,7 @@ class Crowd:
                     cpu_core_s=use.cpu_core_s + core_s,
                     allocated_core_s=use.allocated_core_s + 1.05 * core_s,
                 )
-        numbered = tuple(Sequenced(seq=first + i, event=event) for i, event in enumerate(events))
+        numbered = sequenced(events, first)
         sync = DriverSync(instance="made-up", wanted={"0": ExecutorWish(count=EXECUTORS)}, events=numbered)
         return msgspec.json.encode(sync)
 

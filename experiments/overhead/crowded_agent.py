@@ -42,7 +42,7 @@ from controller.messages import (
     ExecutorWish,
     PythonEnvironment,
     Registered,
-    Sequenced,
+    sequenced,
 )
 from controller.options import AgentOptions
 from controller.profile_store import ProfileStore
@@ -319,7 +319,7 @@ class _Scene:
             begun_s = time.monotonic()
             for number, driver in enumerate(self.drivers):
                 events = driver.news(self.begun_s, time.time()) if self.begun_s else []
-                numbered = tuple(Sequenced(seq=driver.told + 1 + i, event=event) for i, event in enumerate(events))
+                numbered = sequenced(events, driver.told + 1)
                 sync = DriverSync(instance="made-up", wanted={"0": ExecutorWish(count=1)}, events=numbered)
                 path = f"/v1/applications/{driver.application_id}/sync"
                 connection.post(path, driver.token, sync, DriverReply)

@@ -108,3 +108,27 @@ def test_only_the_very_process_counts_as_living() -> None:
     assert not alive(ProcessId(pid=ours.pid, start=ours.start + 1, boot_id=ours.boot_id))
     assert not alive(ProcessId(pid=ours.pid, start=ours.start, boot_id="another boot"))
     assert cluster(ours).living() == (ours,)
+
+
+def test_what_is_written_lasts_through_a_loss_of_power(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is on the disk before it gets its name, and the name before the write counts as done."""
+    done: list[tuple[str, str]] = []
+    sync, rename = os.fsync, os.rename
+
+    def fsync(descriptor: int) -> None:
+        done.append(("sync", str(Path(f"/proc/self/fd/{descriptor}").readlink())))
+        sync(descriptor)
+
+    def replace(source: object, target: object) -> None:
+        done.append(("rename", str(target)))
+        rename(source, target)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    home.write_cluster(cluster(this_process()))
+    written, renamed, named = done
+    assert written[0] == "sync"
+    assert Path(written[1]).parent == home.path
+    assert Path(written[1]).name.startswith(".cluster.json.")
+    assert renamed == ("rename", str(home.cluster_file))
+    assert named == ("sync", str(home.path))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from controller.master.cluster import ClusterState
+from controller.master.identity import begin_life
 from controller.master.recorder import Recorder
 from controller.master.store import Store
 from controller.messages import (
@@ -17,11 +19,11 @@ from controller.messages import (
     ExecutorWish,
     Registration,
     Sample,
-    Sequenced,
     StageUse,
     WorkerInfo,
     WorkerReply,
     WorkerSync,
+    sequenced,
 )
 from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id, of
@@ -39,25 +41,44 @@ from stage_model.events import (
 START_MS = 1_000_000
 
 
+T = TypeVar("T")
+
+
+class AtOnce(Executor):
+    """Does at once what it is given, so that a pass sees the outcome."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        done: Future[T] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - as a thread of a pool does
+            done.set_exception(error)
+        return done
+
+
 class FakeCluster:
     """`now_s` is the clock; `restart` builds the state anew from what was stored."""
 
     def __init__(self, path: Path, memory_policy: str = "equal") -> None:
         self.path, self.now_s, self.changes, self.memory_policy = path, 100.0, 0, memory_policy
         self.woken: set[str] = set()
+        self.pool: Executor = AtOnce()
         for folder in ("runs", "profiles"):
             (path / folder).mkdir(exist_ok=True)
         self.restart()
 
     def restart(self) -> None:
+        store = Store(self.path / "master.db")
         self.state = ClusterState(
-            Store(self.path / "master.db"),
+            store,
             Recorder(self.path / "runs", keep_runs=3),
             ProfileStore(self.path / "profiles"),
+            begin_life(self.path / "cluster.id", store),
             default_law="forecast",
             changed=self._changed,
             now_s=self.now_s,
             memory_policy=self.memory_policy,
+            pool=self.pool,
         )
 
     def _changed(self, worker_ids: Collection[str]) -> None:
@@ -88,9 +109,8 @@ class FakeCluster:
         return self.state.worker_sync(worker_id, sync, self.now_s)
 
     def driver(self, application_id: str, *events: AnyEvent, first: int = 1, **changed: Any) -> DriverReply:
-        numbered = tuple(Sequenced(seq=first + i, event=event) for i, event in enumerate(events))
         changed.setdefault("wanted", {"0": ExecutorWish()})
-        sync = DriverSync(instance="driver", events=numbered, **changed)
+        sync = DriverSync(instance="driver", events=sequenced(events, first), **changed)
         return self.state.driver_sync(application_id, sync, self.now_s)
 
 

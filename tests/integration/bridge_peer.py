@@ -127,10 +127,11 @@ class Peer:
             self.gaps.append((self.acknowledged, message.next_seq))
             self.acknowledged = message.next_seq - 1
         for item in message.events:
+            event = msgspec.json.decode(item.event, type=AnyEvent)
             if item.seq in self.events:
-                assert self.events[item.seq] == item.event
+                assert self.events[item.seq] == event
                 self.repeated.add(item.seq)
-            self.events[item.seq] = item.event
+            self.events[item.seq] = event
         while self.acknowledged + 1 in self.events:
             self.acknowledged += 1
         if fault == "lost":

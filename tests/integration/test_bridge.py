@@ -18,6 +18,7 @@ import pytest
 from controller.agent.budgets import write_order
 from controller.agent.memory import Order
 from stage_model.events import (
+    AnyEvent,
     ApplicationEnd,
     ExecutorAdded,
     ExecutorRemoved,
@@ -194,7 +195,7 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     assert peer.repeated
     snapshots = [sync.snapshot for sync in peer.syncs if sync.snapshot is not None]
     assert len(snapshots) == 1
-    assert any(isinstance(event, ExecutorAdded) for event in snapshots[0])
+    assert any(isinstance(msgspec.json.decode(event, type=AnyEvent), ExecutorAdded) for event in snapshots[0])
     kinds = {type(event) for event in peer.events.values()}
     assert kinds >= {JobStart, JobEnd, StageSubmitted, StageCompleted, TaskEnd, ExecutorAdded, ExecutorRemoved}
     removed = [event.reason for event in peer.events.values() if isinstance(event, ExecutorRemoved)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +40,7 @@ def test_everything_is_there_after_a_restart(path: Path) -> None:
     assert second.meta("other") is None
     assert second.applications() == [("app", True, b"data")]
     assert second.events("app") == [(1, b"one"), (2, b"two")]
-    assert second.executors("app") == [b"executor"]
+    assert second.executors("app") == [("1", b"executor")]
     second.close()
 
 
@@ -73,7 +75,7 @@ def test_records_are_replaced(store: Store) -> None:
         store.put_executor("app", "1", data)
         store.set_meta("key", data.decode())
     assert store.applications() == [("app", False, b"new")]
-    assert store.executors("app") == [b"new"]
+    assert store.executors("app") == [("1", b"new")]
     assert store.meta("key") == "new"
 
 
@@ -83,7 +85,7 @@ def test_a_finished_application_keeps_its_record_and_a_forgotten_one_nothing(sto
         store.add_events(name, [(1, b"event")])
         store.put_executor(name, "1", b"executor")
     store.drop_details("app")
-    assert (store.events("app"), store.executors("app")) == ([], [b"executor"])
+    assert (store.events("app"), store.executors("app")) == ([], [("1", b"executor")])
     store.forget("app")
     assert store.executors("app") == []
     assert store.applications() == [("other", True, b"data")]
@@ -98,3 +100,55 @@ def test_its_log_is_emptied_when_it_is_told_to_and_only_then(tmp_path: Path) -> 
     store.checkpoint()
     assert log.stat().st_size == 0
     assert len(Store(tmp_path / "master.db").applications()) == 2000
+
+
+def test_a_commit_that_fails_leaves_nothing_open(path: Path) -> None:
+    store = Store(path)
+    log = path.with_name(path.name + "-wal")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 4096, hard))  # as good as a full disk
+    try:
+        with pytest.raises(sqlite3.OperationalError), store.transaction():
+            store.put_application("app", True, b"x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with store.transaction():
+        store.put_application("app", True, b"data")
+    assert store.applications() == [("app", True, b"data")]
+    store.close()
+
+
+def test_snapshots_keep_their_place_among_events_and_a_repeated_one_is_kept_once(store: Store) -> None:
+    store.add_snapshot("app", 2, 9, b"one")
+    store.add_snapshot("app", 8, 9, b"one")
+    store.add_snapshot("app", 8, 9, b"two")
+    store.add_snapshot("app", 12, 13, b"two")
+    assert store.snapshots("app") == [(2, 9, b"one"), (8, 9, b"two"), (12, 13, b"two")]
+    store.drop_details("app")
+    assert store.snapshots("app") == []
+
+
+def test_what_is_set_aside_is_out_of_the_way_and_kept(store: Store) -> None:
+    store.put_application("app", True, b"data")
+    store.add_events("app", [(1, b"one")])
+    store.add_snapshot("app", 1, 2, b"snapshot")
+    store.put_executor("app", "1", b"executor")
+    store.put_application("other", True, b"data")
+    store.set_aside("app", "why not")
+    assert [name for name, _, _ in store.applications()] == ["other"]
+    assert (store.events("app"), store.snapshots("app"), store.executors("app")) == ([], [], [])
+    assert sorted(store.aside()) == [
+        ("why not", "application", "app", b"data"),
+        ("why not", "event", "app 1", b"one"),
+        ("why not", "executor", "app 1", b"executor"),
+        ("why not", "snapshot", "app 1", b"snapshot"),
+    ]
+
+
+def test_a_store_that_cannot_be_opened_is_no_damaged_one(tmp_path: Path) -> None:
+    with pytest.raises((OSError, sqlite3.OperationalError)):
+        Store(tmp_path / "no such folder" / "master.db")
+    (tmp_path / "master.db").mkdir()
+    with pytest.raises((OSError, sqlite3.OperationalError)):
+        Store(tmp_path / "master.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["master.db"]

@@ -1,0 +1,57 @@
+"""Who this master is: the cluster's id and which of its master's lives this is, kept beside the tokens and in the store.
+
+Agents and containers carry the id and obey no other, nor an older life: so both must outlive a lost database.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from pathlib import Path
+
+import msgspec
+
+from controller.home import write_private
+from controller.master.store import Store
+
+log = logging.getLogger("sparkpace.master")
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """`generation` grows with every start of the cluster's master."""
+
+    cluster_id: str
+    generation: int
+
+
+def begin_life(path: Path, store: Store) -> Identity:
+    """The identity of the master that starts now, one generation on. A file or a store that is lost is made anew from the
+    other; only without both is it a new cluster."""
+    told = [one for one in (_of_store(store), _of_file(path)) if one is not None]
+    cluster_id = told[0].cluster_id if told else uuid.uuid4().hex[:8]
+    now = Identity(cluster_id=cluster_id, generation=1 + max((one.generation for one in told), default=0))
+    with store.transaction():
+        store.set_meta("cluster_id", now.cluster_id)
+        store.set_meta("generation", str(now.generation))
+    try:
+        write_private(path, msgspec.json.encode(now).decode())
+    except OSError as error:
+        log.error("%s cannot be written (%s), so a lost master.db could not be made up for", path, error)
+    return now
+
+
+def _of_store(store: Store) -> Identity | None:
+    cluster_id, generation = store.meta("cluster_id"), store.meta("generation") or ""
+    return (
+        Identity(cluster_id=cluster_id, generation=int(generation) if generation.isdecimal() else 0) if cluster_id else None
+    )
+
+
+def _of_file(path: Path) -> Identity | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Identity)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        log.error("%s cannot be read (%s), so it is made anew from master.db", path, error)
+        return None

@@ -1,0 +1,277 @@
+"""One application's error is that application's: the others, the pass and the other agents' reports go on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from concurrent.futures import Executor, Future
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.master.finish import MOST_TRIES
+from controller.master.guard import Parts
+from controller.master.providers import Provider
+from controller.messages import DriverReply, DriverSync
+from placement.growth import Growth, Limits
+from stage_model.events import JobStart, StageInfo
+from tests.fakes.cluster import AtOnce, FakeCluster, one_stage_run, report, sample
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    made = FakeCluster(tmp_path)
+    made.worker("w1")
+    return made
+
+
+def raw(cluster: FakeCluster, application_id: str, *events: dict[str, Any], first: int = 1) -> DriverReply:
+    """What comes over the wire."""
+    told = [{"seq": first + i, "event": event} for i, event in enumerate(events)]
+    sync = msgspec.json.decode(json.dumps({"instance": "driver", "wanted": {"0": {}}, "events": told}), type=DriverSync)
+    return cluster.state.driver_sync(application_id, sync, cluster.now_s)
+
+
+def explode(*_: object) -> Any:
+    raise OverflowError("on purpose")
+
+
+def whole_run(cluster: FakeCluster, application_id: str) -> None:
+    cluster.driver(application_id, *one_stage_run(1000), ended=True)
+    cluster.worker("w1")
+
+
+UNREADABLE = {"type": "job_start", "job": 0, "time_ms": 10**400, "properties": {"spark.pace.deadline": "10s"}}
+JOB = {"type": "job_start", "job": 1, "time_ms": 1000, "stages": [{"stage": 0, "tasks": 4}]}
+
+
+def test_an_event_that_cannot_be_read_is_left_out_and_told_once_and_the_next_is_taken_in(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    reply = raw(cluster, application_id, UNREADABLE, JOB)
+    assert reply.acknowledged == 2
+    assert [line for line in reply.notices if "taking in an event of its driver went wrong" in line]
+    again = raw(cluster, application_id, UNREADABLE, UNREADABLE, first=3)
+    assert (again.acknowledged, again.notices) == (4, ())
+    assert list(cluster.state.applications[application_id].run.jobs) == [1]
+    assert cluster.state.view(application_id, cluster.now_s).faults == 3
+
+
+def test_a_master_starts_again_on_events_that_it_could_not_take_in(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    raw(cluster, application_id, UNREADABLE, JOB)
+    cluster.restart()
+    application = cluster.state.applications[application_id]
+    assert (application.acknowledged, list(application.run.jobs), application.faults) == (2, [1], 1)
+
+
+def test_an_event_that_cannot_be_applied_stops_neither_its_message_nor_the_next_start(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application_id = cluster.register()
+    with monkeypatch.context() as patched:
+        patched.setattr("controller.master.actions.Actions.apply", explode)
+        assert cluster.driver(application_id, JobStart(job=0, time_ms=1), JobStart(job=1, time_ms=2)).acknowledged == 2
+        cluster.restart()
+        assert cluster.state.applications[application_id].faults == 2
+    assert cluster.driver(application_id, JobStart(job=2, time_ms=3), first=3).acknowledged == 3
+
+
+def test_a_run_of_which_something_was_left_out_teaches_nothing(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    raw(cluster, application_id, UNREADABLE)
+    cluster.driver(application_id, *one_stage_run(1000), first=2, ended=True)
+    cluster.worker("w1")
+    cluster.state.tick(cluster.now_s)
+    summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    assert (summary["faults"], summary["taught"]) == (1, False)
+    assert cluster.state.profiles.list() == ()
+
+
+def test_what_is_wrong_with_one_application_keeps_no_other_from_its_turn(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = cluster.register(name="first", conf={"spark.pace.priority": "high"})
+    other = cluster.register(name="second", instance="second")
+    whole_run(cluster, other)
+    cluster.state.applications[broken].record.comes_after = None  # type: ignore[assignment]
+    log = cluster.path / "master.db-wal"
+    assert log.stat().st_size > 0
+    for _ in range(30):
+        cluster.now_s += 1
+        cluster.state.tick(cluster.now_s)
+    assert cluster.state.view(other, cluster.now_s).finished
+    assert log.stat().st_size == 0  # emptied in spite of it
+    assert cluster.state.view(broken, cluster.now_s).faults >= 30
+    assert [r.levelno for r in caplog.records if "went wrong" in r.message] == [logging.ERROR]  # once
+
+
+def test_a_record_whose_run_folder_has_gone_is_written_all_the_same(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    shutil.rmtree(cluster.path / "runs" / application_id)
+    whole_run(cluster, application_id)
+    cluster.state.tick(cluster.now_s)
+    summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    assert summary["tasks"] == 4
+
+
+def test_a_record_that_cannot_be_written_is_tried_again_ever_later_and_given_up_with_the_reason(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    folder = cluster.path / "runs" / application_id
+    folder.rmdir()
+    folder.write_text("in the way")
+    other = cluster.register(name="other", instance="other")
+    whole_run(cluster, application_id)
+    whole_run(cluster, other)
+    tries: list[float] = []
+    cluster.pool = Watched(lambda: tries.append(cluster.now_s))
+    cluster.restart()
+    while not cluster.state.applications[application_id].finished and cluster.now_s < 10_000:
+        cluster.now_s += 1
+        cluster.state.tick(cluster.now_s)
+    assert cluster.state.applications[other].finished
+    waits = [b - a for a, b in pairwise(tries[1:])]  # the first is the other's
+    assert waits[:6] == [1, 2, 4, 8, 16, 32]
+    assert (len(waits), set(waits[6:])) == (MOST_TRIES - 1, {60})
+    view = cluster.state.view(application_id, cluster.now_s)
+    assert view.finished
+    assert "its record could not be written: " in view.reason
+    cluster.restart()
+    assert application_id in cluster.state.registry.past
+
+
+def test_a_record_that_can_be_written_later_is(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    folder = cluster.path / "runs" / application_id
+    folder.rmdir()
+    folder.write_text("in the way")
+    whole_run(cluster, application_id)
+    cluster.state.tick(cluster.now_s)
+    assert not cluster.state.view(application_id, cluster.now_s).finished
+    folder.unlink()
+    cluster.state.tick(cluster.now_s + 1)
+    assert cluster.state.view(application_id, cluster.now_s).finished
+    assert (folder / "summary.json").exists()
+
+
+def test_one_bad_report_or_sample_of_an_agent_loses_no_other(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = cluster.register(name="bad"), cluster.register(name="good", instance="good")
+    folder = cluster.path / "runs" / bad
+    (folder / "samples.csv").mkdir()
+    cluster.state.applications[bad].run = None  # type: ignore[assignment]
+    reply = cluster.worker(
+        "w1",
+        report(bad, "1", stages=()),
+        report(good, "1"),
+        samples=(sample(bad, "1", 1.0), sample(good, "1", 1.0)),
+    )
+    assert reply.samples_acknowledged == 2
+    assert (cluster.path / "runs" / good / "samples.csv").read_text().count("\n") == 2
+    assert [plan.application_id for plan in reply.desired.applications] == [good]
+    assert cluster.state.view(good, cluster.now_s).state == "running"
+    assert [view.application_id for view in cluster.state.views(cluster.now_s)] == [bad, good]
+    assert cluster.state.view(bad, cluster.now_s).reason == "what it does cannot be shown, see the master's log"
+
+
+def test_a_provider_that_fails_wildly_keeps_no_application_from_its_turn(cluster: FakeCluster) -> None:
+    class Wild(Provider):
+        def start(self, name: str, kind: object) -> None:
+            explode()
+
+        def end(self, name: str) -> None:
+            explode()
+
+    cluster.state.grow_by(Growth(Limits(), None, 0.8), Wild(), cluster.now_s)
+    assert cluster.state.growing is not None
+    cluster.state.growing.growth.step = explode  # type: ignore[assignment,method-assign]
+    application_id = cluster.register()
+    whole_run(cluster, application_id)
+    cluster.state.tick(cluster.now_s + 20)
+    assert cluster.state.view(application_id, cluster.now_s).finished
+    assert cluster.state.parts.failures["starting and ending workers"] == 1
+    assert (cluster.path / "master.db-wal").stat().st_size == 0
+
+
+def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    rows = tuple(sample(application_id, "1", float(t)) for t in range(3))
+    cluster.worker("w1", report(application_id, "1"), samples=rows)
+    whole_run(cluster, application_id)
+    later = Later()
+    cluster.state.finisher.pool = later
+    samples = cluster.path / "runs" / application_id / "samples.csv"
+    text = samples.read_text()
+    samples.unlink()  # what is not there cannot be read
+    for _ in range(3):
+        cluster.state.tick(cluster.now_s)
+    assert not cluster.state.view(application_id, cluster.now_s).finished
+    samples.write_text(text)
+    assert len(later.jobs) == 1
+    later.work()
+    # not before a pass has seen that it is written
+    assert not cluster.state.view(application_id, cluster.now_s).finished
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.view(application_id, cluster.now_s).finished
+    summary = json.loads((samples.parent / "summary.json").read_text())
+    assert summary["tasks"] == 4
+
+
+def test_a_part_that_fails_is_logged_when_it_begins_and_when_it_works_again(caplog: pytest.LogCaptureFixture) -> None:
+    parts = Parts()
+    for _ in range(3):
+        with parts.guarded("counting"):
+            explode()
+    assert parts.failures["counting"] == 3
+    for _ in range(2):
+        with parts.guarded("counting"):
+            pass
+    said = [record.message for record in caplog.records]
+    assert said == ["counting failed and will be tried again", "counting works again, after 3 failures"]
+    with pytest.raises(KeyboardInterrupt), parts.guarded("counting"):
+        raise KeyboardInterrupt
+
+
+class Watched(AtOnce):
+    def __init__(self, seen: Any) -> None:
+        self.seen = seen
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self.seen()
+        return super().submit(fn, *args, **kwargs)
+
+
+class Later(Executor):
+    """Does what it was given when it is told to."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.jobs.append((future := Future[Any](), fn, args))
+        return future
+
+    def work(self) -> None:
+        for future, fn, args in self.jobs:
+            future.set_result(fn(*args))
+
+
+def test_snapshots_survive_a_restart(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    first, second = StageInfo(stage=0, tasks=4), StageInfo(stage=1, tasks=4)
+    job = {"type": "job_start", "job": 0, "time_ms": 1, "stages": [msgspec.to_builtins(s) for s in (first, second)]}
+    begun = [{"type": "stage_submitted", "info": msgspec.to_builtins(s), "time_ms": 2 + s.stage} for s in (first, second)]
+    raw(cluster, application_id, job, begun[0])
+    lost = {"instance": "driver", "wanted": {"0": {}}, "snapshot": [job, begun[1]], "next_seq": 9}
+    sync = msgspec.json.decode(json.dumps(lost), type=DriverSync)
+    for _ in range(2):  # a reply may be lost
+        assert cluster.state.driver_sync(application_id, sync, cluster.now_s).acknowledged == 8
+    raw(cluster, application_id, {"type": "stage_completed", "stage": 7, "attempt": 0, "time_ms": 3}, first=9)
+    assert len(cluster.state.store.snapshots(application_id)) == 1
+    cluster.restart()
+    application = cluster.state.applications[application_id]
+    assert application.acknowledged == 9
+    assert [stage.key for stage in application.run.active_stages()] == [(1, 0)]
+    assert not application.run.complete

@@ -1,0 +1,339 @@
+"""A master that starts on whatever is left: a lost or damaged database, rows it cannot read, profiles that have gone."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.agent.link import Gate
+from controller.master.cluster import COME_BACK_S, OUTLIVED_FROM
+from controller.master.identity import Identity, begin_life
+from controller.master.store import Store
+from stage_model.errors import BadInput, Denied, Infeasible
+from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
+from tests.properties.test_outline import taught
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    made = FakeCluster(tmp_path)
+    made.worker("w1")
+    return made
+
+
+def again(cluster: FakeCluster, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """The master ends, something happens, and it starts again."""
+    cluster.state.store.close()
+    meanwhile()
+    cluster.restart()
+
+
+def lose_database(cluster: FakeCluster) -> None:
+    def lose() -> None:
+        for path in cluster.path.glob("master.db*"):
+            path.unlink()
+
+    again(cluster, lose)
+
+
+class TestIdentity:
+    def test_a_new_cluster_gets_an_id_and_each_start_a_generation(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "master.db")
+        lives = [begin_life(tmp_path / "cluster.id", store) for _ in range(3)]
+        assert len({life.cluster_id for life in lives}) == 1
+        assert [life.generation for life in lives] == [1, 2, 3]
+        assert (tmp_path / "cluster.id").stat().st_mode & 0o777 == 0o600
+
+    @pytest.mark.parametrize("lost", ["cluster.id", "master.db"])
+    def test_either_the_file_or_the_database_is_enough(self, tmp_path: Path, lost: str) -> None:
+        first = [begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db")) for _ in range(4)][-1]
+        for path in tmp_path.glob(f"{lost}*"):
+            path.unlink()
+        second = begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db"))
+        assert second == Identity(cluster_id=first.cluster_id, generation=5)
+
+    def test_a_damaged_file_is_made_anew_from_the_database(self, tmp_path: Path) -> None:
+        first = begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db"))
+        (tmp_path / "cluster.id").write_text("")
+        second = begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db"))
+        assert second == Identity(cluster_id=first.cluster_id, generation=2)
+        assert msgspec.json.decode((tmp_path / "cluster.id").read_bytes(), type=Identity) == second
+
+
+class TestLostDatabase:
+    def test_agents_obey_the_master_that_lost_its_database(self, cluster: FakeCluster) -> None:
+        gate = Gate(cluster.state.cluster_id)
+        gate.check(cluster.worker("w1").desired)
+        lose_database(cluster)
+        gate.check(cluster.worker("w1").desired)
+
+    def test_a_job_that_is_half_done_goes_on_under_its_id(self, cluster: FakeCluster) -> None:
+        cluster.state.profiles.add(taught())  # a minute on this worker: more than the second that is left
+        deadline = {"spark.pace.deadline": "80s"}
+        application_id = cluster.register(conf=deadline)
+        cluster.worker("w1", report(application_id, "1"))
+        lose_database(cluster)
+        cluster.now_s += 77
+        unknown = cluster.worker("w1", report(application_id, "1")).desired
+        assert (unknown.executors, unknown.stopped, unknown.ended) == ((), (), ())
+        late = registration(application_id=application_id, conf=deadline, age_s=79.0)
+        assert cluster.state.register(late, cluster.now_s).application_id == application_id
+        with pytest.raises(Infeasible):
+            cluster.register(conf=deadline, age_s=79.0, instance="another")
+        known = cluster.worker("w1", report(application_id, "1")).desired
+        assert [plan.application_id for plan in known.applications] == [application_id]
+        assert [spec.executor_id for spec in known.executors] == [str(OUTLIVED_FROM)]
+        cluster.driver(application_id, *one_stage_run(1000), ended=True)
+        cluster.worker("w1")
+        cluster.state.tick(cluster.now_s)
+        assert cluster.state.view(application_id, cluster.now_s).finished
+
+    def test_neither_its_deadline_s_hour_nor_what_it_came_after_nor_a_damaged_profile_keeps_it_out(
+        self, cluster: FakeCluster
+    ) -> None:
+        given = {
+            "spark.pace.deadline": "2026-01-01T00:00+00:00",
+            "spark.pace.after": "pace-20200101-000000-abcdef",
+            "spark.pace.profile": "mine",
+        }
+        (cluster.path / "profiles" / "mine.json").write_text("")
+        age_s = 20 * 365 * 86400.0 / 20  # submitted a year ago, before that hour
+        with pytest.raises(BadInput, match="in the past"):
+            cluster.register(conf=given, age_s=age_s)
+        outlived = "pace-20251101-000000-abcdef"
+        cluster.register(conf=given, age_s=age_s, application_id=outlived)
+        application = cluster.state.applications[outlived]
+        assert list(application.live_executors())
+        assert 0 < (application.options.deadline_s or 0) < age_s
+        assert any("goes on without its profile" in line for line in application.notices)
+
+    def test_what_has_exited_of_an_unknown_application_goes_once_its_driver_had_time_to_register(
+        self, cluster: FakeCluster
+    ) -> None:
+        application_id = cluster.register()
+        lose_database(cluster)
+        seen = (report(application_id, "1", "exited", exit_code=0), report(application_id, "2"))
+        cluster.now_s += COME_BACK_S - 1
+        assert cluster.worker("w1", *seen).desired.stopped == ()
+        cluster.now_s += 1
+        desired = cluster.worker("w1", *seen).desired
+        assert desired.stopped == (f"{application_id}/1",)
+        assert desired.ended == ()  # executor 2 may still use its directory
+        assert cluster.worker("w1", seen[1]).desired.stopped == ()
+
+
+class TestPast:
+    def finished(self, cluster: FakeCluster) -> str:
+        application_id = cluster.register()
+        cluster.driver(application_id, *one_stage_run(1000), ended=True)
+        cluster.worker("w1")
+        cluster.state.tick(cluster.now_s)
+        assert cluster.state.applications[application_id].finished
+        return application_id
+
+    @pytest.mark.parametrize("state", ["exited", "running"])
+    def test_an_executor_of_an_application_that_is_only_remembered_is_to_be_removed(
+        self, cluster: FakeCluster, state: str
+    ) -> None:
+        application_id = self.finished(cluster)
+        again(cluster)
+        desired = cluster.worker("w1", report(application_id, "1", state)).desired
+        assert desired.stopped == (f"{application_id}/1",)
+        assert desired.ended == (application_id,)
+        after = cluster.worker("w1").desired
+        assert (after.stopped, after.ended) == ((), ())
+
+    def test_an_executor_that_nobody_knows_is_removed_when_its_application_has_ended_and_not_before(
+        self, cluster: FakeCluster
+    ) -> None:
+        application_id = cluster.register()
+        assert cluster.worker("w1", report(application_id, "77")).desired.stopped == ()
+        cluster.state.kill(application_id, cluster.now_s)
+        desired = cluster.worker("w1", report(application_id, "77")).desired
+        assert desired.stopped == (f"{application_id}/77",)
+        assert desired.ended == (application_id,)
+
+    def test_an_application_that_has_ended_does_not_rise_again(self, cluster: FakeCluster) -> None:
+        application_id = self.finished(cluster)
+        for lost in (again, lose_database):
+            lost(cluster)
+            with pytest.raises(BadInput, match="has ended; accepted: a new one"):
+                cluster.register(application_id=application_id)
+            assert application_id not in cluster.state.applications
+
+
+class TestAnother:
+    def test_nobody_takes_over_a_living_application_by_its_id(self, cluster: FakeCluster) -> None:
+        application_id = cluster.register()
+        cluster.driver(application_id, *one_stage_run(1000)[:2])
+        token = cluster.state.token_hash(application_id)
+        with pytest.raises(Denied, match="is another driver's; accepted: a registration without its id"):
+            cluster.register(application_id=application_id, instance="foreign")
+        application = cluster.state.applications[application_id]
+        assert (application.acknowledged, cluster.state.token_hash(application_id)) == (2, token)
+        assert application.record.registration.instance == "driver"
+
+    def test_a_restart_does_not_make_it_easier(self, cluster: FakeCluster) -> None:
+        application_id = cluster.register()
+        again(cluster)
+        with pytest.raises(Denied):
+            cluster.register(application_id=application_id, instance="foreign")
+
+
+class TestProfiles:
+    @pytest.mark.parametrize("damage", [None, b"", b"{", b'{"version": 1, "key": "app@app.py", "runs": 7}'])
+    def test_a_running_application_goes_on_without_a_profile_that_was_lost(
+        self, cluster: FakeCluster, damage: bytes | None
+    ) -> None:
+        cluster.state.profiles.add(taught())
+        application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
+        cluster.driver(application_id, *one_stage_run(1000)[:3])
+        before = cluster.worker("w1", report(application_id, "1")).desired
+        token = cluster.state.token_hash(application_id)
+        path = cluster.state.profiles.path("app@app.py")
+
+        def lose() -> None:
+            path.unlink()
+            if damage is not None:
+                path.write_bytes(damage)
+
+        again(cluster, lose)
+        application = cluster.state.applications[application_id]
+        assert application.acknowledged == 3
+        assert cluster.state.token_hash(application_id) == token
+        assert cluster.worker("w1", report(application_id, "1")).desired.executors == before.executors
+        assert application.profile_key == "app@app.py"
+        [line] = cluster.driver(application_id, first=4).notices
+        assert line.startswith("it goes on without its profile: ")
+
+    def test_one_given_as_a_file_too(self, cluster: FakeCluster, tmp_path: Path) -> None:
+        cluster.state.profiles.add(taught())
+        given = cluster.state.profiles.path("app@app.py").rename(tmp_path / "given.json")
+        application_id = cluster.register(conf={"spark.pace.profile": str(given)})
+        again(cluster, given.unlink)
+        assert cluster.state.applications[application_id].profile_key == "app@app.py"
+
+
+class TestRows:
+    """Rows that cannot be read: told in one sentence, kept aside, and everything else is restored."""
+
+    def change(self, cluster: FakeCluster, sql: str, *values: object) -> None:
+        def change() -> None:
+            db = sqlite3.connect(cluster.path / "master.db")
+            with db:
+                db.execute(sql, values)
+            db.close()
+
+        again(cluster, change)
+
+    def test_an_application(self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+        lost, kept = cluster.register(name="lost"), cluster.register(name="kept", instance="kept")
+        cluster.driver(lost, *one_stage_run(1000)[:2])
+        caplog.clear()
+        self.change(cluster, "UPDATE applications SET data = ? WHERE id = ?", b'{"future": 1}', lost)
+        assert list(cluster.state.applications) == [kept]
+        [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
+        assert f"application {lost} cannot be read" in told.message
+        aside = {kind: data for _, kind, _, data in cluster.state.store.aside()}
+        assert aside["application"] == b'{"future": 1}'
+        assert set(aside) == {"application", "event", "executor"}
+        # its driver registers again, and nothing of what was set aside gets in its way
+        cluster.register(name="lost", application_id=lost)
+        assert cluster.driver(lost, *one_stage_run(1000)[:2]).acknowledged == 2
+        again(cluster)
+        assert set(cluster.state.applications) == {lost, kept}
+
+    def test_an_executor(self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+        cluster.worker("w2")
+        application_id = cluster.register()
+        self.change(cluster, "UPDATE executors SET data = 'x' WHERE executor = '1'")
+        application = cluster.state.applications[application_id]
+        assert list(application.executors) == ["2"]
+        assert any("lost what it knew of executor 1" in line for line in application.notices)
+        assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
+
+    def test_an_event(self, cluster: FakeCluster) -> None:
+        application_id = cluster.register()
+        cluster.driver(application_id, *one_stage_run(1000)[:4])
+        self.change(cluster, "UPDATE events SET data = 'x' WHERE seq = 3")
+        application = cluster.state.applications[application_id]
+        assert (application.acknowledged, application.faults) == (4, 1)
+        assert len(application.run.attempts[(0, 0)].done) == 1
+
+    @pytest.mark.parametrize("key", ["workers", "labels", "started_workers"])
+    @pytest.mark.parametrize("value", ["{", '[{"worker_id": "w1"}]', '"text"'])
+    def test_what_is_known_of_workers(
+        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, key: str, value: str
+    ) -> None:
+        application_id = cluster.register()
+        self.change(cluster, "INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
+        lost = cluster.state.store.decoded_meta(key, list[int], "") if key == "started_workers" else None
+        assert lost is None
+        [(_, kind, name, data)] = cluster.state.store.aside()
+        assert (kind, name, data) == ("meta", key, value)
+        assert [r.levelno for r in caplog.records if f"{key} of master.db cannot be read" in r.message] == [logging.ERROR]
+        assert cluster.worker("w1", report(application_id, "1")).desired.executors
+
+    def test_the_generation(self, cluster: FakeCluster) -> None:
+        before = cluster.state.generation
+        self.change(cluster, "UPDATE meta SET value = 'x' WHERE key = 'generation'")
+        assert cluster.state.generation == before + 1
+
+    @pytest.mark.parametrize("where", [0, 100, 4096])
+    def test_a_damaged_database_is_kept_and_a_new_one_begun_for_the_same_cluster(
+        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, where: int
+    ) -> None:
+        application_id = cluster.register()
+        cluster_id, generation = cluster.state.cluster_id, cluster.state.generation
+        cluster.state.store.checkpoint()
+        path = cluster.path / "master.db"
+
+        def damage() -> None:
+            content = bytearray(path.read_bytes())
+            content[where : where + 100] = b"\xff" * 100
+            path.write_bytes(content)
+
+        again(cluster, damage)
+        assert (cluster.state.cluster_id, cluster.state.generation) == (cluster_id, generation + 1)
+        assert not cluster.state.applications
+        assert (cluster.path / "master.db.damaged-1").exists()
+        assert any("is damaged" in record.message for record in caplog.records)
+        cluster.register(application_id=application_id)
+        again(cluster)
+        assert list(cluster.state.applications) == [application_id]
+
+
+class TestUnusable:
+    @pytest.mark.parametrize(
+        ("changed", "part"),
+        [
+            ({"environment": {"A=B": "x"}}, "'A=B' is not the name of an environment variable"),
+            ({"environment": {"": "x"}}, "is not the name of an environment variable"),
+            ({"environment": {"X": "secret\0"}}, "'environment.X' has a NUL character"),
+            ({"environment": {"X\0": "secret"}}, "has a NUL character"),
+            ({"conf": {"spark.executor.extraJavaOptions": "-Da=b\0c"}}, "has a NUL character"),
+            ({"startup_conf": {"spark.a": "\0"}}, "'startup_conf.spark.a' has a NUL character"),
+            ({"java_home": "/java\0"}, "'java_home' has a NUL character"),
+            ({"uid": 2**32}, "uid 4294967296 is none that a system has; accepted: 0 to 2147483647"),
+            ({"uid": -1}, "uid -1 is none"),
+            ({"gid": 2**31}, "gid 2147483648 is none"),
+            ({"gid": 10**300}, "gid 1000"),
+            ({"pid": -1}, "pid -1 is none"),
+        ],
+    )
+    def test_what_no_executor_could_be_started_with_is_refused_at_registration(
+        self, cluster: FakeCluster, changed: dict[str, object], part: str
+    ) -> None:
+        with pytest.raises(BadInput) as refused:
+            cluster.register(boot_id="elsewhere", **({"uid": 1000} | changed))
+        assert part in str(refused.value)
+        assert "secret" not in str(refused.value)
+        assert len(str(refused.value)) < 300
+        assert not cluster.state.applications
+        assert not cluster.state.store.applications()
+        assert not list((cluster.path / "runs").iterdir())
