@@ -278,7 +278,9 @@ class Application:
     failures_in_a_row: int = 0
     executors_lost: int = 0
     faults: int = 0
-    """How often something of it could not be taken in or done (`guard`): then nothing is learned from it."""
+    """How often something of it could not be taken in or done (`guard`)."""
+    left_out: int = 0
+    """Events among them: then nothing is learned from it."""
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     finished: bool = False

@@ -260,8 +260,9 @@ class ClusterState:
         for application_id in sync.drivers_gone:
             gone = self.applications.get(application_id)
             if gone and not gone.ended:
-                self.registry.end(gone, "its driver died", now_s)
                 changed[application_id] = gone
+                with guarded(gone, "ending it"):
+                    self.registry.end(gone, "its driver died", now_s)
         worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
         if changed or joins:
             self._reconcile_all(now_s)

@@ -57,13 +57,14 @@ def replay(application: Application, registry: Registry, now_s: float) -> None:
 def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
     """Folds one event in; says whether agents should look at once."""
     application.acknowledged = seq
-    with guarded(application, "taking in an event of its driver"):
+    event: AnyEvent | None = None
+    with guarded(application, "taking in an event of its driver") as problem:
         event = _decoder.decode(data)
         at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
         planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
         _follow(application, event, registry, now_s)
-        return not isinstance(event, TaskEnd)
-    return True
+    application.left_out += problem.error is not None
+    return not isinstance(event, TaskEnd)
 
 
 def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
@@ -100,8 +101,9 @@ def _snapshot(
     application.acknowledged = max(application.acknowledged, next_seq - 1)
     events = []
     for one in raw:
-        with guarded(application, "taking in an event of its driver"):
+        with guarded(application, "taking in an event of its driver") as problem:
             events.append(_decoder.decode(one))
+        application.left_out += problem.error is not None
     with guarded(application, "taking in a snapshot of its driver"):
         application.replace_active(events)
         for event in events:

@@ -157,7 +157,7 @@ def succeeded(application: Application) -> bool:
 
 def _lesson(application: Application, most: Capacity) -> RunRecord | None:
     """Every run that ended by itself with all its jobs done updates its profile; others would teach what never ended."""
-    if not application.record.succeeded or application.faults:
+    if not application.record.succeeded or application.left_out:
         why = "it did not run to its end" if not application.record.succeeded else "not all that it told could be taken in"
         log.info("%s teaches nothing: %s", application.id, why)
         return None

@@ -96,6 +96,27 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
         assert gap < 8, f"the samples of executor {executor} have a hole of {gap:.1f} s"
 
 
+def test_the_master_loses_its_database_and_the_job_goes_on_under_its_id(
+    cluster: LocalCluster, engine: Engine, stop_file: Path
+) -> None:
+    job = cluster.submit("--name", "database-lost", "rounds.py", str(stop_file))
+    view = cluster.running("database-lost")
+    cluster_id = cluster.client().health().cluster_id
+    cluster.kill_master()
+    for path in cluster.home.path.glob("master.db*"):
+        path.unlink()
+    cluster.start_master()
+    assert cluster.client().health().cluster_id == cluster_id
+    cluster.await_workers()
+    assert cluster.running("database-lost").application_id == view.application_id
+    assert not any("this agent belongs to" in cluster.log(f"agent-{worker}") for worker in ("w1", "w2"))
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    # those that the master has never heard of are removed, too
+    engine.await_none(view.application_id, 60.0)
+    assert cluster.summary("database-lost")["end_reason"] == ""
+
+
 def test_a_killed_container_is_replaced_and_the_job_is_right(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     job = cluster.submit("--name", "one-lost", "rounds.py", str(stop_file))
     view = cluster.running("one-lost")

@@ -19,7 +19,7 @@ from controller.master.providers import Provider
 from controller.messages import DriverReply, DriverSync
 from placement.growth import Growth, Limits
 from stage_model.events import JobStart, StageInfo
-from tests.fakes.cluster import AtOnce, FakeCluster, one_stage_run, report, sample
+from tests.fakes.cluster import AtOnce, FakeCluster, one_stage_run, report, sample, use
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_one_bad_report_or_sample_of_an_agent_loses_no_other(cluster: FakeCluste
     cluster.state.applications[bad].run = None  # type: ignore[assignment]
     reply = cluster.worker(
         "w1",
-        report(bad, "1", stages=()),
+        report(bad, "1", stages=(use(0, 1.0),)),
         report(good, "1"),
         samples=(sample(bad, "1", 1.0), sample(good, "1", 1.0)),
     )
