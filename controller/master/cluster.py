@@ -150,8 +150,8 @@ class ClusterState:
         known = self._again(registration, now_s)
         if known:
             return known
-        # a bridge that outlived the master's memory keeps its id, with new numbers for new executors; what runs already is
-        # not judged again, and an hour of the day counts from its submission
+        # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
+        # ones; what runs already is not judged again, and an hour of the day counts from its submission
         outlived = registration.application_id is not None
         application_id = checked_id(registration.application_id) if registration.application_id else new_id()
         now, token = datetime.now().astimezone(), mint()
@@ -180,6 +180,11 @@ class ClusterState:
         self.recorder.begin(application_id)
         self.registry.add(application)
         log.info("%s registered: %s, deadline %s", application_id, registration.name, application.options.deadline_s)
+        for worker in self.workers.by_id.values():
+            for report in worker.reports:
+                if report.application_id == application_id:
+                    with guarded(application, "taking over an executor"):
+                        executors.adopt(application, worker.info, report, self.registry)
         self._reconcile(application, now_s)
         self.bump(application)
         return Registered(application_id=application_id, token=token, notices=self._new_notices(application))
@@ -248,8 +253,10 @@ class ClusterState:
             application = self.applications.get(report.application_id)
             if application is not None:
                 with guarded(application, "taking in an agent's report"):
+                    executors.adopt(application, worker.info, report, self.registry)
                     if self._take_report(worker_id, sync.instance, application, report, now_s):
                         changed[application.id] = application
+        worker.reports = sync.executors
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = (application.id, executor.record.executor_id)

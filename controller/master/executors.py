@@ -10,7 +10,7 @@ from controller.master.application import Application, Executor, ExecutorRecord
 from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.placing import Chosen, Placing
 from controller.master.registry import Registry
-from controller.messages import ExecutorGone, ExecutorWish
+from controller.messages import ExecutorGone, ExecutorReport, ExecutorWish, WorkerInfo
 from placement.ids import acquire_all
 from placement.resources import ResourceSet
 
@@ -101,6 +101,30 @@ def _new(application: Application, worker_id: str, profile_id: str, wish: Execut
     )
     log.info("%s executor %s goes to worker %s with %d slots", application.id, executor_id, worker_id, slots)
     return Executor(record)
+
+
+def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> bool:
+    """Takes over one that runs on a worker, of an application that outlived the master's memory; says whether it did. It is
+    taken for one of Spark's default profile; which pieces of resources it has is not known."""
+    unknown = application.record.outlived and not application.ended and report.executor_id not in application.executors
+    if not unknown or report.state != "running" or not report.executor_id.isdecimal():
+        return False
+    registration, options, wish = application.record.registration, application.options, application.wanted.get("0")
+    wish = wish or ExecutorWish()
+    slots = executor_slots(registration.conf, wish, "0", info.cores)
+    record = ExecutorRecord(
+        executor_id=report.executor_id,
+        worker_id=info.worker_id,
+        profile_id="0",
+        spec=executor_spec(application.id, report.executor_id, registration, options, wish, "0", slots),
+        created_epoch_s=time.time(),
+    )
+    application.record.next_executor = max(application.record.next_executor, int(report.executor_id) + 1)
+    registry.place(application, Executor(record, ran=True))
+    registry.save(application)
+    registry.save_executor(application, registry.applications[application.id].executors[report.executor_id])
+    log.info("%s executor %s on worker %s is taken over", application.id, report.executor_id, info.worker_id)
+    return True
 
 
 def _evict(application: Application, chosen: Chosen, registry: Registry) -> bool:

@@ -18,7 +18,7 @@ from controller.master.application import Application
 from controller.master.capacity import Capacity, capacity
 from controller.master.executor_spec import executor_slots
 from controller.master.store import Store
-from controller.messages import ExecutorWish, WorkerInfo
+from controller.messages import ExecutorReport, ExecutorWish, WorkerInfo
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
 
@@ -37,6 +37,8 @@ class Worker:
         self.instance = ""
         self.samples_acknowledged = 0
         self.closing = False
+        self.reports: tuple[ExecutorReport, ...] = ()
+        """The last ones: of applications that nobody here knows, they may register again."""
         self.strays: frozenset[tuple[str, str]] = frozenset()
         """Executors it reported last that belong to no application here any more."""
 

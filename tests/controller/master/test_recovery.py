@@ -87,9 +87,16 @@ class TestLostDatabase:
             cluster.register(conf=deadline, age_s=79.0, instance="another")
         known = cluster.worker("w1", report(application_id, "1")).desired
         assert [plan.application_id for plan in known.applications] == [application_id]
-        assert [spec.executor_id for spec in known.executors] == [str(OUTLIVED_FROM)]
+        # what runs is taken over, wherever it is heard of first, and has a new one beside it where there is none
+        assert [spec.executor_id for spec in known.executors] == ["1"]
+        assert [spec.executor_id for spec in cluster.worker("w2", report(application_id, "2")).desired.executors] == ["2"]
+        [new] = cluster.worker("w3").desired.executors
+        assert new.executor_id == str(OUTLIVED_FROM)
+        again(cluster)
+        assert sorted(cluster.state.applications[application_id].executors) == ["1", str(OUTLIVED_FROM), "2"]
         cluster.driver(application_id, *one_stage_run(1000), ended=True)
-        cluster.worker("w1")
+        for worker in ("w1", "w2", "w3"):
+            cluster.worker(worker)
         cluster.state.tick(cluster.now_s)
         assert cluster.state.view(application_id, cluster.now_s).finished
 
