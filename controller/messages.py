@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from stage_model.events import AnyEvent
+from stage_model.events import AnyEvent, Epoch
 from stage_model.plan import ApplicationPlan
 from stage_model.units import NORMAL_PRIORITY
 
@@ -50,7 +50,9 @@ class PythonEnvironment(Message, frozen=True, kw_only=True):
 
 
 class Registration(Message, frozen=True, kw_only=True):
-    """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission).
+    """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission), `steady_ms`
+    what the driver's steady clock, which times its events, showed then (None: an older bridge, whose events have times of
+    the wall clock).
 
     `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
     environment, Spark's auth secret included: it is never logged. `boot_id` is /proc/sys/kernel/random/boot_id and
@@ -76,6 +78,7 @@ class Registration(Message, frozen=True, kw_only=True):
     java_home: str
     working_dir: str
     age_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+    steady_ms: Epoch | None = None
     conf: dict[str, str] = {}
     startup_conf: dict[str, str] = {}
     environment: dict[str, str] = {}
@@ -116,7 +119,7 @@ class DriverSync(Message, frozen=True, kw_only=True):
 
     `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` follows a reply with
     `resync`: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
-    """
+    `steady_ms` is what the driver's steady clock shows at sending."""
 
     instance: str
     wanted: dict[ProfileId, ExecutorWish] = {}
@@ -125,6 +128,7 @@ class DriverSync(Message, frozen=True, kw_only=True):
     snapshot: tuple[msgspec.Raw, ...] | None = None
     next_seq: Seq = 1
     ended: bool = False
+    steady_ms: Epoch | None = None
 
 
 class ExecutorGone(Message, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import structs
+
 from controller.home import write_private
 from stage_model.errors import BadInput
 from stage_model.profile import Profile, RunRecord, merge, parse_profile, profile, profile_json, profile_key
@@ -47,19 +49,26 @@ class ProfileStore:
             return None
         return parse_profile(content, expected_key=profile_key(key, "", None), source=f"profile file {path}")
 
-    def learn(self, key: str, run: RunRecord) -> Profile:
-        """Adds a run and returns the new profile. Raises `BadInput` for a run that is not complete, or a damaged
-        file."""
+    def learn(self, key: str, run: RunRecord, *, newest: bool = False) -> Profile:
+        """Adds a run and returns the new profile. `newest`: it has just ended, so it comes after all that are known, whatever
+        the wall clock was when they began. Raises `BadInput` for a run that is not complete, or a damaged file."""
         if not run.complete:
             raise BadInput(f"run {run.id!r} did not end well, so it teaches nothing; accepted: a complete run")
-        return self.add(profile(profile_key(key, "", None), (run,)))
+        with self._locked():
+            if newest and (known := self.load(key)) is not None:
+                last_ms = max((other.when_ms for other in known.runs if other.id != run.id), default=run.when_ms - 1)
+                run = structs.replace(run, when_ms=max(run.when_ms, last_ms + 1))
+            return self._add(profile(profile_key(key, "", None), (run,)))
 
     def add(self, taught: Profile) -> Profile:
         """Merges a profile (of a file, of another cluster) into the one of its key and returns the result."""
         with self._locked():
-            known = self.load(taught.key)
-            merged = taught if known is None else merge(known, taught)
-            write_private(self.path(taught.key), profile_json(merged).decode().rstrip("\n"))
+            return self._add(taught)
+
+    def _add(self, taught: Profile) -> Profile:
+        known = self.load(taught.key)
+        merged = taught if known is None else merge(known, taught)
+        write_private(self.path(taught.key), profile_json(merged).decode().rstrip("\n"))
         return merged
 
     def forget(self, key: str) -> bool:

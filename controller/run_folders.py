@@ -22,14 +22,17 @@ class RunFolder:
         return self.path.name
 
 
-def find_run(runs: Path, wanted: str) -> RunFolder:
-    """The folder that `wanted` names: `last`, an application id, a unique start of one, or the newest of a name.
+def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
+    """The folder that `wanted` names: `last`, an application id, a unique start of one, or the newest of a name. `ended`:
+    `last` is the last one that has ended.
 
     Raises `BadInput` when there is none, or several ids begin so.
     """
-    folders = sorted((path for path in runs.glob("*") if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    folders = sorted((path for path in runs.glob("*") if path.is_dir()), key=_date)
     if wanted == "last" and folders:
-        return _load(folders[-1])
+        if found := [path for path in folders if not ended or (path / SUMMARY).exists()]:
+            return _load(found[-1])
+        raise BadInput(f"no run in {runs} has ended yet; give `last` again once one has, or look at `sparkpace ps`")
     begins = [path for path in folders if wanted and path.name.startswith(wanted)]
     exact = [path for path in begins if path.name == wanted]
     if exact or len(begins) == 1:
@@ -48,6 +51,12 @@ def need_summary(run: RunFolder) -> dict[str, Any]:
     if not run.summary:
         raise BadInput(f"run {run.application_id} has no {SUMMARY} yet; it is written when the application has ended")
     return run.summary
+
+
+def _date(path: Path) -> float:
+    """When a run's record was written, which orders runs that ended; of one that goes on when its folder changed last."""
+    summary = path / SUMMARY
+    return (summary if summary.exists() else path).stat().st_mtime
 
 
 def _load(path: Path) -> RunFolder:

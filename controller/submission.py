@@ -37,11 +37,13 @@ MOST_ARGUMENTS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """`deadline_s` counts from `submitted_ms` (epoch). `law_settings` come from `spark.pace.law.*`."""
+    """`deadline_s` counts from the submission, which was at `submitted_ms` of the wall clock and at `submitted_uptime` of the
+    machine's (`process_identity.uptime`). `law_settings` come from `spark.pace.law.*`."""
 
     arguments: SubmitArguments
     submission: str
     submitted_ms: int
+    submitted_uptime: str
     application: str
     main: str
     deadline_s: float | None = None
@@ -57,7 +59,9 @@ class Submission:
     name: str | None = None
 
 
-def check(arguments: SubmitArguments, *, submission: str, submitted_ms: int, working_dir: Path) -> Submission:
+def check(
+    arguments: SubmitArguments, *, submission: str, submitted_ms: int, submitted_uptime: str, working_dir: Path
+) -> Submission:
     """Raises `BadInput` for the first thing that is wrong."""
     own = {**_from_conf(arguments.conf), **arguments.own}
     options = arguments.spark_options
@@ -80,6 +84,7 @@ def check(arguments: SubmitArguments, *, submission: str, submitted_ms: int, wor
         arguments=arguments,
         submission=_identifier(submission),
         submitted_ms=submitted_ms,
+        submitted_uptime=submitted_uptime,
         application=application,
         main=main,
         deadline_s=deadline,
@@ -162,6 +167,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "placement.evict": "true" if "evict" in job.arguments.flags else None,
         "submission": job.submission,
         "submit.time.ms": str(job.submitted_ms),
+        "submit.uptime": job.submitted_uptime,
         "token.file": str(home.submit_token_file),
         "main": job.main,
         "arguments": arguments if len(arguments) <= MOST_ARGUMENTS else None,

@@ -24,7 +24,7 @@ SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error"
 OWN_VALUES = frozenset(
     {
         "--after", "--deadline", "--home", "--image", "--law", "--mount", "--priority", "--profile", "--python",
-        "--submission", "--submitted-ms",
+        "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip
 OWN_FLAGS = frozenset({"--detach", "--dry-run", "--evict", "--force"})

@@ -1,9 +1,9 @@
 """What a Spark driver tells about itself: jobs, stages, tasks, executors.
 
 The bridge sends these as JSON (`{"type": "task_end", ...}`), `eventlog` makes the same from a Spark event log, and
-`run` folds them into one run record, so a live run and a log teach alike. Times are epoch milliseconds of the driver's
-clock and only their differences are used. Bounds hold for what is decoded. Not covered here: how they travel
-(`controller.messages`).
+`run` folds them into one run record, so a live run and a log teach alike. Times are milliseconds of one clock of the
+driver's, of which only differences are used: the bridge's steady clock, which no step of the wall clock moves; in an
+event log the wall clock itself. Bounds hold for what is decoded. Not covered here: how they travel (`controller.messages`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobStart(Event, frozen=True, kw_only=True, tag="job_start"):
-    """A job and every stage it may run (some will be skipped). `properties` holds only the few local properties we use."""
+    """A job and every stage it may run (some will be skipped). `properties` holds only the few local properties we use.
+    `wall_ms`: epoch milliseconds of its start, for properties that name a time of day (None: `time_ms` is one, too)."""
 
     job: Number
     time_ms: Epoch
+    wall_ms: Epoch | None = None
     stages: tuple[StageInfo, ...] = ()
     sql_execution: str | None = None
     properties: dict[str, str] = {}

@@ -60,11 +60,11 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run, its stages in order of submission. Times in seconds unless named otherwise.
 
-    `id` tells runs apart wherever they ran. `when_ms` = epoch milliseconds of the start, only for order. `cores` =
-    cores of the cluster that the run could get, `slots` = tasks at once over all executors. `startup_s` = application
-    start to first stage, `tail_s` = last stage's end to the application's. `cpu_source`: "container" (counts Python
-    workers) or "executor" (JVM task threads; task run time for stages with Python workers). `complete` False: nothing
-    is learned from it.
+    `id` tells runs apart wherever they ran. `when_ms` = epoch milliseconds of the start, only for order (a run of a
+    clock that was set back is dated after those before it). `cores` = cores of the cluster that the run could get, `slots` =
+    tasks at once over all executors. `startup_s` = application start to first stage, `tail_s` = last stage's end to the
+    application's. `cpu_source`: "container" (counts Python workers) or "executor" (JVM task threads; task run time for
+    stages with Python workers). `complete` False: nothing is learned from it.
     """
 
     id: Annotated[str, msgspec.Meta(min_length=1)]

@@ -1,7 +1,8 @@
 """Folds what a driver tells into the state of one run: the single path for live runs and for event logs.
 
-Every event costs O(1), a job O(its stages); repeated job and stage events (snapshots) change nothing. Times are epoch
-milliseconds of the driver's clock. Not covered: making a run record of it (`run_record`), signatures (`signature`).
+Every event costs O(1), a job O(its stages); repeated job and stage events (snapshots) change nothing. Times are
+milliseconds of the driver's clock, as in events. Not covered: making a run record of it (`run_record`), signatures
+(`signature`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def to_record(
 ) -> RunRecord:
     """The record of `run`.
 
-    `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are.
+    `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are; `when_ms` is the
+    wall clock's.
     `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the executors'
     own CPU counts. `complete` tells whether anything may be learned from it.
     """

@@ -1,6 +1,6 @@
 """One stage attempt and one job of a run, as the driver's events have told so far.
 
-Times are epoch milliseconds of the driver's clock. Not covered: how events change them (`run`).
+Times are milliseconds of the driver's clock, as in events. Not covered: how events change them (`run`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from stage_model.events import StageInfo
 
 StageKey = tuple[int, int]
 """(stage id, attempt)."""
+CLOCKS_DIFFER_MS = 1000
+"""A task that ran so much longer than its stage tells that the driver's clock was set back; less is rounding."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,9 +52,11 @@ class StageRun:
 
     @property
     def teaches(self) -> bool:
-        """Whether a profile may learn from it: a whole, first, successful attempt of which every task is known."""
-        ended = self.completed_ms is not None and self.failure is None
-        return ended and self.info.attempt == 0 and len(self.done) == self.info.tasks
+        """Whether a profile may learn from it: a whole, first, successful attempt of which every task is known, and which
+        lasted as long as its tasks say, by executors' clocks that nobody sets."""
+        if self.completed_ms is None or self.failure is not None or self.info.attempt or len(self.done) != self.info.tasks:
+            return False
+        return self.completed_ms - self.submitted_ms >= max(0, self.longest_run_ms - CLOCKS_DIFFER_MS)
 
     def work_core_s(self, container_core_s: float | None) -> float:
         """Core-seconds of the tasks that ended well.

@@ -23,14 +23,16 @@ from controller.messages import PlanReply, PlanRequest
 from controller.profile_choice import stored_profile
 from controller.profile_store import ProfileStore
 from controller.progress_line import ProgressLine, ending
+from controller.runtime.process_identity import uptime
 from controller.spark_install import find_spark
 from controller.submission import Submission, check, command, memory_settings
 from controller.submit_args import split_arguments
 from stage_model.errors import BadInput, Infeasible
 from stage_model.units import NORMAL_PRIORITY
 
-_CALLED = time.time()
-"""The application's clock starts with the call of this command, so before its checks and the driver's start-up."""
+_CALLED_MS, _CALLED_UPTIME = int(time.time() * 1000), uptime()
+"""The application's clock starts with the call of this command, so before its checks and the driver's start-up. The wall
+clock may be set before the driver runs; the machine's uptime tells how long that was all the same."""
 REGISTER_S = 120.0
 """`--detach` waits this long for the application to register; a loaded machine took 47 s to the first task."""
 
@@ -73,6 +75,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         given,
         submission=given.own.get("submission", str(uuid.uuid4())),
         submitted_ms=_submitted_ms(given.own.get("submitted-ms")),
+        submitted_uptime=given.own.get("submitted-uptime", _CALLED_UPTIME),
         working_dir=Path.cwd(),
     )
     spark = find_spark(os.environ)
@@ -132,7 +135,8 @@ def _detach(job: Submission, arguments: Sequence[str], home: Home, client: Maste
     log = home.logs / f"driver-{job.submission}.log"
     words = list(arguments)
     at = words.index("--detach")
-    words[at : at + 1] = ["--submission", job.submission, "--submitted-ms", str(job.submitted_ms)]
+    submitted = ["--submitted-ms", str(job.submitted_ms), "--submitted-uptime", job.submitted_uptime]
+    words[at : at + 1] = ["--submission", job.submission, *submitted]
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "ab") as out:
         child = subprocess.Popen(
@@ -161,7 +165,7 @@ def _detach(job: Submission, arguments: Sequence[str], home: Home, client: Maste
 
 def _submitted_ms(given: str | None) -> int:
     if given is None:
-        return int(_CALLED * 1000)
+        return _CALLED_MS
     if not given.isdigit():
         raise BadInput(f"--submitted-ms {given!r} is not usable; it must be epoch milliseconds")
     return int(given)

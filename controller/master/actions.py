@@ -21,7 +21,7 @@ PRIORITY = "spark.pace.priority"
 
 @dataclass(slots=True)
 class Action:
-    """Times are epoch milliseconds of the driver's clock. `priority` None: the application's."""
+    """Times are milliseconds of the driver's clock, as in events. `priority` None: the application's."""
 
     name: str
     start_ms: int
@@ -66,7 +66,8 @@ class Actions:
         if text is None:
             return ""
         try:
-            deadline_s = parse_deadline(text, datetime.fromtimestamp(event.time_ms / 1000, UTC), option=DEADLINE)
+            wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
+            deadline_s = parse_deadline(text, datetime.fromtimestamp(wall_ms / 1000, UTC), option=DEADLINE)
             given = self._own(event, PRIORITY)
             priority = None if given is None else parse_priority(given, option=PRIORITY)
         except BadInput as error:

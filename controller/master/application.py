@@ -39,14 +39,14 @@ StageKey = tuple[int, int]
 class ExecutorRecord(msgspec.Struct, kw_only=True):
     """What is stored of an executor. `uses` are its stages' counters, one list per life of its agent.
 
-    `held`: which pieces of which resources it has (units of 1/10000 by id); `evicted_for`: the application for which it was
-    ended, if it was."""
+    `created_s` counts from the application's submission. `held`: which pieces of which resources it has (units of 1/10000 by
+    id); `evicted_for`: the application for which it was ended, if it was."""
 
     executor_id: str
     worker_id: str
     profile_id: str
     spec: ExecutorSpec
-    created_epoch_s: float
+    created_s: float = 0.0
     planned_end: bool = False
     gone: ExecutorGone | None = None
     uses: dict[str, dict[str, StageUse]] = {}
@@ -138,7 +138,10 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationRecord(msgspec.Struct, kw_only=True):
-    """What is stored of an application besides its events and executors. Epoch times are seconds of the wall clock."""
+    """What is stored of an application besides its events and executors.
+
+    `started_monotonic_s` counts only in the boot `boot_id` of the machine; `started_epoch_s`, of the wall clock, is for
+    people and for another boot."""
 
     application_id: str
     token_hash: str
@@ -329,9 +332,15 @@ class Application:
         action = self.actions.current()
         return self.options.priority if action is None or action.priority is None else action.priority
 
-    def since_submission(self, epoch_ms: int | None) -> float:
+    @property
+    def submitted_ms(self) -> float:
+        """Submission on the clock of the driver's events: its steady one, of an older bridge the wall clock."""
+        told = self.record.registration
+        return 1000 * (self.record.started_epoch_s if told.steady_ms is None else told.steady_ms / 1000 - told.age_s)
+
+    def since_submission(self, driver_ms: float | None) -> float:
         """Seconds from submission to a time of the driver's clock; 0 when there is none."""
-        return 0.0 if epoch_ms is None else round(epoch_ms / 1000 - self.record.started_epoch_s, 3)
+        return 0.0 if driver_ms is None else round((driver_ms - self.submitted_ms) / 1000, 3)
 
     def apply(self, event: AnyEvent) -> None:
         """Folds one event of the driver in."""

@@ -193,6 +193,9 @@ class ClusterState:
         """Takes a driver's levels and events in."""
         application = self.registry.known(application_id)
         application.heard_s = now_s
+        if sync.steady_ms is not None and application.record.boot_id != boot_id():
+            # this machine was restarted since, and how long that took only its wall clock would tell
+            application.started_s = now_s - application.since_submission(sync.steady_ms)
         changed = sync.instance != application.instance
         application.instance = sync.instance
         changed = drivers.take(application, sync, self.registry, now_s) or changed
@@ -367,9 +370,9 @@ class ClusterState:
         if not executor.live:
             return False
         if report.state == "exited":
-            executors.gone(application, executor, report.exit_code, report.reason)
+            executors.gone(application, executor, report.exit_code, report.reason, now_s)
         elif report.state == "refused":
-            executors.gone(application, executor, None, report.reason)
+            executors.gone(application, executor, None, report.reason, now_s)
             self.registry.end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
         else:
             return False

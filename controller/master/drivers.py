@@ -74,10 +74,10 @@ def _follow(application: Application, event: AnyEvent, registry: Registry, now_s
     if isinstance(event, ExecutorRemoved):
         executor = application.executors.get(event.executor)
         if executor and executor.live:
-            executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}")
+            executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}", now_s)
             registry.save_executor(application, executor)
     if isinstance(event, ApplicationEnd):
-        ended_s = min(event.time_ms / 1000 - application.record.started_epoch_s, application.elapsed_s(now_s))
+        ended_s = min(application.since_submission(event.time_ms), application.elapsed_s(now_s))
         registry.end(application, "", now_s, ended_s=max(0.0, ended_s))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from controller.master import memory
 from controller.master.application import Application, Executor, ExecutorRecord
@@ -68,7 +67,7 @@ def _add_missing(
         application.evicting.discard(chosen.worker_id or "")
         if chosen.worker_id is None:
             break
-        executor = _new(application, chosen.worker_id, profile_id, wish, placing)
+        executor = _new(application, chosen.worker_id, profile_id, wish, placing, now_s)
         if chosen.squeezes:
             log.info("%s squeezes on worker %s: %s", application.id, chosen.worker_id, ", ".join(chosen.squeezes))
         registry.place(application, executor)
@@ -82,7 +81,9 @@ def _add_missing(
     return added or evicted
 
 
-def _new(application: Application, worker_id: str, profile_id: str, wish: ExecutorWish, placing: Placing) -> Executor:
+def _new(
+    application: Application, worker_id: str, profile_id: str, wish: ExecutorWish, placing: Placing, now_s: float
+) -> Executor:
     place = placing.places.get(worker_id)
     assert place is not None
     executor_id = str(application.record.next_executor)
@@ -96,7 +97,7 @@ def _new(application: Application, worker_id: str, profile_id: str, wish: Execut
         worker_id=worker_id,
         profile_id=profile_id,
         spec=spec,
-        created_epoch_s=time.time(),
+        created_s=application.elapsed_s(now_s),
         held={name: dict(pieces) for name, pieces in held.items()},
     )
     log.info("%s executor %s goes to worker %s with %d slots", application.id, executor_id, worker_id, slots)
@@ -117,7 +118,6 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
         worker_id=info.worker_id,
         profile_id="0",
         spec=executor_spec(application.id, report.executor_id, registration, options, wish, "0", slots),
-        created_epoch_s=time.time(),
     )
     application.record.next_executor = max(application.record.next_executor, int(report.executor_id) + 1)
     registry.place(application, Executor(record, ran=True))
@@ -148,11 +148,11 @@ def stopped(application: Application, executor: Executor) -> bool:
     return application.ended or executor.record.planned_end or not executor.live
 
 
-def gone(application: Application, executor: Executor, code: int | None, reason: str) -> None:
+def gone(application: Application, executor: Executor, code: int | None, reason: str, now_s: float) -> None:
     """An executor has ended, or is as good as ended; one that nobody had asked to is a failure."""
     planned = executor.record.planned_end or application.ended
     executor.record.gone = last_word(executor, code, reason)
-    lived_s = time.time() - executor.record.created_epoch_s
+    lived_s = application.elapsed_s(now_s) - executor.record.created_s
     log.info("%s executor %s ended with code %s %s", application.id, executor.record.executor_id, code, reason)
     if not planned:
         steady = lived_s > STEADY_S

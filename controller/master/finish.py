@@ -167,7 +167,7 @@ def _lesson(application: Application, most: Capacity) -> RunRecord | None:
         name=application.name,
         main=application.record.registration.main,
         when_ms=round(application.record.started_epoch_s * 1000),
-        started_ms=round(application.record.started_epoch_s * 1000),
+        started_ms=round(application.submitted_ms),
         arguments=application.options.arguments,
         spark_version=application.record.registration.spark_version,
         cores=most.cores,
@@ -182,7 +182,7 @@ def _teach(ending: Ending, profiles: ProfileStore) -> bool:
     if ending.lesson is None:
         return False
     try:
-        profiles.learn(ending.profile_key, ending.lesson)
+        profiles.learn(ending.profile_key, ending.lesson, newest=True)
     except (PaceError, OSError, ValueError, ArithmeticError) as error:
         # whatever is wrong with the profile, the run's record is written
         log.error("%s could not teach profile %s: %s", ending.application_id, ending.profile_key, error)

@@ -80,7 +80,7 @@ def lacking(workers: Sequence[tuple[str, int, Sequence[Need], Need]]) -> str:
 
 def rank(application: Application) -> Rank:
     """Less comes first."""
-    return (-application.priority(), application.record.started_epoch_s, application.id)
+    return (-application.priority(), application.started_s, application.id)
 
 
 def counts(application: Application, executor: Executor) -> bool:

@@ -107,7 +107,7 @@ def set_goal(
     if target is None or what is None:
         return
     constants = _constants(application).paper
-    submitted_s = application.elapsed_s(now_s) if at_ms is None else at_ms / 1000 - application.record.started_epoch_s
+    submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
     matched = _matched(application, what)
     mine = matched.active.get((stage, attempt))
     if mine is None:

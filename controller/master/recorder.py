@@ -6,9 +6,10 @@ What is in a folder is `controller.run_folder`'s; which figures, `summary`'s.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from controller.messages import Sample
 from controller.run_folder import SUMMARY, StageSpan, append_samples, read_samples, write_stages, write_summary
 
 log = logging.getLogger("sparkpace.master")
+
+DATED_APART_NS = 1_000_000
+"""Nanoseconds between the dates of two records; finer than any file system tells apart would not order them."""
 
 
 class Recorder:
@@ -51,10 +55,17 @@ class Recorder:
         self.begin(application_id)
         write_stages(self.folder(application_id), stages)
         write_summary(self.folder(application_id), summary)
-        return self._rotate()
+        finished = {path: path.stat().st_mtime_ns for path in self.runs.glob(f"*/{SUMMARY}")}
+        mine = self.folder(application_id) / SUMMARY
+        last_ns = max((ns for path, ns in finished.items() if path != mine), default=0)
+        if finished[mine] <= last_ns:
+            # the wall clock was set back: dates order the runs, and the newest must not be taken for an old one
+            finished[mine] = last_ns + DATED_APART_NS
+            os.utime(mine, ns=(finished[mine], finished[mine]))
+        return self._rotate(sorted(finished, key=finished.__getitem__, reverse=True))
 
-    def _rotate(self) -> list[str]:
-        finished = sorted(self.runs.glob(f"*/{SUMMARY}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    def _rotate(self, finished: Sequence[Path]) -> list[str]:
+        """`finished`: the newest first."""
         old = [path.parent for path in finished[self.keep_runs :]]
         for folder in old:
             shutil.rmtree(folder, ignore_errors=True)

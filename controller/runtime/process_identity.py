@@ -27,6 +27,11 @@ def boot_id() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
+def uptime() -> str:
+    """This moment on the machine's own clock, which nobody sets: "SECONDS@BOOT_ID", to be compared within one boot."""
+    return f"{(PROC / 'uptime').read_text().split()[0]}@{boot_id()}"
+
+
 def of(pid: int) -> Identity | None:
     """The identity of a live process; None when it is gone (a zombie is gone)."""
     fields = _fields(pid)

@@ -365,7 +365,6 @@ def _executor_record(application_id: str, executor: Executor) -> ExecutorRecord:
             uid=0,
             gid=0,
         ),
-        created_epoch_s=0.0,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from controller.profile_store import ProfileStore
 from stage_model.errors import BadInput
-from stage_model.profile import profile
+from stage_model.profile import RUNS_KEPT, profile
 from tests.fakes.records import run, stage
 
 
@@ -101,3 +101,13 @@ def test_runs_that_end_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     known = ProfileStore(tmp_path).load("k")
     assert known is not None
     assert {r.id for r in known.runs} == {f"{number}.{turn}" for number in range(4) for turn in range(2)}
+
+
+def test_a_run_that_has_just_ended_is_the_newest_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path)
+    for number in range(RUNS_KEPT):
+        store.learn("k", run(f"old {number}", when_ms=1000 + number))
+    store.learn("k", run("new", when_ms=7), newest=True)
+    again = store.learn("k", run("new", when_ms=7), newest=True)
+    assert [one.id for one in again.runs] == [*(f"old {number}" for number in range(1, RUNS_KEPT)), "new"]
+    assert again.runs[-1].when_ms == 1000 + RUNS_KEPT

@@ -110,7 +110,7 @@ def application() -> Application:
             uid=0,
             gid=0,
         )
-        kept = ExecutorRecord(executor_id=number, worker_id=f"w{number}", profile_id="0", spec=spec, created_epoch_s=0.0)
+        kept = ExecutorRecord(executor_id=number, worker_id=f"w{number}", profile_id="0", spec=spec)
         made.executors[number] = Executor(kept)
     return made
 
@@ -151,7 +151,7 @@ def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) 
             told_by = ExecutorReport(application_id="app", executor_id=number, state="running", stages=(seen,))
             app.take(app.executors[number], life, told_by)
         elif step == "lost":
-            gone(app, app.executors["2"], 137, "killed")
+            gone(app, app.executors["2"], 137, "killed", now_s=0.0)
         elif step == "snapshot":
             app.replace_active(EVENTS[:2])
         elif step == "smaller":

@@ -189,3 +189,15 @@ def test_a_snapshot_replaces_what_was_thought_active_and_ends_the_teaching() -> 
     story.job_end(1)
     story.end()
     assert not story.run.complete
+
+
+@pytest.mark.parametrize(("clock_set_by_ms", "teaches"), [(0, True), (-3_600_000, False)])
+def test_a_stage_in_which_the_driver_s_clock_was_set_back_teaches_nothing(clock_set_by_ms: int, teaches: bool) -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    for index in range(READ.tasks):
+        story.task(READ, index, run_ms=4000)
+    story.ms += 8000 + clock_set_by_ms
+    story.complete(READ)
+    assert record(story).stages[0].teaches == teaches

@@ -17,9 +17,11 @@ from click.testing import CliRunner, Result
 
 from controller.bridge_jar import JAR
 from controller.cli.main import main
+from controller.cli.submit import _CALLED_MS, _CALLED_UPTIME
 from controller.home import Cluster, Home, write_private
 from controller.messages import ApplicationView, PlanReply
 from controller.processes import identify
+from controller.runtime.process_identity import boot_id, uptime
 from tests.fakes.master import TOKEN, Server, serving
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
@@ -137,6 +139,7 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert settings["spark.plugins"] == "org.sparkpace.bridge.PacePlugin"
     assert (settings["spark.memory.offHeap.enabled"], settings["spark.buffer.pageSize"]) == ("true", "2m")
     assert int(settings["spark.pace.submit.time.ms"]) <= before_ms + 60_000
+    assert float(settings["spark.pace.submit.uptime"].removesuffix(f"@{boot_id()}")) <= float(uptime().split("@")[0])
     assert TOKEN not in " ".join(words)
 
 
@@ -225,6 +228,8 @@ def test_detached_the_drivers_failure_is_shown(place: Place, monkeypatch: pytest
     assert "exit code 5" in result.stderr
     submission = result.stdout.splitlines()[0].removeprefix("submission ")
     assert place.settings["spark.pace.submission"] == submission
+    assert place.settings["spark.pace.submit.time.ms"] == str(_CALLED_MS), "its clock started with the command itself"
+    assert place.settings["spark.pace.submit.uptime"] == _CALLED_UPTIME
     assert (place.home.logs / f"driver-{submission}.log").stat().st_mode & 0o777 == 0o600
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from controller.master.recorder import Recorder
 from controller.messages import Sample
 from controller.run_folder import StageSpan, read_stages, read_summary
+from controller.run_folders import find_run
 
 SAMPLE = Sample(
     application_id="a",
@@ -67,3 +69,15 @@ def test_only_the_newest_finished_runs_are_kept(tmp_path: Path) -> None:
         os.utime(recorder.folder(name) / "summary.json", (1000 + age, 1000 + age))
     assert removed == ["first"]
     assert {p.name for p in tmp_path.iterdir()} == {"running", "second", "third"}
+
+
+def test_a_clock_that_was_set_back_makes_no_new_run_look_old(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, 2)
+    to_come = time.time() + 86_400  # the two before ended when the clock was a day fast
+    for age, name in enumerate(("first", "second")):
+        recorder.begin(name)
+        recorder.finish(name, {"app_id": name}, [])
+        os.utime(recorder.folder(name) / "summary.json", (to_come + age, to_come + age))
+    recorder.begin("third")
+    assert recorder.finish("third", {"app_id": "third"}, []) == ["first"]
+    assert find_run(tmp_path, "last", ended=True).application_id == "third"

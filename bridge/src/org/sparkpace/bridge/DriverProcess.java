@@ -15,6 +15,14 @@ final class DriverProcess {
 
   static String bootId() throws IOException { return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim(); }
 
+  /** Milliseconds since `uptime` ("SECONDS@BOOT_ID", seconds as in /proc/uptime); -1 if that was in another boot, or nonsense. */
+  static long sinceUptimeMs(String uptime) throws IOException {
+    String[] then = uptime.split("@", 2);
+    if (then.length < 2 || !then[1].equals(bootId()) || !then[0].matches("[0-9]{1,12}([.][0-9]{1,9})?")) return -1;
+    double nowS = Double.parseDouble(Files.readString(Path.of("/proc/uptime")).split(" ")[0]);
+    return Math.round(1000 * (nowS - Double.parseDouble(then[0])));
+  }
+
   /** `attribute` is "uid" or "gid". */
   static int owner(String attribute) throws IOException { return (Integer) Files.getAttribute(Path.of("/proc/self"), "unix:" + attribute); }
 

@@ -5,27 +5,29 @@ import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.*;
 import org.apache.spark.storage.RDDInfo;
 
-/** Spark's listener events as the wire's events (stage_model.events), written into the journal. */
+/** Spark's listener events as the wire's events (stage_model.events), in steady time, written into the journal. */
 final class EventListener extends SparkListener {
   private final Journal journal;
+  private final SteadyClock clock;
   private final Runnable urgent;
 
   /** `urgent` is run after events that change what has to be done: they should not wait for a batch. */
-  EventListener(Journal journal, Runnable urgent) {
+  EventListener(Journal journal, SteadyClock clock, Runnable urgent) {
     this.journal = journal;
+    this.clock = clock;
     this.urgent = urgent;
   }
 
   @Override public void onJobStart(SparkListenerJobStart e) {
     Object[] stages = Scala.members(e, "stageInfos").stream().map(info -> stage((StageInfo) info)).toArray();
     Map<String, String> properties = properties(e.properties());
-    journal.begin("job " + e.jobId(), Json.object("type", "job_start", "job", e.jobId(), "time_ms", e.time(), "stages", stages,
-        "sql_execution", properties.get("spark.sql.execution.id"), "properties", properties));
+    journal.begin("job " + e.jobId(), Json.object("type", "job_start", "job", e.jobId(), "time_ms", clock.steady(e.time()),
+        "wall_ms", e.time(), "stages", stages, "sql_execution", properties.get("spark.sql.execution.id"), "properties", properties));
     urgent.run();
   }
 
   @Override public void onJobEnd(SparkListenerJobEnd e) {
-    journal.end("job " + e.jobId(), Json.object("type", "job_end", "job", e.jobId(), "time_ms", e.time(),
+    journal.end("job " + e.jobId(), Json.object("type", "job_end", "job", e.jobId(), "time_ms", clock.steady(e.time()),
         "ok", e.jobResult() == JobSucceeded$.MODULE$));
     urgent.run();
   }
@@ -46,13 +48,15 @@ final class EventListener extends SparkListener {
 
   @Override public void onTaskEnd(SparkListenerTaskEnd e) {
     TaskInfo task = e.taskInfo();
+    TaskMetrics m = e.taskMetrics(); // null when the executor was lost with the task
+    long finishMs = clock.steady(task.finishTime()); // executors measure run times by steady clocks of their own
+    long launchMs = clock.steady(task.launchTime(), finishMs - (m == null ? 0 : m.executorRunTime()));
     Map<String, Object> event = Json.object("type", "task_end", "stage", e.stageId(), "attempt", e.stageAttemptId(),
         "task", task.taskId(), "index", task.index(), "executor", task.executorId(),
-        "launch_ms", task.launchTime(), "finish_ms", task.finishTime(), "ok", e.reason() == Success$.MODULE$,
+        "launch_ms", launchMs, "finish_ms", finishMs, "ok", e.reason() == Success$.MODULE$,
         "reason", e.reason() instanceof TaskFailedReason ? firstLine(((TaskFailedReason) e.reason()).toErrorString()) : "",
         "locality", task.taskLocality().toString());
-    TaskMetrics m = e.taskMetrics();
-    if (m != null) // null when the executor was lost with the task
+    if (m != null)
       event.putAll(Json.object("run_ms", m.executorRunTime(), "cpu_ns", m.executorCpuTime(), "gc_ms", m.jvmGCTime(),
           "input_records", m.inputMetrics().recordsRead(), "input_bytes", m.inputMetrics().bytesRead(),
           "shuffle_read_records", m.shuffleReadMetrics().recordsRead(),
@@ -64,16 +68,16 @@ final class EventListener extends SparkListener {
 
   @Override public void onExecutorAdded(SparkListenerExecutorAdded e) {
     journal.begin("executor " + e.executorId(), Json.object("type", "executor_added", "executor", e.executorId(),
-        "host", e.executorInfo().executorHost(), "cores", e.executorInfo().totalCores(), "time_ms", e.time()));
+        "host", e.executorInfo().executorHost(), "cores", e.executorInfo().totalCores(), "time_ms", clock.steady(e.time())));
   }
 
   @Override public void onExecutorRemoved(SparkListenerExecutorRemoved e) {
     journal.end("executor " + e.executorId(), Json.object("type", "executor_removed", "executor", e.executorId(),
-        "reason", firstLine(e.reason()), "time_ms", e.time()));
+        "reason", firstLine(e.reason()), "time_ms", clock.steady(e.time())));
   }
 
   @Override public void onApplicationEnd(SparkListenerApplicationEnd e) {
-    journal.finish(applicationEnd(e.time()));
+    journal.finish(applicationEnd(clock.steady(e.time())));
     urgent.run();
   }
 
@@ -96,7 +100,7 @@ final class EventListener extends SparkListener {
     return kept;
   }
 
-  private static long time(scala.Option<Object> time) { return time.isDefined() ? (Long) time.get() : System.currentTimeMillis(); }
+  private long time(scala.Option<Object> time) { return time.isDefined() ? clock.steady((Long) time.get()) : clock.nowMs(); }
 
   private static String firstLine(String text) {
     String line = String.valueOf(text).split("\n", 2)[0];

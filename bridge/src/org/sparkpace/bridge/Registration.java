@@ -1,5 +1,6 @@
 package org.sparkpace.bridge;
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.net.URISyntaxException;
 import java.nio.file.Path;
 import java.util.*;
@@ -16,13 +17,13 @@ final class Registration {
   private static final Pattern SECRET = Pattern.compile("secret|password|token|access[.]?key", Pattern.CASE_INSENSITIVE);
   private static final AtomicBoolean FURTHER = new AtomicBoolean();
   final String instance = UUID.randomUUID().toString();
+  final SteadyClock clock = new SteadyClock();
   private final Map<String, Object> facts;
-  private final double ageAtStartS;
-  private final long startNs = System.nanoTime();
+  private final long submittedMs; // steady
 
   Registration(SparkContext sc) throws IOException, InterruptedException, URISyntaxException {
     SparkConf conf = sc.conf();
-    ageAtStartS = Math.max(0, System.currentTimeMillis() - clockStartMs(sc)) / 1000.0;
+    submittedMs = clock.nowMs() - ageMs(sc);
     facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
         "uid", DriverProcess.owner("uid"), "gid", DriverProcess.owner("gid"),
         "pid", ProcessHandle.current().pid(), "pid_start", DriverProcess.startTicks(), "boot_id", DriverProcess.bootId(),
@@ -38,16 +39,26 @@ final class Registration {
 
   /** `applicationId` is null at first; later the id this application had before the master lost it. */
   Map<String, Object> message(String applicationId, Map<String, Object> wanted) {
+    long nowMs = clock.nowMs();
     Map<String, Object> message = Json.object("application_id", applicationId, "wanted", wanted,
-        "age_s", ageAtStartS + (System.nanoTime() - startNs) / 1e9);
+        "age_s", (nowMs - submittedMs) / 1000.0, "steady_ms", nowMs);
     message.putAll(facts);
     return message;
   }
 
-  /** Submission for the first SparkContext of this JVM; a further one did not exist then. */
-  private static long clockStartMs(SparkContext sc) {
-    if (FURTHER.getAndSet(true)) return sc.startTime();
-    return sc.conf().getLong("spark.pace.submit.time.ms", sc.conf().getLong("spark.app.submitTime", sc.startTime()));
+  /** Since submission for the first SparkContext of this JVM; a further one did not exist then. */
+  private static long ageMs(SparkContext sc) throws IOException {
+    boolean further = FURTHER.getAndSet(true);
+    if (!further && sc.conf().contains("spark.pace.submit.uptime")) {
+      long ms = DriverProcess.sinceUptimeMs(sc.conf().get("spark.pace.submit.uptime"));
+      if (ms >= 0) return ms;
+    }
+    long nowMs = System.currentTimeMillis();
+    if (!further && sc.conf().contains("spark.pace.submit.time.ms"))
+      return Math.max(0, nowMs - sc.conf().getLong("spark.pace.submit.time.ms", nowMs));
+    // Spark stamped these in this JVM, so no step of the wall clock makes them older than it is.
+    long stamped = further ? sc.startTime() : sc.conf().getLong("spark.app.submitTime", sc.startTime());
+    return Math.max(0, Math.min(nowMs - stamped, ManagementFactory.getRuntimeMXBean().getUptime()));
   }
 
   private static Map<String, String> entries(SparkConf conf, Predicate<String> wanted) {

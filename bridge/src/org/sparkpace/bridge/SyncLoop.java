@@ -17,6 +17,7 @@ final class SyncLoop implements Runnable {
   private final SparkConf conf;
   private final Registration registration;
   private final PaceBackend backend;
+  private final SteadyClock clock;
   private final Journal journal = new Journal();
   private final Set<String> killed = ConcurrentHashMap.newKeySet();
   private final Thread thread = new Thread(this, "sparkpace-sync");
@@ -31,9 +32,10 @@ final class SyncLoop implements Runnable {
     this.master = master;
     this.conf = sc.conf();
     this.registration = registration;
+    this.clock = registration.clock;
     this.backend = backend;
     this.wanted = Wishes.initial(conf, sc.resourceProfileManager().defaultResourceProfile());
-    sc.listenerBus().addToQueue(new EventListener(journal, this::wake), "sparkpace");
+    sc.listenerBus().addToQueue(new EventListener(journal, clock, this::wake), "sparkpace");
     thread.setDaemon(true);
   }
 
@@ -93,7 +95,7 @@ final class SyncLoop implements Runnable {
     while (System.nanoTime() < end) {
       try {
         if (!finished) journal.awaitFinish(1_000); // Spark posts its application end just before it stops us
-        journal.finish(EventListener.applicationEnd(System.currentTimeMillis()));
+        journal.finish(EventListener.applicationEnd(clock.nowMs()));
         finished = true;
         if (attempt(Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()))) && !journal.waiting()) return;
         if (failures > 0) Thread.sleep(200);
@@ -106,6 +108,7 @@ final class SyncLoop implements Runnable {
   /** Urgent news go at once, other events in batches, and a heartbeat when there are none; slower while the master is away. */
   private synchronized void awaitTurn(long sinceNs) throws InterruptedException {
     while (!closing) {
+      clock.look();
       long due = failures > 0 ? Math.min(MOST_BACKOFF_MS, LEAST_BACKOFF_MS << Math.min(failures - 1, 10))
           : urgent ? DEBOUNCE_MS : journal.waiting() ? BATCH_MS : HEARTBEAT_MS;
       long left = due - (System.nanoTime() - sinceNs) / 1_000_000;
@@ -140,7 +143,8 @@ final class SyncLoop implements Runnable {
   private void exchange(Duration patience) throws IOException, InterruptedException, MasterClient.Refused {
     boolean last = finished && journal.fits(MOST_EVENTS);
     Map<String, Object> message = journal.take(MOST_EVENTS);
-    message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last));
+    message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
+        "steady_ms", clock.nowMs()));
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
     journal.acknowledge(reply.path("acknowledged").asLong(-1), reply.path("resync").asBoolean());
     if (!journal.fits(MOST_EVENTS)) wake();
