@@ -109,10 +109,12 @@ class Runtime(Protocol):
         (missing image, forbidden path), `RuntimeFailed` when a later try may work."""
 
     def observe(self) -> dict[ExecutorKey, Observed]:
-        """All executors of this worker, ended ones included until removed."""
+        """All executors of this worker, ended ones included until removed. Waits for no engine once it has answered once, in
+        this life of the agent or an earlier one; so what an engine alone can tell may be a little old."""
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        """Sets the CPU quota; False when the executor is gone (ordinary, not an error). `cores` >= 0.01.
+        """Sets the CPU quota; False when the executor is gone (ordinary, not an error). `cores` >= 0.01. It holds at once,
+        except where only an engine can set it: then once the engine has.
 
         Several threads may call it at once, each for another executor."""
 
@@ -128,7 +130,8 @@ class Runtime(Protocol):
         """
 
     def remove(self, key: ExecutorKey) -> None:
-        """Forgets an ended executor and frees what it held."""
+        """Forgets an ended executor and frees what it held, an engine's part in the background. Raises `RuntimeFailed` while
+        it runs."""
 
     def java(self, java_home: str, image: str | None) -> Java:
         """The Java of executors in `image`; `java_home` is the driver's. Raises as `start` does."""

@@ -7,6 +7,7 @@ No call here has a time limit of its own. The engine hangs until the test says o
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import signal
 import subprocess
@@ -337,10 +338,11 @@ class _Refusing(CgroupTree):
     """A kernel that refuses to write the quota of one group."""
 
     refused: Path | None = None
+    number = errno.EINVAL
 
     def write_quota(self, group: Group, cores: float) -> bool:
         if group.cpu == self.refused:
-            raise OSError(22, "Invalid argument")
+            raise OSError(self.number, os.strerror(self.number))
         return super().write_quota(group, cores)
 
 
@@ -354,6 +356,18 @@ def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig, cl
     assert not open_all(runtime, 1.6)
     quotas = {key: quota_of(group_of(client, rig, key)) for key in (KEY, OTHER, third)}
     assert quotas == {KEY: pytest.approx(1.6), OTHER: pytest.approx(0.5), third: pytest.approx(1.6)}
+
+
+def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerRig, client: docker.APIClient) -> None:
+    tree = _Refusing()
+    tree.number = errno.EACCES
+    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), cgroups=tree)
+    rig._open.append(runtime)
+    started(rig, runtime)
+    group = group_of(client, rig)
+    tree.refused = group.cpu
+    assert runtime.set_quota(KEY, 0.35)
+    rig.until(lambda: quota_of(group) == pytest.approx(0.35))
 
 
 def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
