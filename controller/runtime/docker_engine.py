@@ -113,7 +113,7 @@ class _Engine:
 
     def _version(self, timeout_s: int) -> str:
         """The engine's own API version. The library can ask for it, too, but leaves its connection open when none answers."""
-        for other in self._clients.values():
+        for other in list(self._clients.values()):
             return str(other.api_version)
         with closing(docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, timeout=timeout_s, **self.settings)) as asking:
             return str(asking.version(api_version=False)["ApiVersion"])
