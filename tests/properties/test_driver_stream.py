@@ -120,7 +120,7 @@ def known(application: Application) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(messages, max_size=8))
 def test_after_a_restart_the_master_knows_what_it_knew(said: list[Any]) -> None:
     with cluster_of_one() as (cluster, driver):
@@ -134,7 +134,7 @@ def test_after_a_restart_the_master_knows_what_it_knew(said: list[Any]) -> None:
             assert known(cluster.state.applications[driver.application_id]) == before
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(messages, max_size=8))
 def test_whatever_a_driver_says_another_application_runs_and_its_record_is_written(said: list[Any]) -> None:
     with cluster_of_one() as (cluster, driver):

@@ -170,3 +170,9 @@ def test_cores_are_positive_numbers() -> None:
     for text in ("", "0", "-1", "two", "inf", "nan", "5000"):
         with pytest.raises(BadInput, match="is no number of cores"):
             parse_cores(text)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_at_the_edge_of_the_calendar_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="no time that can be reckoned with"):
+        parse_deadline(text, datetime(2030, 1, 31, tzinfo=UTC))

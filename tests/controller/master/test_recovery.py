@@ -219,11 +219,11 @@ class TestProfiles:
         assert line.startswith("it goes on without its profile: ")
 
     def test_one_given_as_a_file_too(self, cluster: FakeCluster, tmp_path: Path) -> None:
-        cluster.state.profiles.add(taught())
-        given = cluster.state.profiles.path("app@app.py").rename(tmp_path / "given.json")
+        cluster.state.profiles.add(msgspec.structs.replace(taught(), key="another"))
+        given = cluster.state.profiles.path("another").rename(tmp_path / "given.json")
         application_id = cluster.register(conf={"spark.pace.profile": str(given)})
         again(cluster, given.unlink)
-        assert cluster.state.applications[application_id].profile_key == "app@app.py"
+        assert cluster.state.applications[application_id].profile_key == "another"
 
 
 class TestRows:
