@@ -25,13 +25,14 @@ class Provided:
         self.scene = scene
         self.asked: list[str] = []
         self.refuses = False
+        self.error: Exception = RuntimeFailed("no room")
         self.done = threading.Event()
 
     def start(self, name: str, kind: WorkerType) -> None:
         self.asked.append(f"start {name} {kind}")
         try:
             if self.refuses:
-                raise RuntimeFailed("no room")
+                raise self.error
             pieces = {resource: units // 10_000 for resource, units in kind.pieces.items()}
             self.scene.offers[name] = {
                 "cores": kind.cores, "memory_mb": kind.memory_mb, "host": "127.0.0.1", "resources": pieces,
@@ -112,12 +113,15 @@ def test_what_no_provider_can_start_is_refused_with_the_reason(scene: Scene, pro
     assert provided.asked == []
 
 
-def test_a_provider_that_fails_is_told_to_the_user_and_asked_again_later(scene: Scene, provided: Provided) -> None:
-    provided.refuses = True
+@pytest.mark.parametrize("error", [RuntimeFailed("no room"), KeyError("no room"), SystemError("no room")])
+def test_a_provider_that_fails_is_told_to_the_user_and_asked_again_later(
+    scene: Scene, provided: Provided, error: Exception
+) -> None:
+    provided.refuses, provided.error = True, error
     large = scene.register("large", placement_resources="gpu=1")
     turn(scene, provided, 2)
     assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=1", "end grown-1"]
-    assert "a worker for it could not be started: no room" in scene.view(large).notices
+    assert f"a worker for it could not be started: {error}" in scene.view(large).notices
     provided.refuses = False
     scene.cluster.now_s += 31
     scene.report("w1")
