@@ -288,7 +288,7 @@ class Sample(Message, frozen=True, kw_only=True):
 
 class WorkerInfo(Message, frozen=True, kw_only=True):
     """What a worker offers. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
-    that it has already."""
+    that it has already; `period_s`: its agent's control period."""
 
     worker_id: str
     host: str
@@ -301,6 +301,7 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
     resources: dict[str, int] = {}
     labels: dict[str, str] = {}
     images: tuple[str, ...] = ()
+    period_s: float = 1.0
 
 
 class Labels(Message, frozen=True, kw_only=True):
@@ -339,8 +340,9 @@ class WorkerReply(Message, frozen=True, kw_only=True):
 class PlanRequest(Message, frozen=True, kw_only=True):
     """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file.
 
-    The answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the settings
-    that an executor's memory follows from (None: not known, not checked)."""
+    `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), say which cores and stage deadlines
+    follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
+    settings that an executor's memory follows from (None: not known, not checked)."""
 
     profile: str | None = None
     profile_json: str | None = None
@@ -374,7 +376,8 @@ class PlannedStage(Message, frozen=True, kw_only=True):
 
 
 class PlanReply(Message, frozen=True, kw_only=True):
-    """`known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give."""
+    """`known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give. `cores`: the
+    least with which the law aims at the deadline."""
 
     known: bool
     feasible: bool | None = None

@@ -45,6 +45,7 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         allowed_mounts=tuple(map(str, options.allow_mounts)),
         resources=options.resources,
         labels=options.labels,
+        period_s=options.period_s,
     )
 
 

@@ -11,12 +11,14 @@ from stage_model.deadlines import initial_cores
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The most an application can get: cores and slots over its workers, cores one task can use, executors."""
+    """The most an application can get: cores and slots over its workers, cores one task can use, executors; and the longest
+    control period of these workers."""
 
     cores: float
     slots: int
     speed_limit: float
     executors: int
+    period_s: float = 1.0
 
 
 def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], count: int | None) -> Capacity:
@@ -29,6 +31,7 @@ def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], 
         slots=sum(slots_of) or 1,
         speed_limit=min([1.0, *per_slot]) if per_slot else 1.0,
         executors=max(1, len(chosen)),
+        period_s=max((w.period_s for w in workers), default=1.0),
     )
 
 

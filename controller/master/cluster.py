@@ -440,7 +440,8 @@ class ClusterState:
         if request.conf is not None:
             # for one that is too large for all that are there, a worker may be started
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
-        return plan_reply(request, self.profiles, workers, self.registry.promised(now_s), grows=grows)
+        promised = self.registry.promised(now_s)
+        return plan_reply(request, self.profiles, workers, promised, default_law=self.default_law, grows=grows)
 
     # ------------------------------------------------------------------ time
 

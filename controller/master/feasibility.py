@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 from controller.master.capacity import Capacity, capacity, initial
 from controller.messages import PlannedStage, PlanReply, PlanRequest, WorkerInfo
 from controller.profile_store import ProfileStore
@@ -20,7 +22,7 @@ from stage_model.fixed import explained_s
 from stage_model.profile import Profile, parse_profile, profile_key
 from stage_model.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.schedule import to_come
-from stage_model.settings import CORE_QUANTUM, LawSettings
+from stage_model.settings import CORE_QUANTUM, LAW_PREFIX, LawSettings, PaperSettings, parse_law, parse_law_settings
 from stage_model.units import NORMAL_PRIORITY, format_duration
 from stage_model.virtual_time import Forecast
 
@@ -85,7 +87,6 @@ def feasibility(
         least_deadline_s=round(least_s, 1),
         cores=None if cores is None else round_up(min(cores, most.cores), CORE_QUANTUM),
         cluster_cores=most.cores,
-        stages=_planned(what, deadline_s, most),
         reason=reason,
     )
 
@@ -96,9 +97,14 @@ def plan_reply(
     workers: Sequence[WorkerInfo],
     promised: Promised = NOTHING_PROMISED,
     *,
+    default_law: str = "forecast",
     grows: bool = False,
 ) -> PlanReply:
-    """Answers `sparkpace plan`. Raises `BadInput` for an unusable profile, or an empty cluster that does not grow."""
+    """Answers `sparkpace plan`. Whether a deadline can be met is the same under every law; which cores it takes, and the
+    stages' deadlines, are its law's. Raises `BadInput` for an unusable profile, law or constant, or an empty cluster that
+    does not grow."""
+    law = default_law if request.law is None else parse_law(request.law)
+    constants = parse_law_settings({LAW_PREFIX + name: str(value) for name, value in request.settings.items()})
     if request.profile_json is not None:
         profile: Profile | None = parse_profile(request.profile_json.encode())
     else:
@@ -114,7 +120,27 @@ def plan_reply(
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
     what = make_estimate(profile)
-    return feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
+    reply = feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
+    return _under(law, constants, reply, what, request.deadline_s, most)
+
+
+def _under(
+    law: str, constants: LawSettings, reply: PlanReply, what: ApplicationEstimate, deadline_s: float | None, most: Capacity
+) -> PlanReply:
+    """What a law makes of a plan: `forecast` and `paper` aim at their alpha's part of the deadline, `constant` gives what it
+    is told, and `paper` alone has deadlines for stages."""
+    forecast, cores, reason = whole_forecast(what, most), reply.cores, reply.reason
+    if deadline_s is not None and law == "constant":
+        cores = min(constants.constant.cores, most.cores)
+        reason += (
+            f"; the law constant gives it {cores:.2f} cores, with which it takes {format_duration(forecast.time_s(cores))}"
+        )
+    elif deadline_s is not None and reply.feasible:
+        alpha = constants.paper.alpha if law == "paper" else constants.forecast.alpha
+        wanted = forecast.least_cores(alpha * deadline_s)
+        cores = most.cores if wanted is None else round_up(min(wanted, most.cores), CORE_QUANTUM)
+    stages = _planned(what, deadline_s if law == "paper" else None, most, constants.paper)
+    return structs.replace(reply, cores=cores, stages=stages, reason=reason)
 
 
 def rounded_up(seconds: float) -> str:
@@ -127,8 +153,9 @@ def _slots(worker: WorkerInfo, most: int | None) -> int:
     return slots if most is None else max(1, min(slots, most))
 
 
-def _planned(what: ApplicationEstimate, deadline_s: float | None, most: Capacity) -> tuple[PlannedStage, ...]:
-    constants = LawSettings().paper
+def _planned(
+    what: ApplicationEstimate, deadline_s: float | None, most: Capacity, constants: PaperSettings
+) -> tuple[PlannedStage, ...]:
     planned, spent_s = [], what.startup_s
     for index, stage in enumerate(what.stages):
         length_s = None

@@ -32,7 +32,6 @@ from stage_model.virtual_time import Busy, Forecast
 
 SHORT_PERIODS = 3.0
 """Stages with a deadline under so many periods are controlled together with the ones after them (architecture.md)."""
-PERIOD_S = 1.0
 SCALE_STEP = 0.05
 """Input sizes closer than this are the same."""
 LATE_REPORTS = 3
@@ -131,7 +130,7 @@ def set_goal(
     else:
         group = [mine]
         for later in ahead:
-            if length(group) >= SHORT_PERIODS * PERIOD_S:
+            if length(group) >= SHORT_PERIODS * most.period_s:
                 break
             group.append(later)
         work, length_s = sum(e.work_core_s for e in group), length(group)

@@ -88,7 +88,9 @@ class FakeCluster:
     def register(self, **changed: Any) -> str:
         return self.state.register(registration(**changed), self.now_s).application_id
 
-    def worker(self, worker_id: str, *reports: ExecutorReport, memory_mb: int = 8192, **changed: Any) -> WorkerReply:
+    def worker(
+        self, worker_id: str, *reports: ExecutorReport, memory_mb: int = 8192, period_s: float = 1.0, **changed: Any
+    ) -> WorkerReply:
         """One report of an agent of a worker with one core."""
         sync = WorkerSync(
             instance=changed.pop("instance", f"{worker_id}-life"),
@@ -102,6 +104,7 @@ class FakeCluster:
                 runtime="fake",
                 pid=1,
                 boot_id=boot_id(),
+                period_s=period_s,
             ),
             executors=reports,
             **changed,

@@ -19,7 +19,7 @@ def options(home: Path, master_url: str = "http://127.0.0.1:7070") -> AgentOptio
         cores=1.5,
         memory_mb=2048,
         runtime="process",
-        period_s=1.0,
+        period_s=2.5,
         floor=0.1,
         master_url=master_url,
         allow_mounts=(home / "data",),
@@ -53,6 +53,7 @@ def test_places_are_real_ones_so_that_masks_lie_around_them(tmp_path: Path) -> N
 def test_what_the_master_is_told(tmp_path: Path) -> None:
     worker = make_worker(options(tmp_path))
     assert (worker.cores, worker.memory_mb, worker.pid) == (1.5, 2048, os.getpid())
+    assert worker.period_s == 2.5
     assert worker.allowed_mounts == (str(tmp_path / "data"),)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace as changed_copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -12,11 +14,11 @@ from controller.master import planning
 from controller.master.application import Application
 from controller.master.capacity import Capacity, capacity
 from controller.master.feasibility import feasibility, make_estimate
-from controller.messages import PlanRequest, WorkerInfo
+from controller.messages import PlanReply, PlanRequest, WorkerInfo
 from stage_model.deadlines import stage_deadline
 from stage_model.errors import BadInput
 from stage_model.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
-from stage_model.profile import Profile, profile
+from stage_model.profile import Profile, profile, profile_json
 from stage_model.run import Run
 from stage_model.run_record import to_record
 from tests.fakes.cluster import FakeCluster
@@ -96,7 +98,7 @@ def test_short_stages_are_controlled_together(application: Application) -> None:
     application.estimate = make_estimate(taught(*[1.0] * 40))
     submit(application, 0, now_s=108.0, count=40)
     first = application.goals[(0, 0)]
-    assert first.length_s >= planning.SHORT_PERIODS * planning.PERIOD_S
+    assert first.length_s >= planning.SHORT_PERIODS * MOST.period_s
     assert first.group_share == pytest.approx(0.5)  # of two equal stages
     submit(application, 1, now_s=109.0, count=40)
     second = application.goals[(1, 0)]
@@ -204,3 +206,71 @@ def test_capacity_counts_the_largest_workers() -> None:
     most = capacity(workers, lambda w: -int(-w.cores // 1), 2)
     assert (most.cores, most.slots, most.speed_limit, most.executors) == (3.5, 4, 1.0, 2)
     assert capacity(workers[:1], lambda _: 1, None).speed_limit == 0.5
+
+
+def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(application: Application) -> None:
+    # 10 stages of equal length in 85 s left: 8.5 s each, more than three periods of 1 s and less than three of 4 s
+    application.estimate = make_estimate(taught(*[1.0] * 10))
+    submit(application, 0, now_s=108.0, count=10)
+    assert application.goals[(0, 0)].group_share == 1.0
+    application.goals.clear()
+    planning.set_goal(application, 0, 0, changed_copy(MOST, period_s=4.0), 108.0)
+    assert application.goals[(0, 0)].group_share == pytest.approx(0.5)  # of two, which have 13.4 s
+
+
+def test_the_period_of_an_application_is_the_longest_of_its_workers(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    for name, period_s in (("w1", 0.5), ("w2", 4.0)):
+        cluster.worker(name, period_s=period_s)
+    application = cluster.state.applications[cluster.register()]
+    assert cluster.state.workers.capacity(application, cluster.now_s).period_s == 4.0
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Callable[..., PlanReply]:
+    """The plan for two stages of 34 and 17 core-seconds after 5 s of start-up, on two workers of one core."""
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    text = profile_json(taught(20.0, 10.0)).decode()
+    return lambda **asked: cluster.state.plan(PlanRequest(profile_json=text, **asked), cluster.now_s)
+
+
+def test_the_cores_of_a_plan_are_those_that_its_law_aims_with(planned: Callable[..., PlanReply]) -> None:
+    def cores(**asked: Any) -> float | None:
+        return planned(deadline_s=120.0, **asked).cores
+
+    # 51 core-seconds within alpha * 120 s less 5 s of start-up, rounded up to 0.05 cores
+    assert cores(law="forecast") == cores() == 0.45  # 51 / 114.4
+    assert cores(law="paper") == 0.5  # 51 / 109
+    assert cores(law="forecast", settings={"forecast.alpha": 0.5}) == 0.95  # 51 / 55
+    assert cores(law="paper", settings={"paper.alpha": 0.5}) == 0.95
+    assert cores(law="paper", settings={"forecast.alpha": 0.5}) == 0.5
+    assert cores(law="constant", settings={"constant.cores": 1.5}) == 1.5
+    assert (
+        "the law constant gives it 1.50 cores, with which it takes 39s"
+        in planned(deadline_s=120.0, law="constant", settings={"constant.cores": 1.5}).reason
+    )
+
+
+def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Callable[..., PlanReply]) -> None:
+    def deadlines(**asked: Any) -> list[float | None]:
+        return [stage.deadline_s for stage in planned(deadline_s=120.0, **asked).stages]
+
+    assert deadlines(law="forecast") == deadlines(law="constant") == [None, None]
+    # beta = 1 splits what is left of alpha * 120 s after 5 s of start-up equally, beta = 0 by 2 to 1
+    assert deadlines(law="paper", settings={"paper.alpha": 1.0, "paper.beta": 1.0}) == [57.5, 57.5]
+    assert deadlines(law="paper", settings={"paper.alpha": 0.5, "paper.beta": 0.0}) == [36.67, 18.33]
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"law": "none"}, "is no law"),
+        ({"settings": {"paper.alpha": 5.0}}, "out of range"),
+        ({"settings": {"x": 1.0}}, "x is no setting"),
+    ],
+)
+def test_a_plan_with_an_unusable_law_is_refused(planned: Callable[..., PlanReply], asked: Any, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        planned(**asked)
