@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.run_folder import SUMMARY, read_summary
 from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,15 @@ def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
     exact = [path for path in begins if path.name == wanted]
     if exact or len(begins) == 1:
         return _load((exact or begins)[0])
-    named = [run for run in map(_load, folders) if run.summary.get("name") == wanted]
+    loaded = [_load(path) for path in folders]
+    named = [run for run in loaded if run.summary.get("name") == wanted]
     if named:
         return named[-1]
     if begins:
         ids = ", ".join(path.name for path in begins[:5])
         raise BadInput(f"run {wanted!r} could be any of {ids}; give more of the id")
-    raise BadInput(f"there is no run {wanted!r} in {runs}; give an application's id or name, or `last`")
+    names = nearest_names(wanted, [str(run.summary["name"]) for run in loaded if "name" in run.summary])
+    raise BadInput(f"there is no run {wanted!r} in {runs}; {names}; an id or `last` is accepted, too")
 
 
 def need_summary(run: RunFolder) -> dict[str, Any]:

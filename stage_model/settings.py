@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -14,6 +13,7 @@ from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from stage_model.errors import BadInput
+from stage_model.nearest import nearest
 from stage_model.units import parse_duration
 
 LAW_PREFIX = "spark.pace.law."
@@ -245,9 +245,7 @@ def table(topic: type[Topic]) -> str:
 
 def unknown_key(key: str, known: Iterable[str]) -> BadInput:
     """The refusal of a key nobody reads, naming the closest known one."""
-    names = sorted(known)
-    close = difflib.get_close_matches(key, names, n=1, cutoff=0.0)
-    return BadInput(f"{key} is no setting; did you mean {close[0] if close else names[0]}?")
+    return BadInput(f"{key} is no setting; did you mean {nearest(key, known, 1)[0]}?")
 
 
 def _value(key: str, text: str, rule: Rule) -> float:

@@ -15,6 +15,7 @@ from controller.client import MasterClient
 from controller.home import Home, find_home
 from controller.messages import ApplicationView
 from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
 from stage_model.settings import CORE_QUANTUM, QuotaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,4 +100,5 @@ def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
     if begins:
         ids = ", ".join(view.application_id for view in begins[:5])
         raise BadInput(f"application {wanted!r} could be any of {ids}; give more of the id")
-    raise BadInput(f"no application {wanted!r} is known here; `sparkpace ps` lists them, `last` is the newest")
+    names = nearest_names(wanted, [view.name for view in views])
+    raise BadInput(f"no application {wanted!r} is known here; {names}, `sparkpace ps` lists them, `last` is the newest")

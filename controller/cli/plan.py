@@ -13,7 +13,9 @@ from controller.cli.common import home_option, submit_client, table_console
 from controller.home import Home
 from controller.messages import PlanReply, PlanRequest
 from controller.profile_choice import read_profile
+from controller.profile_store import ProfileStore
 from stage_model.errors import BadInput, Infeasible
+from stage_model.nearest import nearest_names
 from stage_model.settings import LAWS
 from stage_model.units import format_duration, parse_deadline, parse_priority
 
@@ -25,7 +27,11 @@ from stage_model.units import format_duration, parse_deadline, parse_priority
 @click.option("--num-executors", type=click.IntRange(min=1), help="[default: one per worker]")
 @click.option("--executor-cores", type=click.IntRange(min=1), help="[default: all slots of a worker]")
 @click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: beside whose promises it must fit.")
-@click.option("--law", type=click.Choice(LAWS))
+@click.option(
+    "--law",
+    type=click.Choice(LAWS),
+    help="Whose cores and stage deadlines to show; only `paper` has the latter. [default: the cluster's]",
+)
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
 def plan(
@@ -39,7 +45,7 @@ def plan(
     law: str | None,
     as_json: bool,
 ) -> None:
-    """Says whether a deadline is feasible, with the cores and deadline of every stage."""
+    """Says whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline."""
     now = datetime.now(UTC).astimezone()
     deadline_s = None if deadline is None else parse_deadline(deadline, now, option="--deadline")
     chosen = read_profile(profile, Path.cwd())
@@ -54,7 +60,8 @@ def plan(
     )
     reply = submit_client(home).plan(request)
     if not reply.known:
-        raise BadInput(f"no profile {profile!r} is known; `sparkpace profile list` shows those there are")
+        names = nearest_names(profile, ProfileStore(home.profiles).list())
+        raise BadInput(f"no profile {profile!r} is known; {names} (an application that sets its own name has that one's)")
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(reply)).decode())
     else:
@@ -72,16 +79,14 @@ def print_plan(reply: PlanReply, profile: str | None) -> None:
     if reply.stages:
         table = Table(box=None, pad_edge=False)
         table.add_column("stage", overflow="fold")
-        for heading in ("tasks", "work (core-s)", "deadline", "initial cores"):
+        timed = any(stage.deadline_s is not None for stage in reply.stages)
+        for heading in ("tasks", "work (core-s)", *(("deadline", "initial cores") if timed else ())):
             table.add_column(heading, justify="right")
         for stage in reply.stages:
-            table.add_row(
-                stage.name,
-                str(stage.tasks),
-                f"{stage.work_core_s:.1f}",
-                "-" if stage.deadline_s is None else format_duration(stage.deadline_s),
-                "-" if stage.initial_cores is None else f"{stage.initial_cores:.2f}",
-            )
+            row = [stage.name, str(stage.tasks), f"{stage.work_core_s:.1f}"]
+            if stage.deadline_s is not None and stage.initial_cores is not None:
+                row += [format_duration(stage.deadline_s), f"{stage.initial_cores:.2f}"]
+            table.add_row(*row)
         console.print(table)
     if reply.least_deadline_s is not None:
         console.print(f"least deadline: {format_duration(reply.least_deadline_s)}, with {reply.cluster_cores:g} cores")

@@ -12,6 +12,7 @@ from controller.eventlog_files import read_event_log_file
 from controller.home import Home
 from controller.profile_store import ProfileStore
 from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
 from stage_model.profile import Profile, profile_json, profile_key
 from stage_model.units import format_duration
 
@@ -96,7 +97,8 @@ def _load(home: Home, name: str) -> Profile:
 
 
 def _unknown(home: Home, name: str) -> BadInput:
-    return BadInput(f"there is no profile {name!r} in {home.profiles}; `sparkpace profile list` names them")
+    names = nearest_names(name, ProfileStore(home.profiles).list())
+    return BadInput(f"there is no profile {name!r} in {home.profiles}; {names}, see `sparkpace profile list`")
 
 
 def _table(*headings: str) -> Table:

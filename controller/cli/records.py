@@ -25,8 +25,8 @@ FOLLOW_S = 0.25
 @click.argument("application", metavar="APP")
 @click.option("--json", "as_json", is_flag=True)
 def report(home: Home, application: str, as_json: bool) -> None:
-    """Shows a run's summary. APP is an id, a unique start of one, a name, or `last`."""
-    run = find_run(home.runs, application)
+    """Shows a run's summary. APP is an id, a unique start of one, a name, or `last`: the last run that has ended."""
+    run = find_run(home.runs, application, ended=True)
     summary = need_summary(run)
     if as_json:
         click.echo(json.dumps(summary, indent=2))
@@ -45,7 +45,7 @@ def report(home: Home, application: str, as_json: bool) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
 def plot(home: Home, applications: tuple[str, ...], output: Path) -> None:
     """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
-    over one time axis, with arrivals, deadlines and ends."""
+    over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
     if not output.parent.is_dir():
         raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
     folders = list(dict.fromkeys(_ended(home, application) for application in applications))
@@ -61,7 +61,7 @@ def plot(home: Home, applications: tuple[str, ...], output: Path) -> None:
 
 
 def _ended(home: Home, application: str) -> Path:
-    run = find_run(home.runs, application)
+    run = find_run(home.runs, application, ended=True)
     need_summary(run)
     return run.path
 
@@ -72,7 +72,9 @@ def _ended(home: Home, application: str) -> Path:
 @click.argument("executor", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows; end with Ctrl-C.")
 def logs(home: Home, application: str, executor: str | None, follow: bool) -> None:
-    """Prints the logs of an application's executors (or of one), and its driver's if it was detached."""
+    """Prints the logs of an application's executors (or of one), and its driver's if it was detached.
+
+    APP is an id, a unique start of one, a name, or `last`: the newest run, which may be going on."""
     run = find_run(home.runs, application)
     files = _log_files(run, executor)
     driver = _driver_log(home, run) if executor is None else None

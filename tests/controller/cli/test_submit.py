@@ -21,8 +21,11 @@ from controller.cli.submit import _CALLED_MS, _CALLED_UPTIME
 from controller.home import Cluster, Home, write_private
 from controller.messages import ApplicationView, PlanReply
 from controller.processes import identify
+from controller.profile_store import ProfileStore
+from controller.run_folder import write_summary
 from controller.runtime.process_identity import boot_id, uptime
 from tests.fakes.master import TOKEN, Server, serving
+from tests.fakes.records import run
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
 
@@ -231,6 +234,32 @@ def test_detached_the_drivers_failure_is_shown(place: Place, monkeypatch: pytest
     assert place.settings["spark.pace.submit.time.ms"] == str(_CALLED_MS), "its clock started with the command itself"
     assert place.settings["spark.pace.submit.uptime"] == _CALLED_UPTIME
     assert (place.home.logs / f"driver-{submission}.log").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "words", [["plan", "--profile", "pagerang"], ["profile", "show", "pagerang"], ["profile", "forget", "pagerang"]]
+)
+def test_an_unknown_profile_is_answered_with_the_nearest_names(place: Place, words: list[str]) -> None:
+    for key in ("pagerank@app.py", "sort@app.py"):
+        ProfileStore(place.home.profiles).learn(key, run("one"))
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert "'pagerang'" in result.stderr
+    assert "the nearest names are pagerank@app.py, sort@app.py" in result.stderr
+
+
+def test_a_report_of_the_last_run_is_of_one_that_has_ended(place: Place) -> None:
+    for name in ("pace-1", "pace-2"):
+        (place.home.runs / name).mkdir()
+    write_summary(place.home.runs / "pace-1", {"name": "done"})
+    (place.home.runs / "pace-2" / "samples.csv").touch()
+    assert "done" in CliRunner().invoke(main, ["report", "last"]).stdout
+    running = CliRunner().invoke(main, ["report", "pace-2"])
+    assert running.exit_code == 2
+    assert running.stderr.count("\n") == 1
+    assert "it is written when the application has ended" in running.stderr
+    drawn = CliRunner().invoke(main, ["plot", "last", "-o", str(place.work / "f.png")])
+    assert "pace-1" in drawn.stderr, "it has no samples, so it is refused by name"
 
 
 def test_ps_lists_what_the_master_knows(place: Place) -> None:
