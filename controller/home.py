@@ -1,9 +1,10 @@
 """The home directory of one user's cluster: tokens, the running cluster's address, records.
 
     admin.token, submit.token   0600, made by the first `up`
-    cluster.json                0600, there while a cluster runs
+    cluster.json                0600, there from `up` to `down`, whatever dies in between
     cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
-    master.db  runs/  profiles/  local/  logs/
+    master.lock                 0600, held by the master; agents have theirs (`controller.locks`)
+    master.db  runs/  profiles/  local/  logs/  agents/
 
 Covers paths and safe reading; who writes into `runs/` and `profiles/` is the master.
 """
@@ -17,6 +18,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,12 +29,15 @@ VARIABLE = "SPARKPACE_HOME"
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """`words` start it again: those of `sparkpace`, without --home."""
+
     worker_id: str
     process: ProcessId
+    words: tuple[str, ...] = ()
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """cluster.json. `started` is epoch seconds, for people only."""
+    """cluster.json. `options` are those of `up` as given, defaults included; `started` is epoch seconds, for people only."""
 
     cluster_id: str
     url: str
@@ -40,7 +45,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     runtime: str
     master: ProcessId
+    master_words: tuple[str, ...] = ()
     agents: tuple[AgentProcess, ...] = ()
+    options: dict[str, Any] = {}
     started: float = 0.0
 
     def processes(self) -> tuple[ProcessId, ...]:
@@ -93,6 +100,26 @@ class Home:
     @property
     def logs(self) -> Path:
         return self.path / "logs"
+
+    @property
+    def master_lock(self) -> Path:
+        return self.path / "master.lock"
+
+    def agent(self, worker_id: str) -> Path:
+        """What a worker's agent keeps."""
+        return self.path / "agents" / worker_id
+
+    def agent_lock(self, worker_id: str) -> Path:
+        """Held by the supervisor."""
+        return self.agent(worker_id) / "agent.lock"
+
+    def child_lock(self, worker_id: str) -> Path:
+        """Held by the supervisor's child; there, held or not, until nothing is left of the worker's executors."""
+        return self.agent(worker_id) / "child.lock"
+
+    def workers(self) -> tuple[str, ...]:
+        """Ids of all workers that ever had an agent here."""
+        return tuple(sorted(path.name for path in (self.path / "agents").glob("*/")))
 
     def create(self) -> None:
         """Makes the directory (0700), its folders and, once, the tokens. Raises `BadInput` if it is not ours."""

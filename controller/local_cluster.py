@@ -1,6 +1,6 @@
-"""Starting and ending the processes of a local cluster. Everything was checked before; see `controller.cli.cluster`.
+"""Starting and healing the processes of a local cluster. Everything was checked before; see `controller.cli.cluster`.
 
-Only processes named in cluster.json by pid and start time are ever signalled.
+Not here: what is to be healed (`controller.healing`), the end (`controller.ending`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from msgspec import structs
 
 from controller.client import MasterClient
+from controller.healing import Found, FoundAgent, Healing
 from controller.home import AgentProcess, Cluster, Home
-from controller.processes import ProcessId, alive, identify, send, send_group
-from stage_model.errors import PaceError, Unavailable
+from controller.locks import Holder, holder
+from controller.processes import ProcessId, alive, identify
+from stage_model.errors import Unavailable
 
 JOIN_S = 30.0
 """Longest wait for the master's first answer and all agents' first report; both take about a second."""
-END_S = 15.0
-"""Longest wait for applications to end in `down`."""
 STOP_S = 15.0
 """Longest wait for a service to end after SIGTERM, before SIGKILL."""
-GIVE_BACK_S = 120.0
-"""Longest wait for a provider to end the workers that the master had it start."""
 LOOK_S = 0.1
 
 
@@ -73,23 +73,22 @@ class Plan:
         """Where commands and agents of this machine reach the master."""
         return url_of(self.host, self.port)
 
-    def master_command(self, home: Home) -> list[str]:
-        return [
-            *_service("master", home),
-            *("--host", self.host, "--port", str(self.port)),
+    def master_words(self) -> tuple[str, ...]:
+        """Those of `sparkpace`, without --home; so are `agent_words`."""
+        return (
+            *("master", "--host", self.host, "--port", str(self.port)),
             *("--keep-runs", str(self.keep_runs), "--law", self.law, "--memory-policy", self.memory_policy),
             *self.master_options,
             *(["--insecure"] if self.insecure else []),
-        ]
+        )
 
-    def agent_command(self, home: Home, worker: WorkerPlan) -> list[str]:
-        return [
-            *_service("agent", home),
-            *("--worker-id", worker.worker_id, "--cores", f"{worker.cores:g}", "--memory", str(worker.memory_mb)),
+    def agent_words(self, worker: WorkerPlan) -> tuple[str, ...]:
+        return (
+            *("agent", "--worker-id", worker.worker_id, "--cores", f"{worker.cores:g}", "--memory", str(worker.memory_mb)),
             *("--runtime", self.runtime, "--master", self.url),
             *self.agent_options(),
             *worker.options,
-        ]
+        )
 
     def agent_options(self) -> list[str]:
         """What all agents of the cluster have in common, those that are started later included."""
@@ -119,18 +118,19 @@ class _Child:
         return found
 
 
-def start(home: Home, plan: Plan) -> Cluster:
-    """Starts master and agents and waits until all have joined. Raises `Unavailable`, with nothing left running."""
+def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> Cluster:
+    """Starts master and agents and waits until all have joined. `options` are those of `up`, kept for the next one.
+
+    Raises `Unavailable`, with nothing left running."""
     home.create()
     children: list[_Child] = []
     try:
-        master = _spawn("master", plan.master_command(home), home)
+        master = _spawn("master", plan.master_words(), home)
         children.append(master)
         client = MasterClient(plan.url, home.admin_token())
-        _wait(children, lambda: [] if _answers(client) else [master])
-        names = [worker.worker_id for worker in plan.workers]
-        agents = [_spawn(f"agent-{w.worker_id}", plan.agent_command(home, w), home) for w in plan.workers]
-        children.extend(agents)
+        _wait(home, children, lambda: _unanswered(client))
+        agents = {w.worker_id: _spawn(f"agent-{w.worker_id}", plan.agent_words(w), home) for w in plan.workers}
+        children.extend(agents.values())
         cluster = Cluster(
             cluster_id=client.health().cluster_id,
             url=plan.url,
@@ -138,13 +138,18 @@ def start(home: Home, plan: Plan) -> Cluster:
             port=plan.port,
             runtime=plan.runtime,
             master=master.identity(),
+            master_words=plan.master_words(),
             agents=tuple(
-                AgentProcess(worker_id=name, process=agent.identity()) for name, agent in zip(names, agents, strict=True)
+                AgentProcess(
+                    worker_id=worker.worker_id, process=agents[worker.worker_id].identity(), words=plan.agent_words(worker)
+                )
+                for worker in plan.workers
             ),
+            options=dict(options or {}),
             started=time.time(),
         )
         home.write_cluster(cluster)
-        _wait(children, lambda: _missing(client, dict(zip(names, agents, strict=True))))
+        _wait(home, children, lambda: _silent(client, home, agents))
     except BaseException:
         _end_children(children)
         home.forget_cluster()
@@ -152,16 +157,65 @@ def start(home: Home, plan: Plan) -> Cluster:
     return cluster
 
 
-def stop(home: Home, cluster: Cluster) -> list[str]:
-    """Ends applications, agents, master, in this order; returns the ids of applications that would not end in time."""
-    left = _end_applications(MasterClient(cluster.url, home.admin_token())) if alive(cluster.master) else []
-    with suppress(PaceError):  # a master that does not answer: its next life gives them back
-        MasterClient(cluster.url, home.admin_token(), timeout_s=GIVE_BACK_S).end_started_workers()
-    # Agents stop their remaining executors or free their quotas themselves; only then may the master go.
-    _end_processes([agent.process for agent in cluster.agents])
-    _end_processes([cluster.master])
-    home.forget_cluster()
-    return left
+def look(home: Home, cluster: Cluster | None) -> Found:
+    """What lives of this home, by its locks, and what cluster.json names besides."""
+    recorded = {agent.worker_id: agent.process for agent in cluster.agents} if cluster is not None else {}
+    agents = {
+        name: FoundAgent(
+            supervisor=holder(home.agent_lock(name)) or _recorded(recorded.get(name)), child=holder(home.child_lock(name))
+        )
+        for name in sorted({*home.workers(), *recorded})
+    }
+    return Found(
+        master=holder(home.master_lock) or _recorded(cluster.master if cluster is not None else None),
+        agents={name: agent for name, agent in agents.items() if agent.supervisor or agent.child},
+    )
+
+
+def _recorded(process: ProcessId | None) -> Holder | None:
+    return Holder(process=process) if process is not None and alive(process) else None
+
+
+def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
+    """Starts what is missing, with the words it was started with, and waits until it is there; what lives is left alone.
+
+    Raises `Unavailable`: then those of its parts that did not come are ended again."""
+    client = MasterClient(cluster.url, home.admin_token())
+    children: list[_Child] = []
+    try:
+        if healing.master:
+            children.append(_spawn("master", cluster.master_words, home))
+        _wait(home, children, lambda: _unanswered(client))
+        cluster = _as_found(home, structs.replace(cluster, cluster_id=client.health().cluster_id))
+        children.clear()  # it came
+        if healing.master:
+            _await_reports(client, home, healing.living)
+        words = {agent.worker_id: agent.words for agent in cluster.agents}
+        children.extend(_spawn(f"agent-{name}", words[name], home) for name in healing.agents)
+        _wait(home, children, lambda: _silent(client, home, (*healing.agents, *healing.restarting)))
+    except BaseException:
+        _end_children(children)
+        raise
+    return _as_found(home, cluster)
+
+
+def _as_found(home: Home, cluster: Cluster) -> Cluster:
+    """The same with the processes that live now, written down."""
+    found = look(home, cluster)
+
+    def newest(holder: Holder | None, recorded: ProcessId) -> ProcessId:
+        return recorded if holder is None or holder.process is None else holder.process
+
+    cluster = structs.replace(
+        cluster,
+        master=newest(found.master, cluster.master),
+        agents=tuple(
+            structs.replace(agent, process=newest(found.agent(agent.worker_id).supervisor, agent.process))
+            for agent in cluster.agents
+        ),
+    )
+    home.write_cluster(cluster)
+    return cluster
 
 
 def tail(log: Path, lines: int = 12) -> str:
@@ -174,12 +228,10 @@ def tail(log: Path, lines: int = 12) -> str:
         return ""
 
 
-def _service(name: str, home: Home) -> tuple[str, ...]:
-    return (sys.executable, "-m", "controller.cli.main", name, "--home", str(home.path))
-
-
-def _spawn(name: str, command: Sequence[str], home: Home) -> _Child:
+def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
+    """Starts `sparkpace WORDS --home HOME` in the background; its log is that of `name`."""
     log = home.logs / f"{name}.log"
+    command = (sys.executable, "-m", "controller.cli.main", *words, "--home", str(home.path))
     with log.open("ab") as out:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd=home.path
@@ -187,28 +239,42 @@ def _spawn(name: str, command: Sequence[str], home: Home) -> _Child:
     return _Child(name, process, log)
 
 
-def _answers(client: MasterClient) -> bool:
+def _unanswered(client: MasterClient) -> list[str]:
+    """Names of logs of those that are not ready; so is `_silent`'s answer."""
     try:
         client.health()
     except Unavailable:
-        return False
-    return True
+        return ["master"]
+    return []
 
 
-def _missing(client: MasterClient, agents: Mapping[str, _Child]) -> list[_Child]:
-    joined = {worker.worker_id for worker in client.workers()}
-    return [agent for name, agent in agents.items() if name not in joined]
+def _silent(client: MasterClient, home: Home, workers: Collection[str]) -> list[str]:
+    """Agents of which the master has not heard in the life of their child that is now."""
+    heard = {worker.worker_id: worker.pid for worker in client.workers()}
+    children = {name: holder(home.child_lock(name)) for name in workers}
+    return [
+        f"agent-{name}"
+        for name, child in children.items()
+        if child is None or child.process is None or heard.get(name) != child.process.pid
+    ]
 
 
-def _wait(children: Sequence[_Child], missing: Callable[[], Sequence[_Child]]) -> None:
+def _await_reports(client: MasterClient, home: Home, workers: Collection[str]) -> None:
+    """Until agents that live have found a new master, so that a job submitted next finds them; they come by themselves."""
+    until = time.monotonic() + JOIN_S
+    while _silent(client, home, workers) and time.monotonic() < until:
+        time.sleep(LOOK_S)
+
+
+def _wait(home: Home, children: Sequence[_Child], missing: Callable[[], Sequence[str]]) -> None:
     """Until nothing is missing. Raises `Unavailable` with a log's end when a child dies or takes too long."""
     until = time.monotonic() + JOIN_S
     while late := missing():
         for child in children:
             child.check()
         if time.monotonic() > until:
-            log = late[0].log
-            raise Unavailable(f"the {late[0].name} is not ready after {JOIN_S:g} s; its log ends:\n{tail(log)}")
+            said = tail(home.logs / f"{late[0]}.log")
+            raise Unavailable(f"the {late[0]} is not ready after {JOIN_S:g} s; its log ends:\n{said}")
         time.sleep(LOOK_S)
 
 
@@ -222,28 +288,3 @@ def _end_children(children: Sequence[_Child]) -> None:
         except subprocess.TimeoutExpired:
             os.killpg(child.process.pid, signal.SIGKILL)
             child.process.wait()
-
-
-def _end_applications(client: MasterClient) -> list[str]:
-    until = time.monotonic() + END_S
-    try:
-        for view in client.applications():
-            if view.state != "ended":
-                client.kill(view.application_id)
-        while True:
-            left = [v.application_id for v in client.applications() if v.state != "ended" or v.executors > 0]
-            if not left or time.monotonic() > until:
-                return left
-            time.sleep(LOOK_S)
-    except PaceError:
-        return []  # the master died meanwhile: the agents, asked next, end what is theirs
-
-
-def _end_processes(processes: Sequence[ProcessId]) -> None:
-    for process in processes:
-        send(process, signal.SIGTERM)
-    until = time.monotonic() + STOP_S
-    while any(alive(process) for process in processes) and time.monotonic() < until:
-        time.sleep(LOOK_S)
-    for process in processes:
-        send_group(process, signal.SIGKILL)

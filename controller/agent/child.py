@@ -7,6 +7,7 @@ as nobody would look after it any more.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import resource
@@ -24,6 +25,7 @@ from controller.agent.open_quotas import open_all
 from controller.agent.site import make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
 from controller.home import Home
+from controller.locks import child_lock
 from controller.messages import WorkerReply, WorkerSync
 from controller.options import AgentOptions
 from stage_model.errors import PaceError
@@ -184,7 +186,8 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     options = AgentOptions.from_json(sys.stdin.buffer.read())
     try:
-        return Child(options).run()
+        with child_lock(Home(options.home), options.worker_id, options.runtime):
+            return Child(options).run()
     except PaceError as error:
         log.error("%s", error)
         return error.exit_code

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 from rich.console import Console
 
 from controller.cli.checks import LEAST_MB, check_host, check_port, checked_folders, parse_period
-from controller.cli.common import POLICY_HELP, floor_option, home_option
+from controller.cli.common import POLICY_HELP, admin_client, floor_option, home_option
 from controller.cli.master_placement import MasterPlacement, placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
-from controller.engines import MEMORY_SHARE, SERVICE_CORES, choose_runtime, find_java, machine_cores, machine_memory_mb
-from controller.home import Home
-from controller.local_cluster import Plan, WorkerPlan, start, stop
+from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, choose_runtime, find_java, machine_cores, machine_memory_mb
+from controller.healing import Healing, decide
+from controller.home import Cluster, Home
+from controller.local_cluster import Plan, WorkerPlan, heal, look, start
+from controller.locks import turn
 from controller.prepare import prepare
 from controller.spark_install import find_spark
 from master_memory.split import POLICIES
-from stage_model.errors import BadInput, Unavailable
+from stage_model.errors import BadInput, PaceError, Unavailable
 from stage_model.settings import CORE_QUANTUM, LAWS
 from stage_model.units import parse_memory_mb
 
@@ -73,7 +76,10 @@ def up(
     placing: MasterPlacement,
     keep_runs: int,
 ) -> None:
-    """Starts a local cluster in the background: one master and its agents."""
+    """Starts a local cluster in the background: one master and its agents.
+
+    Where one was started before, starts again what has died of it, with its options; applications go on. Exit code 0 if
+    nothing was missing."""
     check_host(host, insecure)
     if each and any(_given(context, name) for name in ("workers", "cores", "memory")):
         raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
@@ -93,13 +99,32 @@ def up(
     )
     agents = shlex.join((*plan.agent_options(), *shlex.split(placing.agent_options)))
     plan = replace(plan, master_options=replace(placing, agent_options=agents).words())
-    _refuse_second(home)
+    options, given = _options(context)
+    ready = None
+    if not home.path.exists():
+        ready = _ready(plan, runtime)  # before the home is made: a refusal leaves nothing behind
+        home.create()
+    with turn(home):
+        recorded = home.cluster()
+        healing = decide(recorded, look(home, recorded), given)
+        if recorded is not None and healing is not None:
+            _heal(home, recorded, healing)
+        else:
+            _start(home, *(ready or _ready(plan, runtime)), options)
+
+
+def _ready(plan: Plan, runtime: str) -> tuple[Plan, Java]:
+    """The plan with its runtime and port, and the Java that is here. Raises `Unavailable` without what a cluster needs."""
     java = find_java(os.environ)
-    plan = plan.ready(runtime=choose_runtime(runtime), port=check_port(host, port))
+    return plan.ready(runtime=choose_runtime(runtime), port=check_port(plan.host, plan.port)), java
+
+
+def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:
+    """A new cluster. Says where it is."""
     # without a Spark here, agents prepare executors when they see the first
     with suppress(Unavailable), Console(stderr=True).status("preparing executors: image and class archive, made once"):
         prepare(home, plan, spark_home=find_spark(os.environ).home, java_home=java.home)
-    cluster = start(home, plan)
+    cluster = start(home, plan, options)
     click.echo(
         f"Sparkpace runs at {cluster.url} with {_described(plan.workers)}, runtime {cluster.runtime}.\n"
         f"Submit with `sparkpace submit --deadline 10min app.py`, or stock spark-submit with --master "
@@ -107,27 +132,71 @@ def up(
     )
 
 
+def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
+    """And says what was done."""
+    if healing.master:
+        _check_old_port(recorded)
+    cluster = heal(home, recorded, healing)
+    if healing.master:
+        click.echo("Started the master, which had died.")
+    for name in healing.agents:
+        click.echo(f"Started the agent of {name}, which had died.")
+    for name in healing.restarting:
+        click.echo(f"The agent of {name} had lost its child and has started another.")
+    going_on = [view for view in admin_client(home).applications() if view.state != "ended"]
+    click.echo(
+        f"Sparkpace runs at {cluster.url} with {len(cluster.agents)} worker(s); "
+        + ("" if healing.needed else "nothing was missing; ")
+        + f"{len(going_on)} application(s) go on."
+    )
+
+
+def _check_old_port(recorded: Cluster) -> None:
+    """Raises `Unavailable` when a stranger has it meanwhile: agents and drivers know no other."""
+    try:
+        check_port(recorded.host, recorded.port)
+    except Unavailable as error:
+        raise Unavailable(
+            f"the master has died and another program has port {recorded.port} of {recorded.host}, where agents and drivers "
+            f"look for the master; end that program, or the cluster with `sparkpace down`"
+        ) from error
+
+
 @click.command()
 @home_option
 def down(home: Home) -> None:
-    """Ends the applications, their containers and the local cluster."""
-    cluster = home.cluster()
-    if cluster is None:
+    """Ends the applications and the local cluster, however its services were started, and removes what outlived them:
+    executors, their containers and control groups. Exit code 1 if something is left."""
+    from controller.ending import stop  # here, because the other commands need no engine's library
+
+    with turn(home) if home.path.exists() else nullcontext():
+        stopped = stop(home, home.cluster())
+    if stopped is None:
         click.echo(f"No local cluster in {home.path}.")
         return
-    left = stop(home, cluster)
-    for view in left:
+    for view in stopped.late:
         click.echo(f"sparkpace: application {view} had not ended when its agents were stopped", err=True)
+    for sentence in (*stopped.notes, *stopped.left):
+        click.echo(f"sparkpace: {sentence}", err=True)
+    if said := stopped.removed.said():
+        click.echo(said)
+    if stopped.left:
+        raise PaceError(f"{len(stopped.left)} part(s) of the cluster were left; run `sparkpace down` again to try once more")
     click.echo("Sparkpace is down.")
 
 
-def _refuse_second(home: Home) -> None:
-    cluster = home.cluster()
-    if cluster is not None and cluster.living():
-        raise BadInput(
-            f"a cluster of {home.path} already runs at {cluster.url}; end it with `sparkpace down`, "
-            f"or give another --home and --port"
-        )
+def _options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All options as JSON has them, by their names, and those of them that were given."""
+    named = {parameter.name: parameter.opts[-1].lstrip("-") for parameter in context.command.params}
+    values = {name: _plain(value) for name, value in context.params.items() if name not in ("home", "placing")}
+    given = {named[name]: value for name, value in values.items() if _given(context, name)}
+    return {named[name]: value for name, value in values.items()}, given
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.expanduser().absolute())
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _given(context: click.Context, name: str) -> bool:

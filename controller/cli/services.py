@@ -12,6 +12,7 @@ from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_op
 from controller.cli.master_placement import MasterPlacement, placement_options
 from controller.cli.worker_words import parse_type
 from controller.home import Home
+from controller.locks import agent_lock
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
 from master_memory.split import POLICIES
 from placement.labels import parse_labels
@@ -42,7 +43,7 @@ def master(
     placing: MasterPlacement,
     insecure: bool,
 ) -> None:
-    """Runs the master in the foreground."""
+    """Runs the master in the foreground; a home has one."""
     check_host(host, insecure)
     home.create()
     from controller.master.main import run  # here, because the other commands need none of its web server
@@ -110,7 +111,7 @@ def agent(
     resources: str,
     labels: str,
 ) -> None:
-    """Runs one worker's agent (supervisor and child) in the foreground."""
+    """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
     if not master_url.startswith(("http://", "https://")):
         raise BadInput(f"--master {master_url!r} is no URL; it must look like http://127.0.0.1:7070")
     options = AgentOptions(
@@ -130,4 +131,5 @@ def agent(
     )
     from controller.agent.supervisor import become  # here, because the other commands need no agent
 
-    become(options)
+    with agent_lock(home, options.worker_id):
+        become(options)

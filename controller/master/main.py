@@ -13,6 +13,7 @@ import uvicorn
 
 from controller.home import Home
 from controller.local_cluster import url_of
+from controller.locks import master_lock
 from controller.master.api import Api, Changes
 from controller.master.cluster import ClusterState
 from controller.master.identity import begin_life
@@ -33,9 +34,10 @@ TICK_S = 0.5
 
 
 def run(options: MasterOptions) -> None:
-    """Serves until SIGTERM. Raises `Unavailable` when the port is taken."""
+    """Serves until SIGTERM. Raises `Unavailable` when the home has a master already or the port is taken."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    with _listen(options.host, options.port) as listening:
+    url = url_of(options.host, options.port)
+    with master_lock(Home(options.home), url), _listen(options.host, options.port) as listening:
         asyncio.run(_serve(options, listening))
 
 

@@ -12,19 +12,26 @@ import errno
 import math
 import os
 import signal
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
 
+PARENT = "sparkpace"
+"""Executors' groups lie in one of this name, which goes with the last of them."""
 MIN_QUOTA_US = 1_000
 """The kernel refuses a smaller quota."""
 READ_BYTES = 16_384
 UNLIMITED_BYTES = 1 << 62
+MAKE_ROUNDS = 20
 KILL_ROUNDS = 20
 """A group that forks while it is killed is empty after a few rounds; a process in uninterruptible sleep may not be."""
+
+EMPTY_S = 10.0
+"""Longest wait for a group to be empty after SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +241,7 @@ class CgroupTree:
         memory = base.memory / name if base.memory is not None else None
         group = Group(base.cpu / name, base.cpuacct / name, memory)
         try:
-            if self.version == 2:
-                self._delegate(base.cpu, name)
-            for directory in group.directories():
-                directory.mkdir(parents=True, exist_ok=True)
+            self._make(base, name, group)
             usable = self.write_quota(group, math.inf) and os.access(group.cpu / "cgroup.procs", os.W_OK)
         except OSError:
             usable = False
@@ -245,6 +249,38 @@ class CgroupTree:
             self.remove(group)
             return None
         return group
+
+    def _make(self, base: Group, name: str, group: Group) -> None:
+        for attempt in range(MAKE_ROUNDS):
+            try:
+                if self.version == 2:
+                    self._delegate(base.cpu, name)
+                for directory in group.directories():
+                    directory.mkdir(parents=True, exist_ok=True)
+                return
+            except FileNotFoundError:  # another home's `clear` took the empty `PARENT` from under it
+                if attempt == MAKE_ROUNDS - 1:
+                    raise
+
+    def clear(self, names: Iterable[str]) -> dict[str, bool]:
+        """Removes the groups `PARENT/name` of these names wherever they are, with their processes, and every `PARENT` that is
+        empty then. Returns those that were there, and whether they are gone."""
+        wanted, gone = set(names), dict[str, bool]()
+        for parent in self._parents():
+            for directory in [parent / name for name in wanted if (parent / name).is_dir()]:
+                self.kill_all(Group(directory, directory, None))
+                gone[directory.name] = _removed_soon(directory) and gone.get(directory.name, True)
+            _removed(parent)  # another home may have groups there
+        return gone
+
+    def _parents(self) -> Iterator[Path]:
+        """Every directory `PARENT`, in all hierarchies that we write to."""
+        roots = [self._root] if self.version == 2 else [self._mount(name) for name in ("cpu", "cpuacct", "memory")]
+        for root in dict.fromkeys(root.resolve() for root in roots if root is not None):
+            for place, directories, _ in os.walk(root):
+                if PARENT in directories:
+                    yield Path(place, PARENT)
+                    directories.remove(PARENT)
 
     def _delegate(self, base: Path, name: str) -> None:
         """v2: hands cpu (must) and memory (may) from `base` down to the parent of `name`."""
@@ -317,6 +353,16 @@ def _write(path: Path, value: str) -> bool:
         if error.errno == errno.ENODEV:  # the group went away under the open file
             return False
         raise
+    return True
+
+
+def _removed_soon(directory: Path) -> bool:
+    """Killed processes stay in their group until they have let go of their memory."""
+    until = time.monotonic() + EMPTY_S
+    while not _removed(directory):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
     return True
 
 

@@ -24,7 +24,7 @@ import msgspec
 
 from controller.runtime import executor_record, launching, process_identity, process_tree
 from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
-from controller.runtime.cgroup import CgroupTree, Group, OpenFiles
+from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -88,7 +88,7 @@ class ProcessRuntime:
         self._refuse(launch)
         launching.ensure_log_dir(launch)
         name = launching.unique_name(self._cluster_id, self._worker_id, launch.key)
-        group = self._cgroups.create(f"sparkpace/{name}") if self._use_cgroups else None
+        group = self._cgroups.create(f"{PARENT}/{name}") if self._use_cgroups else None
         child: subprocess.Popen[bytes] | None = None
         try:
             child = _spawn(launch)

@@ -33,8 +33,9 @@ import psutil
 from controller.agent import child
 from controller.cli.checks import check_port
 from controller.client import MasterClient
+from controller.ending import stop
 from controller.home import Home
-from controller.local_cluster import Plan, WorkerPlan, start, stop
+from controller.local_cluster import Plan, WorkerPlan, start
 from controller.messages import (
     Change,
     DriverReply,

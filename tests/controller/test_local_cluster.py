@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.home import Home
 from controller.local_cluster import Plan, WorkerPlan
 
 
@@ -22,7 +21,8 @@ def test_an_agent_is_told_period_and_floor(tmp_path: Path) -> None:
         law="forecast",
         keep_runs=10,
     )
-    words = plan.agent_command(Home(tmp_path), plan.workers[0])
-    told = dict(zip(words[words.index("agent") + 1 :: 2], words[words.index("agent") + 2 :: 2], strict=True))
+    words = plan.agent_words(plan.workers[0])
+    assert words[0] == "agent"
+    told = dict(zip(words[1::2], words[2::2], strict=True))
     assert (told["--cores"], told["--period"], told["--floor"]) == ("0.4", "0.5s", "0.05")
     assert (told["--worker-id"], told["--memory"], told["--labels"]) == ("w1", "4096", "zone=a")
