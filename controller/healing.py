@@ -103,6 +103,12 @@ def decide(recorded: Cluster | None, found: Found, given: Mapping[str, Any]) -> 
     return healing
 
 
+def missing(recorded: Cluster, found: Found) -> list[str]:
+    """Services of the recorded cluster that do not live, for people."""
+    agents = [agent.worker_id for agent in recorded.agents if found.agent(agent.worker_id).supervisor is None]
+    return [*([] if found.master else ["the master"]), *(f"the agent of {name}" for name in agents)]
+
+
 def differing(recorded: Cluster, given: Mapping[str, Any]) -> Sequence[str]:
     """Options given now whose value is another than the running cluster's, as --name. What 0 and `auto` became then counts as
     the same, too."""

@@ -16,7 +16,9 @@ from controller.cli.checks import check_port
 from controller.cli.common import home_option, table_console
 from controller.client import MasterClient
 from controller.engines import docker_version, find_java, machine_cores
+from controller.healing import missing
 from controller.home import Home
+from controller.local_cluster import look
 from controller.spark_install import find_spark
 from stage_model.errors import PaceError, Unavailable
 
@@ -80,6 +82,8 @@ def _cluster(home: Home, port: int) -> str:
     if cluster is None:
         check_port("127.0.0.1", port)
         return f"none runs; port {port} is free"
+    if dead := missing(cluster, look(home, cluster)):
+        raise Unavailable(f"{' and '.join(dead)} died; run `sparkpace up`, which starts what is missing")
     MasterClient(cluster.url).health()
     workers = MasterClient(cluster.url, home.submit_token()).workers()
     return f"answers at {cluster.url}, {len(workers)} worker(s)"

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import psutil
 
 from controller.bridge_jar import bridge_jar
@@ -27,7 +26,7 @@ from controller.client import MasterClient
 from controller.engines import machine_cores
 from controller.home import AgentProcess, Cluster, Home
 from controller.messages import ApplicationView
-from controller.processes import ProcessId, alive, identify, send, send_group
+from controller.processes import alive, identify, send, send_group
 from controller.run_folder import read_samples
 from stage_model.errors import PaceError
 
@@ -156,7 +155,7 @@ class LocalCluster:
         self.command("down", check=None)
         for process in self.by_hand:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
             process.wait()
 
     def environment(self) -> dict[str, str]:
@@ -299,28 +298,31 @@ class LocalCluster:
         send_group(process, signal.SIGKILL)
         eventually(lambda: not alive(process) and not (child and alive(child)), f"the end of the agent of {worker}")
 
-    def start_agent(self, worker: str) -> None:
-        """By hand, with the options that `up` had given."""
-        info = next(view for view in self.client().workers() if view.worker_id == worker)
-        mounts = [part for root in info.allowed_mounts for part in ("--allow-mount", root)]
-        started = self._service(
-            *("agent", "--worker-id", worker, "--cores", f"{info.cores:g}", "--memory", str(info.memory_mb)),
-            *("--runtime", info.runtime, "--period", "1s", "--master", self.cluster().url, *mounts),
-            log=f"agent-{worker}",
-        )
-        agents = (a for a in self.cluster().agents if a.worker_id != worker)
-        self._rewrite(agents=(*agents, AgentProcess(worker_id=worker, process=started)))
-
     def kill_master(self) -> None:
         master = self.cluster().master
         send(master, signal.SIGKILL)
         eventually(lambda: not alive(master), "the master's end")
 
-    def start_master(self) -> None:
-        """By hand, on the same port."""
-        cluster = self.cluster()
-        self._rewrite(master=self._service("master", "--host", cluster.host, "--port", str(cluster.port), log="master"))
-        eventually(self._answers, "the master's answer")
+    def restore(self) -> str:
+        """`sparkpace up` once more: starts what is missing. What it said."""
+        return self.command("up").stdout
+
+    def start_master_by_hand(self, port: int) -> None:
+        """One that no `up` knows of."""
+        log = self.home.logs / "by-hand.log"
+        with log.open("ab") as out:
+            words = ("master", "--home", str(self.home.path), "--port", str(port))
+            process = subprocess.Popen([*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        self.by_hand.append(process)
+        client = MasterClient(f"http://127.0.0.1:{port}")
+
+        def answers() -> bool:
+            assert process.poll() is None, log.read_text()
+            with contextlib.suppress(PaceError):
+                return bool(client.health().cluster_id)
+            return False
+
+        eventually(answers, "the master's answer")
 
     def await_workers(self) -> None:
         """Until the master has heard of every agent that lives."""
@@ -329,43 +331,15 @@ class LocalCluster:
 
     def heal(self) -> list[str]:
         """Starts services that are dead, so that the next test finds them; returns their names."""
-        dead = []
-        if not alive(self.cluster().master):
-            dead.append("master")
-            self.start_master()
-            self.await_workers()
-        for agent in self.cluster().agents:
-            if not alive(agent.process):
-                dead.append(agent.worker_id)
-                self.start_agent(agent.worker_id)
+        cluster = self.cluster()
+        dead = [] if alive(cluster.master) else ["master"]
+        dead += [agent.worker_id for agent in cluster.agents if not alive(agent.process)]
+        if dead:
+            self.restore()
         return dead
-
-    def _answers(self) -> bool:
-        try:
-            return bool(self.client().health().cluster_id)
-        except PaceError:
-            return False
 
     def _agent(self, worker: str) -> AgentProcess:
         return next(agent for agent in self.cluster().agents if agent.worker_id == worker)
-
-    def _service(self, *words: str, log: str) -> ProcessId:
-        with (self.home.logs / f"{log}.log").open("ab") as out:
-            process = subprocess.Popen(
-                [*COMMAND, words[0], "--home", str(self.home.path), *words[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-        self.by_hand.append(process)
-        found = identify(process.pid)
-        assert found is not None
-        return found
-
-    def _rewrite(self, **changes: Any) -> None:
-        """So that `down` knows the new processes."""
-        self.home.write_cluster(msgspec.structs.replace(self.cluster(), **changes))
 
 
 def spark_home(python: Path) -> Path:

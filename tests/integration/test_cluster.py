@@ -43,10 +43,11 @@ def said(stderr: str, *parts: str) -> None:
         assert part in lines[0]
 
 
-def test_a_second_up_is_refused_and_the_first_goes_on(process_cluster: LocalCluster) -> None:
+def test_a_second_up_finds_all_alive_or_is_refused_with_other_options(process_cluster: LocalCluster) -> None:
     before = process_cluster.cluster()
-    done = process_cluster.command("up", "--port", "0", "--runtime", "process", check=2)
-    said(done.stderr, before.url, "sparkpace down")
+    assert "nothing was missing" in process_cluster.restore()
+    done = process_cluster.command("up", "--port", "0", "--law", "paper", check=2)
+    said(done.stderr, before.url, "another --law", "sparkpace down")
     assert process_cluster.cluster() == before
     assert len(before.living()) == 2
 

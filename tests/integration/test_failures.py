@@ -43,7 +43,7 @@ def test_agents_die_and_come_back_and_adopt_their_containers(cluster: LocalClust
     eventually(lambda: cluster.agent_child("w1").pid != child.pid, "a new child")
     # The other loses both: nobody but an operator brings it back.
     cluster.kill_agent("w2")
-    cluster.start_agent("w2")
+    assert "Started the agent of w2, which had died." in cluster.restore()
     adopted = "adopted running executor"
     eventually(lambda: all(adopted in cluster.log(f"agent-{w}") for w in ("w1", "w2")), "adoption by both agents")
 
@@ -77,7 +77,7 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
         return any(len(quotas - {0}) >= 2 for quotas in seen.values())
 
     eventually(controlled, "changes of quotas without a master", 60.0)
-    cluster.start_master()
+    assert "Started the master, which had died." in cluster.restore()
     # It plans at once, with the workers it knew, and has its application back.
     assert "least deadline" in cluster.command("plan", "--profile", stages.summary["profile"]).stdout
     again = cluster.client().application(view.application_id)

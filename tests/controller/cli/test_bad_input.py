@@ -217,7 +217,9 @@ def test_a_second_up(place: Path) -> None:
         Cluster(cluster_id="c", url="http://127.0.0.1:1", host="127.0.0.1", port=1, runtime="process", master=ours)
     )
     before = sorted(home.path.iterdir())
-    assert_refused(run("up", "--runtime", "process", "--port", "0"), 2, "already runs", "sparkpace down")
+    assert_refused(
+        run("up", "--law", "paper", "--port", "0"), 2, "already runs", "another --law and --port", "sparkpace down"
+    )
     assert sorted(home.path.iterdir()) == before
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
+from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles, quota_us
 
 PID = 4711
 
@@ -233,3 +235,42 @@ def test_v2_delegates_controllers_on_the_way_down(tmp_path: Path) -> None:
     tree.create("sparkpace/one")
     assert (tmp_path / "fs/box/cgroup.subtree_control").read_text() in ("+cpu", "+memory")
     assert (tmp_path / "fs/box/sparkpace/cgroup.subtree_control").exists()
+
+
+def test_groups_of_our_name_go_with_their_empty_parent_and_others_stay(tmp_path: Path) -> None:
+    """Real groups are removed so, too: plain directories stand for them here, empty as the kernel's look to rmdir."""
+    ours = [f"{place}/sparkpace/mine" for place in ("cpu", "cpuacct/box", "memory/deep/er")]
+    theirs = "cpu/box/sparkpace/theirs"
+    for directory in (*ours, theirs):
+        (tmp_path / "fs" / directory).mkdir(parents=True)
+    tree = plant(tmp_path, V1)
+    assert tree.clear(["mine", "never-made"]) == {"mine": True}
+    left = sorted(str(path.relative_to(tmp_path / "fs")) for path in (tmp_path / "fs").rglob("sparkpace*/**"))
+    assert left == ["cpu/box/sparkpace", theirs]
+
+
+def test_a_parent_that_is_taken_away_meanwhile_is_made_again() -> None:
+    tree = CgroupTree()
+    first = tree.create(f"{PARENT}/test-{os.getpid()}-first")
+    if first is None:
+        pytest.skip("no control group can be made here")
+    tree.remove(first)
+    stop = threading.Event()
+
+    def take_away() -> None:
+        while not stop.is_set():
+            for directory in first.directories():
+                with contextlib.suppress(OSError):
+                    directory.parent.rmdir()
+
+    taker = threading.Thread(target=take_away)
+    taker.start()
+    try:
+        for number in range(300):
+            group = tree.create(f"{PARENT}/test-{os.getpid()}-{number}")
+            assert group is not None
+            assert tree.remove(group)
+    finally:
+        stop.set()
+        taker.join()
+    tree.clear([])

@@ -1,0 +1,185 @@
+"""Each part of a cluster dies while a job runs on real Spark, `up` starts just what is missing, `down` leaves nothing."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.home import Home
+from controller.locks import holder
+from controller.processes import alive, identify, send
+from tests.integration.engine import Engine
+from tests.integration.local_cluster import LocalCluster, eventually, free_port
+from tests.integration.test_cluster import said
+from tests.integration.test_process_runtime import executors_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+TWO = ("--worker", "cores=0.8 memory=2g", "--worker", "cores=0.8 memory=2g")
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[LocalCluster]:
+    """A cluster of its own, so that all of it may die."""
+    yield from _cluster(tmp_path, "process")
+
+
+@pytest.fixture
+def mortal_docker(tmp_path: Path) -> Iterator[LocalCluster]:
+    yield from _cluster(tmp_path, "docker")
+
+
+def _cluster(place: Path, runtime: str) -> Iterator[LocalCluster]:
+    (place / "shown").mkdir()
+    cluster = LocalCluster(Home(place / "home"), runtime)
+    try:
+        yield cluster
+    finally:
+        cluster.down()
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+
+
+def parts(cluster: LocalCluster) -> dict[str, Any]:
+    """Who holds the home's locks: master, supervisors, children."""
+    home = cluster.home
+    locks = {"master": home.master_lock} | {
+        f"{kind} {name}": lock
+        for name in ("w1", "w2")
+        for kind, lock in (("agent", home.agent_lock(name)), ("child", home.child_lock(name)))
+    }
+    return {name: found.process for name, path in locks.items() if (found := holder(path)) is not None}
+
+
+def kill(cluster: LocalCluster, *names: str) -> None:
+    """At once, so that no supervisor brings its child back meanwhile."""
+    living = parts(cluster)
+    for name in names:
+        send(living[name], signal.SIGSTOP)
+    for name in names:
+        send(living[name], signal.SIGKILL)
+    eventually(lambda: not any(alive(living[name]) for name in names), "their end")
+
+
+DEATHS = (
+    (("master",), {"master"}, "Started the master, which had died."),
+    (("agent w2",), {"agent w2", "child w2"}, "Started the agent of w2, which had died."),
+    (("agent w1", "child w1"), {"agent w1", "child w1"}, "Started the agent of w1, which had died."),
+    (("master", "agent w1", "child w1", "agent w2", "child w2"), None, "Started the master, which had died."),
+)
+
+
+def test_up_starts_just_what_died_and_the_job_goes_on(mortal: LocalCluster, stop_file: Path) -> None:
+    mortal.up(*TWO)
+    job = mortal.submit("--name", "survivor", "rounds.py", str(stop_file))
+    view = mortal.running("survivor")
+    executors = set(executors_of(view.application_id))
+    for names, replaced, sentence in DEATHS:
+        before = parts(mortal)
+        assert len(before) == 5
+        kill(mortal, *names)
+        out = mortal.restore()
+        assert sentence in out
+        assert "1 application(s) go on" in out
+        after = parts(mortal)
+        assert {name for name in before if after[name] != before[name]} == (replaced or set(before))
+
+    # a child alone is its supervisor's: `up` waits until that has brought another
+    before = parts(mortal)
+    kill(mortal, "child w1")
+    out = mortal.restore()
+    after = parts(mortal)
+    assert {name for name in before if after[name] != before[name]} == {"child w1"}
+    assert "Started" not in out
+    assert "nothing was missing" in mortal.restore()
+    assert parts(mortal) == after
+
+    # a stranger on the master's port: nothing is started, what lives goes on
+    kill(mortal, "master")
+    before = parts(mortal)
+    with socket.create_server(("127.0.0.1", mortal.cluster().port)):
+        said(mortal.command("up", check=69).stderr, f"port {mortal.cluster().port}", "sparkpace down")
+    assert parts(mortal) == before
+    mortal.restore()
+
+    assert set(executors_of(view.application_id)) == executors
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    summary = mortal.summary("survivor")
+    assert (summary["end_reason"], summary["executors_lost"], summary["tasks_failed"]) == ("", 0, 0)
+
+
+def test_an_agent_without_its_supervisor_goes_on_pacing(mortal: LocalCluster) -> None:
+    mortal.up("--worker", "cores=0.8 memory=2g")
+    supervisor = mortal.cluster().agents[0].process
+    child = identify(mortal.agent_child("w1").pid)
+    send(supervisor, signal.SIGKILL)
+    eventually(lambda: not alive(supervisor), "its end")
+    beats = [0]
+
+    def heard() -> bool:
+        beats[0] += mortal.client().workers()[0].seen_s_ago < 0.1
+        return beats[0] >= 5
+
+    eventually(heard, "reports of the child alone")
+    assert child is not None
+    assert alive(child)
+    assert "control period failed" not in mortal.log("agent-w1")
+
+
+def test_down_ends_a_master_that_was_started_by_hand_and_a_second_one_is_refused(mortal: LocalCluster) -> None:
+    mortal.home.create()
+    (mortal.home.path.parent / "conf").mkdir()
+    port = free_port()
+    mortal.start_master_by_hand(port)
+    pid = str(mortal.by_hand[0].pid)
+    said(mortal.command("master", "--port", str(free_port()), check=69).stderr, "has a master already", pid)
+    said(mortal.command("up", "--runtime", "process", "--port", "0", check=2).stderr, "the master", "`sparkpace down`")
+    assert "Sparkpace is down." in mortal.command("down").stdout
+    assert mortal.by_hand[0].wait(5) is not None
+    assert "No local cluster" in mortal.command("down").stdout
+
+
+def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalCluster, stop_file: Path) -> None:
+    mortal.up("--worker", "cores=0.8 memory=2g")
+    mortal.submit("--name", "outliving", "rounds.py", str(stop_file))
+    view = mortal.running("outliving", executors=1)
+    groups = [path for path in Path("/sys/fs/cgroup").glob(f"**/sparkpace/*{view.application_id}*") if path.is_dir()]
+    agent, child, master = (parts(mortal)[name] for name in ("agent w1", "child w1", "master"))
+    for process in (agent, child, master):
+        send(process, signal.SIGSTOP)
+        send(process, signal.SIGKILL)
+    eventually(lambda: not parts(mortal), "the services' end")
+    assert executors_of(view.application_id)
+    done = mortal.command("down")
+    assert "1 executor(s)" in done.stdout
+    assert "no master lived to tell the drivers" in done.stderr
+    assert not executors_of(view.application_id)
+    assert not any(group.exists() for group in groups)
+    assert not any(group.parent.exists() and not list(group.parent.glob("*/")) for group in groups)
+    assert "No local cluster" in mortal.command("down").stdout
+
+
+@pytest.mark.docker
+def test_down_removes_a_container_whose_application_ended_without_an_agent(
+    mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path
+) -> None:
+    mortal_docker.up("--worker", "cores=0.8 memory=2g")
+    engine = Engine(docker_engine, mortal_docker.cluster().cluster_id)
+    job = mortal_docker.submit("--name", "forgotten", "rounds.py", str(stop_file))
+    mortal_docker.running("forgotten", executors=1)
+    mortal_docker.kill_agent("w1")
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    eventually(lambda: not engine.containers(ended=False), "the executor's end")
+    assert len(engine.containers()) == 1
+    # an engine that does not answer is told of, and nothing is forgotten
+    away = {"DOCKER_HOST": f"unix://{stop_file}.no-socket"}
+    done = mortal_docker.command("down", check=1, environment=away)
+    assert "executors of worker w1 may be left" in done.stderr
+    done = mortal_docker.command("down")
+    assert "1 executor(s)" in done.stdout
+    assert engine.containers() == []
