@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,27 @@ from controller.home import Home
 from controller.locks import holder
 from controller.processes import alive, identify, send
 from tests.integration.engine import Engine
-from tests.integration.local_cluster import LocalCluster, eventually, free_port
+from tests.integration.local_cluster import DEFAULTS, LocalCluster, eventually, free_port
 from tests.integration.test_cluster import said
 from tests.integration.test_process_runtime import executors_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-TWO = ("--worker", "cores=0.8 memory=2g", "--worker", "cores=0.8 memory=2g")
+START = """
+import sys
+from pathlib import Path
+from controller.cli.checks import check_port
+from controller.home import Home
+from controller.local_cluster import Plan, WorkerPlan, start
+home, runtime, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+start(Home(home), Plan(
+    workers=tuple(WorkerPlan(f"w{number}", 0.8, 2048) for number in range(1, count + 1)),
+    runtime=runtime, host="127.0.0.1", port=check_port("127.0.0.1", 0), insecure=False, period_s=1.0, floor=0.1,
+    allow_mounts=(home.parent / "shown",), image=None, law="forecast", keep_runs=10,
+))
+"""
+"""What `up` does without its preparing: no class archive is made for a few small jobs,"""
+PLAIN = ("--conf", "spark.executor.extraClassPath=/nothing", "rounds.py")
+"""nor by an agent."""
 
 
 @pytest.fixture
@@ -35,12 +52,19 @@ def mortal_docker(tmp_path: Path) -> Iterator[LocalCluster]:
 
 def _cluster(place: Path, runtime: str) -> Iterator[LocalCluster]:
     (place / "shown").mkdir()
+    (place / "conf").mkdir()
+    (place / "conf" / "spark-defaults.conf").write_text(DEFAULTS)
     cluster = LocalCluster(Home(place / "home"), runtime)
     try:
         yield cluster
     finally:
         cluster.down()
     eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+
+
+def begin(cluster: LocalCluster, workers: int = 1) -> None:
+    words = (str(cluster.home.path), cluster.runtime, str(workers))
+    subprocess.run([sys.executable, "-c", START, *words], check=True, env=cluster.environment())
 
 
 def parts(cluster: LocalCluster) -> dict[str, Any]:
@@ -73,8 +97,8 @@ DEATHS = (
 
 
 def test_up_starts_just_what_died_and_the_job_goes_on(mortal: LocalCluster, stop_file: Path) -> None:
-    mortal.up(*TWO)
-    job = mortal.submit("--name", "survivor", "rounds.py", str(stop_file))
+    begin(mortal, 2)
+    job = mortal.submit("--name", "survivor", *PLAIN, str(stop_file))
     view = mortal.running("survivor")
     executors = set(executors_of(view.application_id))
     for names, replaced, sentence in DEATHS:
@@ -113,7 +137,7 @@ def test_up_starts_just_what_died_and_the_job_goes_on(mortal: LocalCluster, stop
 
 
 def test_an_agent_without_its_supervisor_goes_on_pacing(mortal: LocalCluster) -> None:
-    mortal.up("--worker", "cores=0.8 memory=2g")
+    begin(mortal)
     supervisor = mortal.cluster().agents[0].process
     child = identify(mortal.agent_child("w1").pid)
     send(supervisor, signal.SIGKILL)
@@ -132,7 +156,6 @@ def test_an_agent_without_its_supervisor_goes_on_pacing(mortal: LocalCluster) ->
 
 def test_down_ends_a_master_that_was_started_by_hand_and_a_second_one_is_refused(mortal: LocalCluster) -> None:
     mortal.home.create()
-    (mortal.home.path.parent / "conf").mkdir()
     port = free_port()
     mortal.start_master_by_hand(port)
     pid = str(mortal.by_hand[0].pid)
@@ -144,8 +167,8 @@ def test_down_ends_a_master_that_was_started_by_hand_and_a_second_one_is_refused
 
 
 def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalCluster, stop_file: Path) -> None:
-    mortal.up("--worker", "cores=0.8 memory=2g")
-    mortal.submit("--name", "outliving", "rounds.py", str(stop_file))
+    begin(mortal)
+    mortal.submit("--name", "outliving", *PLAIN, str(stop_file))
     view = mortal.running("outliving", executors=1)
     groups = [path for path in Path("/sys/fs/cgroup").glob(f"**/sparkpace/*{view.application_id}*") if path.is_dir()]
     agent, child, master = (parts(mortal)[name] for name in ("agent w1", "child w1", "master"))
@@ -167,9 +190,9 @@ def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalC
 def test_down_removes_a_container_whose_application_ended_without_an_agent(
     mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path
 ) -> None:
-    mortal_docker.up("--worker", "cores=0.8 memory=2g")
+    begin(mortal_docker)
     engine = Engine(docker_engine, mortal_docker.cluster().cluster_id)
-    job = mortal_docker.submit("--name", "forgotten", "rounds.py", str(stop_file))
+    job = mortal_docker.submit("--name", "forgotten", *PLAIN, str(stop_file))
     mortal_docker.running("forgotten", executors=1)
     mortal_docker.kill_agent("w1")
     stop_file.touch()
