@@ -1,6 +1,7 @@
 """What `submit` shows while the driver runs: one line that rewrites itself, and notes that come once. On stderr.
 
-The line is for terminals only; the notes (Spark UI, forecast past the deadline, place and reason of waiting) always come.
+The line is for terminals that can rewrite one; the notes (Spark UI, forecast past the deadline, place and reason of waiting)
+always come.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ProgressLine:
         if not self._late_told and (warning := late_warning(view)):
             self._late_told = True
             self._note(warning)
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._shown = True
             line = Text(describe(view), no_wrap=True, overflow="ellipsis")
             line.truncate(max(10, self._console.width - 1))

@@ -1,4 +1,4 @@
-"""`sparkpace top`: the running applications and the workers, drawn anew every interval."""
+"""`sparkpace top`: the running applications and the workers, drawn anew every interval; in a dumb terminal, printed anew."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from stage_model.units import parse_duration
 @home_option
 @click.option("--interval", default="1s", show_default=True, help="Time between two looks.")
 def top(home: Home, interval: str) -> None:
-    """Shows the running applications and the workers, live; Ctrl-C ends it. Once only where it is not a terminal."""
+    """Shows the running applications and the workers, live; Ctrl-C ends it. Once only where it is not a terminal.
+
+    A terminal that cannot move its cursor (TERM=dumb) gets each look below the one before.
+    """
     interval_s = parse_duration(interval, option="--interval")
     show(submit_client(home), table_console(), interval_s)
 
@@ -31,15 +34,28 @@ def show(client: MasterClient, console: Console, interval_s: float, sleep: Calla
     if not console.is_terminal:
         console.print(picture(client))
         return
+    try:
+        if console.is_dumb_terminal:
+            _print_each(client, console, interval_s, sleep)
+        else:
+            _redraw(client, console, interval_s, sleep)
+    except KeyboardInterrupt:
+        return
+
+
+def _redraw(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None]) -> None:
     # The whole screen, as top has it: a table that shrinks leaves no rows behind, and the shell comes back as it was.
     with Live(picture(client), console=console, screen=True, auto_refresh=False) as live:
         live.refresh()
-        try:
-            while True:
-                sleep(interval_s)
-                live.update(picture(client), refresh=True)
-        except KeyboardInterrupt:
-            return
+        while True:
+            sleep(interval_s)
+            live.update(picture(client), refresh=True)
+
+
+def _print_each(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None]) -> None:
+    while True:
+        console.print(picture(client), Text())
+        sleep(interval_s)
 
 
 def picture(client: MasterClient) -> Group:

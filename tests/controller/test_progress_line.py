@@ -53,3 +53,23 @@ def test_place_and_reason_are_told_once_per_change() -> None:
         "sparkpace: waits, place 2: 1 ahead of it waits for memory, too",
         *[f"sparkpace: waits, place 1: {full}"] * 2,
     ]
+
+
+def terminal(term: str) -> tuple[io.StringIO, ProgressLine]:
+    out = io.StringIO()
+    return out, ProgressLine(Console(file=out, force_terminal=True, width=300, _environ={"TERM": term}))
+
+
+def test_a_terminal_gets_a_line_that_rewrites_itself_and_is_cleared() -> None:
+    out, line = terminal("xterm")
+    line.show(view(state="running", elapsed_s=48.0))
+    assert out.getvalue().startswith("\r\x1b[2K48s · ")
+    line.clear()
+    assert out.getvalue().endswith("\r\x1b[2K")
+
+
+def test_a_dumb_terminal_gets_the_notes_alone() -> None:
+    out, line = terminal("dumb")
+    line.show(view(state="running", elapsed_s=48.0, ui_url="http://127.0.0.1:4040"))
+    line.clear()
+    assert out.getvalue() == "sparkpace: application pace-1, Spark UI at http://127.0.0.1:4040\n"

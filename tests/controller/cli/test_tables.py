@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,8 +125,9 @@ def test_top_leaves_ended_applications_out(home: tuple[Home, Server]) -> None:
     assert "aggregate-by-key" not in shown
 
 
-def test_top_looks_again_each_interval_until_ctrl_c(home: tuple[Home, Server]) -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=130, height=20)
+def looks(home: tuple[Home, Server], term: str) -> str:
+    """What `top` writes to such a terminal in three intervals; each look finds another name, and Ctrl-C ends the third."""
+    console = Console(file=io.StringIO(), force_terminal=True, width=130, height=20, _environ={"TERM": term})
     waits: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -137,11 +139,24 @@ def test_top_looks_again_each_interval_until_ctrl_c(home: tuple[Home, Server]) -
     show(MasterClient(home[1].url, TOKEN), console, 2.5, sleep)
     assert waits == [2.5, 2.5, 2.5]
     assert isinstance(console.file, io.StringIO)
-    drawn = console.file.getvalue()
-    assert "aggregate-by-key" in drawn
-    assert "look-1" in drawn
-    assert "look-2" in drawn
-    assert "look-3" not in drawn
+    return console.file.getvalue()
+
+
+def names(drawn: str) -> list[str]:
+    return re.findall(r"aggregate-by-key|look-\d", drawn)
+
+
+def test_top_looks_again_each_interval_until_ctrl_c(home: tuple[Home, Server]) -> None:
+    drawn = looks(home, "xterm")
+    assert list(dict.fromkeys(names(drawn))) == ["aggregate-by-key", "look-1", "look-2"]
+    assert "\x1b[" in drawn, "it draws on the screen of its own"
+
+
+def test_top_prints_plain_lines_where_the_cursor_cannot_move(home: tuple[Home, Server]) -> None:
+    drawn = looks(home, "dumb")
+    assert names(drawn) == ["aggregate-by-key", "look-1", "look-2"]
+    assert drawn.count("1 running, 0 ended") == 3
+    assert all(character.isprintable() or character == "\n" for character in drawn)
 
 
 def test_a_bad_interval_is_refused() -> None:
