@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 
 from controller.client import MasterClient
 from controller.home import Home, find_home
@@ -62,10 +62,11 @@ def home_option(function: F) -> F:
 
 
 def table_console() -> Console:
-    """For tables on stdout: as wide as the terminal; a pipe has no width, and cut names are of no use in one."""
+    """For tables on stdout: as wide as the terminal; a pipe has no width, and a dumb terminal's is not known: names that were
+    cut are of no use in either."""
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 200
+    if not console.is_terminal or console.is_dumb_terminal:
+        console.size = ConsoleDimensions(200, 25)
     return console
 
 

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from controller.cli.common import table_console
 from controller.cli.main import main
 from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show
@@ -157,6 +158,15 @@ def test_top_prints_plain_lines_where_the_cursor_cannot_move(home: tuple[Home, S
     assert names(drawn) == ["aggregate-by-key", "look-1", "look-2"]
     assert drawn.count("1 running, 0 ended") == 3
     assert all(character.isprintable() or character == "\n" for character in drawn)
+
+
+def test_no_name_is_cut_in_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what makes Rich see a terminal
+    console = table_console()
+    assert console.is_dumb_terminal
+    console.print(applications_table([view()]))
+    assert "aggregate-by-key" in capsys.readouterr().out
 
 
 def test_a_bad_interval_is_refused() -> None:
