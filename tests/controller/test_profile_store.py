@@ -96,7 +96,7 @@ def test_runs_that_end_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join()
         assert writer.exitcode == 0
     known = ProfileStore(tmp_path).load("k")
     assert known is not None

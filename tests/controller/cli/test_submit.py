@@ -117,7 +117,6 @@ def test_a_setting_of_ours_that_does_not_exist_is_refused_before_anything_starts
 
 
 def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
-    before_ms = time.time() * 1000
     result = place.submit(
         "--deadline", "90s", "--priority", "high", "--law", "paper", "--executor-memory", "2g", "--num-executors", "3",
         "--mount", ".:rw", "app.py", "--deadline", "x",
@@ -141,7 +140,7 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.plugins"] == "org.sparkpace.bridge.PacePlugin"
     assert (settings["spark.memory.offHeap.enabled"], settings["spark.buffer.pageSize"]) == ("true", "2m")
-    assert int(settings["spark.pace.submit.time.ms"]) <= before_ms + 60_000
+    assert int(settings["spark.pace.submit.time.ms"]) <= time.time() * 1000
     assert float(settings["spark.pace.submit.uptime"].removesuffix(f"@{boot_id()}")) <= float(uptime().split("@")[0])
     assert TOKEN not in " ".join(words)
 

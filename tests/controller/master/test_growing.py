@@ -65,7 +65,7 @@ def turn(scene: Scene, provider: Provided, asks: int) -> None:
     for _ in range(asks):
         provider.done.clear()
         scene.state.tick(scene.cluster.now_s)
-        assert provider.done.wait(10)
+        assert provider.done.wait(120)
     scene.sync()
     scene.cluster.now_s += 1
     scene.sync()
@@ -155,7 +155,7 @@ def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be
 def test_a_worker_that_is_not_what_it_was_started_as_is_told_and_not_started_again(scene: Scene, provided: Provided) -> None:
     large = scene.register("large", placement_labels="zone=c")
     scene.state.tick(scene.cluster.now_s)
-    assert provided.done.wait(10)
+    assert provided.done.wait(120)
     scene.offers["grown-1"]["labels"] = {"zone": "d"}
     for _ in range(3):
         scene.sync()

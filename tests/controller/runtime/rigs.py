@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+import psutil
+import pytest
+
 from controller.runtime import docker_container
 from controller.runtime.base import ExecutorKey, Launch, Observed, Runtime
+from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import DockerRuntime, connect
 from controller.runtime.fake import FakeHost, FakeRuntime
 from controller.runtime.process import ProcessRuntime
@@ -23,14 +27,16 @@ KEY = ExecutorKey("app-1", "1")
 BUSY = "while :; do :; done"
 IDLE = "while :; do sleep 1; done"
 EXITS_WITH_3 = "exit 3"
-STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
+STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
+"""Says so once it no longer hears SIGTERM."""
 FORKING = "sleep 1000 & sleep 1000 & wait"
 TALKING = 'echo "to stdout $1"; echo to stderr >&2; while :; do sleep 1; done'
 
 HOARDING = "a=$(head -c 12000000 /dev/zero | tr '\\0' a); b=$a$a; while :; do sleep 1; done"
 """A shell with 36 MB of text."""
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
+"""Until what must come counts as missing; a busy machine may need long."""
 MEMORY_BYTES = 64 * 1024 * 1024
 HOARD_BYTES = 24 * 1024 * 1024
 """Less than `HOARDING` holds."""
@@ -49,6 +55,7 @@ class Rig(ABC):
         self.directory = directory
         self.cluster = f"test-{uuid.uuid4().hex[:8]}"
         self._open: list[Runtime] = []
+        self._throttled_s = 0.0
 
     @abstractmethod
     def make(self, worker: str) -> Runtime:
@@ -115,11 +122,20 @@ class Rig(ABC):
         """Waits for the end of an executor."""
         return self.until(lambda: None if runtime.observe()[key].running else runtime.observe()[key])
 
-    def rate(self, runtime: Runtime, key: ExecutorKey, seconds: float) -> float:
-        """Cores used over the next seconds."""
-        before, began = runtime.observe()[key].cpu_s, self.now()
-        self.pass_time(seconds)
-        return (runtime.observe()[key].cpu_s - before) / (self.now() - began)
+    def said(self, key: ExecutorKey) -> str:
+        """What its program has written to stdout so far."""
+        file = self.directory / "logs" / key.executor_id / "stdout"
+        return file.read_text() if file.exists() else ""
+
+    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
+        """Whether its quota keeps a program from running: since the last look, or right now."""
+        seen = runtime.observe()[key]
+        group = CgroupTree().group_of(seen.pid or 0)
+        assert group is not None
+        throttled_s = CgroupTree().throttled_s(group)
+        assert throttled_s is not None
+        before, self._throttled_s = self._throttled_s, throttled_s
+        return throttled_s > before
 
     def close(self) -> None:
         for runtime in self._open:
@@ -157,6 +173,14 @@ class FakeRig(Rig):
         if program == STUBBORN:
             self.host.ignore_sigterm(key)
 
+    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
+        """In virtual time its speed is exact."""
+        before_s, seconds = runtime.observe()[key].cpu_s, 1.0
+        self.pass_time(seconds)
+        cores, seen = (runtime.observe()[key].cpu_s - before_s) / seconds, runtime.observe()[key]
+        assert cores == pytest.approx(min(1.0, seen.quota_cores or 0.0))
+        return cores < 0.99
+
     def now(self) -> float:
         return self._now
 
@@ -171,6 +195,11 @@ class ProcessRig(Rig):
 
     def make(self, worker: str) -> Runtime:
         return ProcessRuntime(self.cluster, worker, self.directory / "state", use_cgroups=self.use_cgroups)
+
+    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
+        if self.use_cgroups:
+            return super().held_back(runtime, key)
+        return psutil.Process(runtime.observe()[key].pid).status() == psutil.STATUS_STOPPED
 
 
 class CgroupProcessRig(ProcessRig):
