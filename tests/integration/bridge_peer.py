@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -57,6 +58,7 @@ class Peer:
         self.refuse = refuse
         self.lock = threading.RLock()
         self.registrations: list[Registration] = []
+        self.registered_s: list[float] = []
         self.syncs: list[DriverSync] = []
         self.events: dict[int, AnyEvent] = {}
         self.repeated: set[int] = set()
@@ -105,6 +107,7 @@ class Peer:
     def register(self, authorization: str, registration: Registration) -> Answer:
         assert authorization == f"Bearer {SUBMIT_TOKEN}"
         self.registrations.append(registration)
+        self.registered_s.append(time.monotonic())
         if self.refuse is not None:
             return self.refuse
         if registration.application_id is not None:
@@ -152,6 +155,7 @@ class Peer:
         options = [word for key in keys for word in shlex.split(driver.conf.get(key, ""))]
         options = [word.replace("{{APP_ID}}", APPLICATION).replace("{{EXECUTOR_ID}}", executor_id) for word in options]
         command = [f"{driver.java_home}/bin/java", "-cp", f"{jars}/*:{driver.bridge_jar}", "-Xmx512m", *options]
+        command.append(f"-Djava.io.tmpdir={self.directory}")
         command += [f"-D{key}={value}" for key, value in driver.startup_conf.items()]
         command += ["org.apache.spark.executor.CoarseGrainedExecutorBackend", "--driver-url", driver.driver_url]
         command += ["--executor-id", executor_id, "--hostname", "127.0.0.1", "--bind-address", "127.0.0.1"]
@@ -184,7 +188,7 @@ class Peer:
             return any(isinstance(e, ExecutorAdded) and e.executor == executor_id for e in self.events.values())
 
 
-def wait_for(what: str, seen: Callable[[], bool], *, seconds: float = 60) -> None:
+def wait_for(what: str, seen: Callable[[], bool], *, seconds: float = 300) -> None:
     """Polls a fact about another process; fails with its name after `seconds`."""
     pause = threading.Event()
     for _ in range(int(seconds / 0.05)):

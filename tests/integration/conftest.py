@@ -15,6 +15,7 @@ import pytest
 from controller.home import Home
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.pacing import deadline_for
 
 STAGES = ("stages.py", "--work", "4", "--tasks", "6", "--rounds", "3")
 """About ten core-seconds of executors: 30 tasks in 6 stages."""
@@ -31,8 +32,8 @@ class Learned:
 
     @property
     def deadline(self) -> str:
-        """Generous: a loaded machine may be half as fast as it was while the job was learned."""
-        return f"{1.5 * self.end_s + 10:.0f}s"
+        """A generous one."""
+        return f"{deadline_for(self.end_s):.0f}s"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,7 +57,7 @@ def docker_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) ->
     for container in forgotten:
         engine.remove(container)
     assert forgotten == [], "`down` left containers behind"
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +68,7 @@ def process_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
         yield cluster
     finally:
         cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def cluster(docker_home: LocalCluster, engine: Engine) -> Iterator[LocalCluster]
     """Two workers of one core each, executors in containers."""
     yield docker_home
     _tidy(docker_home)
-    engine.await_none(None, 60.0)
+    engine.await_none()
 
 
 @pytest.fixture

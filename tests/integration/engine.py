@@ -32,8 +32,8 @@ class Engine:
         listed = self.client.api.containers(all=ended, filters={"label": labels})
         return [Container(found["Id"], found["Labels"]) for found in listed]
 
-    def await_none(self, application_id: str | None, timeout_s: float) -> None:
-        eventually(lambda: not self.containers(application_id), f"the end of {application_id}'s containers", timeout_s)
+    def await_none(self, application_id: str | None = None) -> None:
+        eventually(lambda: not self.containers(application_id), f"the end of {application_id or 'all'} containers")
 
     def kill_executor(self, application_id: str, executor_id: str) -> None:
         """As `docker kill` does."""

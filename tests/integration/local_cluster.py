@@ -32,15 +32,15 @@ from stage_model.errors import PaceError
 
 APPS = Path(__file__).parent / "apps"
 COMMAND = (sys.executable, "-m", "controller.cli.main")
-JOB_S = 240.0
-"""Longest job: none computes for more than seconds, but a machine may be loaded."""
+PATIENCE_S = 300.0
+"""Until what must come about counts as missing. No verdict: all of it takes seconds, but a machine may be loaded."""
+JOB_S = 2 * PATIENCE_S
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Halves what starting a JVM costs; tests start dozens."""
-DEFAULTS = f"""\
+DEFAULTS = """\
 spark.ui.enabled false
 spark.driver.memory 512m
 spark.executor.memory 512m
-spark.executor.extraJavaOptions {QUICK_JVM}
 """
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def eventually(look: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+def eventually(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:
     """The first true value that `look` returns; fails after `timeout_s`."""
     until = time.monotonic() + timeout_s
     while True:
@@ -141,7 +141,7 @@ class LocalCluster:
         size = () if "--worker" in options else ("--cores", f"{min(2.0, machine_cores()):g}")
         conf = self.home.path.parent / "conf"
         conf.mkdir()
-        (conf / "spark-defaults.conf").write_text(DEFAULTS)
+        (conf / "spark-defaults.conf").write_text(self._defaults())
         self.command(
             *("up", "--runtime", self.runtime, "--port", "0", *size),
             *("--allow-mount", str(self.home.path.parent / "shown"), *options),
@@ -162,19 +162,29 @@ class LocalCluster:
         """The user's, as little of it as matters to Spark left to chance."""
         plain = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "SPARKPACE_HOME"))}
         conf = str(self.home.path.parent / "conf")
+        self._temporary().mkdir(exist_ok=True)
         return {
             **plain,
             "SPARKPACE_HOME": str(self.home.path),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_CONF_DIR": conf,
-            "JDK_JAVA_OPTIONS": QUICK_JVM,
+            "JDK_JAVA_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self._temporary()}",
         }
+
+    def _temporary(self) -> Path:
+        """A JVM that is killed leaves its files behind."""
+        return self.home.path.parent / "tmp"
+
+    def _defaults(self) -> str:
+        # a container has a /tmp of its own
+        where = "" if self.runtime == "docker" else f" -Djava.io.tmpdir={self._temporary()}"
+        return f"{DEFAULTS}spark.executor.extraJavaOptions {QUICK_JVM}{where}\n"
 
     def command(
         self,
         *words: str,
         check: int | None = 0,
-        timeout_s: float = 120.0,
+        timeout_s: float = PATIENCE_S,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -230,7 +240,7 @@ class LocalCluster:
     def properties(self) -> Path:
         """A file with the output of `sparkpace conf`."""
         file = self.home.path.parent / "sparkpace.properties"
-        file.write_text(self.command("conf").stdout + DEFAULTS)
+        file.write_text(self.command("conf").stdout + self._defaults())
         return file
 
     # ------------------------------------------------------------------ looks
@@ -249,7 +259,7 @@ class LocalCluster:
     def views(self, name: str) -> list[ApplicationView]:
         return [view for view in self.client().applications() if view.name == name]
 
-    def running(self, name: str, executors: int = 2, timeout_s: float = 120.0) -> ApplicationView:
+    def running(self, name: str, executors: int = 2) -> ApplicationView:
         """The view of the live application of that name once so many executors of it run tasks."""
 
         def look() -> ApplicationView | None:
@@ -260,7 +270,7 @@ class LocalCluster:
                     return view
             return None
 
-        return eventually(look, f"application {name} with {executors} executors", timeout_s)
+        return eventually(look, f"application {name} with {executors} executors")
 
     def summary(self, name: str) -> dict[str, Any]:
         """The newest record of that name. The master may still be writing it when a stock driver has ended."""

@@ -12,7 +12,7 @@ from tests.integration.conftest import STAGES
 from tests.integration.engine import Container, Engine
 from tests.integration.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
 
 def archives() -> list[Path]:

@@ -20,7 +20,7 @@ from controller.home import Home, write_private
 from stage_model.progress import MAX_BYTES, SCHEMA
 from tests.integration.local_cluster import LocalCluster, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_down_leaves_no_process_and_a_second_down_has_nothing_to_do(nowhere: Loc
     nowhere.command("up", "--workers", "1", "--runtime", "process", "--port", "0")
     assert len(nowhere.cluster().living()) == 2
     assert "is down" in nowhere.command("down").stdout
-    eventually(lambda: not nowhere.left(), "the end of all processes", 30.0)
+    eventually(lambda: not nowhere.left(), "the end of all processes")
     assert "No local cluster" in nowhere.command("down").stdout
     modes = {file.stat().st_mode & 0o777 for file in nowhere.home.path.glob("*.token")}
     assert modes == {0o600}
@@ -184,7 +184,7 @@ def kept(control: Path, make: Callable[[Path], None]) -> Iterator[None]:
 
 @pytest.mark.docker
 def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalCluster, stop_file: Path) -> None:
-    job = cluster.submit("--name", "hostile", "--deadline", "10min", "rounds.py", str(stop_file))
+    job = cluster.submit("--name", "hostile", "--deadline", "2h", "rounds.py", str(stop_file))
     view = cluster.running("hostile")
     control = cluster.home.local / view.application_id / "executor-1" / "control"
     worker = next(w for w in ("w1", "w2") if f"executor 1 of {view.application_id}" in cluster.log(f"agent-{w}"))

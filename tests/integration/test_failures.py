@@ -1,14 +1,13 @@
 """Parts die while jobs run on real Spark and Docker: jobs stay right, records whole, and no container outlives its driver.
 
-Only "gone within 10 s" of a killed driver is a rule about time; all other waits are generous. Not covered: plain processes
-as executors (`test_process_runtime`).
+Waits are generous and no verdict. Not covered: plain processes as executors (`test_process_runtime`).
 """
 
 from __future__ import annotations
 
-import itertools
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from controller.processes import alive, identify
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
-from tests.integration.test_jobs import AIM
+from tests.integration.pacing import AIM, assert_late_only_with_all, deadline_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
 
 def assert_unharmed(summary: dict[str, Any], application_id: str) -> None:
@@ -67,16 +66,18 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
     job = cluster.submit("--name", "master-dies", *pace, *stages.words, "--hold", str(stop_file))
     view = cluster.running("master-dies")
     cluster.kill_master()
+    away_s, since_s = time.time(), time.monotonic()
     seen: dict[str, set[int]] = {}
 
     def controlled() -> bool:
-        """Quotas still change."""
+        """Quotas still change, and some periods have passed."""
         assert job.process.poll() is None, "the job ended too early for this test"
         for container in engine.containers(view.application_id, ended=False):
             seen.setdefault(container.id, set()).add(engine.quota(container))
-        return any(len(quotas - {0}) >= 2 for quotas in seen.values())
+        return any(len(quotas - {0}) >= 2 for quotas in seen.values()) and time.monotonic() > since_s + 3
 
-    eventually(controlled, "changes of quotas without a master", 60.0)
+    eventually(controlled, "changes of quotas without a master")
+    back_s = time.time()
     assert "Started the master, which had died." in cluster.restore()
     # It plans at once, with the workers it knew, and has its application back.
     assert "least deadline" in cluster.command("plan", "--profile", stages.summary["profile"]).stdout
@@ -89,11 +90,9 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
     assert_unharmed(summary, view.application_id)
     # every task was told in spite of the outage: 3 rounds of 6 tasks and 4 more after the shuffle
     assert summary["tasks"] == 3 * (6 + 4)
-    for executor in ("1", "2"):
-        times = sorted(s.time_s for s in cluster.samples(view.application_id) if s.executor_id == executor)
-        gap = max(after - before for before, after in itertools.pairwise(times))
-        # An agent that was starved may miss a period or two, but what it measured without a master has come in.
-        assert gap < 8, f"the samples of executor {executor} have a hole of {gap:.1f} s"
+    # What agents measured without a master has come in. One that was starved may have measured little.
+    times = [summary["submitted_epoch_s"] + sample.time_s for sample in cluster.samples(view.application_id)]
+    assert [time_s for time_s in times if away_s < time_s < back_s]
 
 
 def test_the_master_loses_its_database_and_the_job_goes_on_under_its_id(
@@ -137,22 +136,16 @@ def _await_executor(cluster: LocalCluster, application_id: str, executor_id: str
     eventually(
         lambda: log.exists() and "Starting executor ID" in log.read_text(errors="replace"),
         f"executor {executor_id} of {application_id}",
-        120.0,
     )
 
 
-def test_containers_of_a_killed_driver_are_gone_within_10_s(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+def test_containers_go_with_a_killed_driver(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     job = cluster.submit("--name", "driver-dies", "rounds.py", str(stop_file))
     view = cluster.running("driver-dies")
     assert len(engine.containers(view.application_id)) == 2
     job.driver().kill()
-    killed_s = time.monotonic()
-    eventually(
-        lambda: not engine.containers(view.application_id, ended=False), "the end of the dead driver's containers", 10.0
-    )
-    print(f"gone after {time.monotonic() - killed_s:.1f} s")
     assert job.finish().code == 137
-    engine.await_none(view.application_id, 30.0)
+    engine.await_none(view.application_id)
     summary = cluster.summary("driver-dies")
     assert summary["end_reason"] == "its driver died"
     assert summary["taught"] is False
@@ -172,7 +165,7 @@ def test_a_signal_to_submit_ends_driver_and_containers(
     assert job.finish().code == 128 + signal.Signals[name]
     assert driver is not None
     assert not alive(driver)
-    engine.await_none(view.application_id, 10.0)
+    engine.await_none(view.application_id)
     assert cluster.client().application(view.application_id).state == "ended"
 
 
@@ -180,7 +173,7 @@ def test_kill_ends_driver_and_containers(cluster: LocalCluster, engine: Engine, 
     job = cluster.submit("--name", "unwanted", "rounds.py", str(stop_file))
     view = cluster.running("unwanted")
     assert view.application_id in cluster.command("kill", "unwanted").stdout
-    engine.await_none(view.application_id, 10.0)
+    engine.await_none(view.application_id)
     done = job.finish()
     assert done.code != 0
     assert "it was killed" in done.err
@@ -188,22 +181,27 @@ def test_kill_ends_driver_and_containers(cluster: LocalCluster, engine: Engine, 
 
 
 def test_two_applications_side_by_side_keep_their_deadlines(cluster: LocalCluster, engine: Engine, stages: Learned) -> None:
-    pace = ("--profile", stages.summary["profile"], "--deadline", f"{3 * stages.end_s + 15:.0f}s", *AIM)
+    pace = ("--profile", stages.summary["profile"], "--deadline", f"{2 * deadline_for(stages.end_s):.0f}s", *AIM)
     jobs = [cluster.submit("--name", name, *pace, *stages.words) for name in ("left", "right")]
     views = [cluster.running(name) for name in ("left", "right")]
     highest = 0
+
+    def quotas() -> dict[tuple[str, str], int]:
+        found = engine.containers(ended=False)
+        return {(container.labels["sparkpace.worker"], container.id): engine.quota(container) for container in found}
+
     while all(job.process.poll() is None for job in jobs):
-        by_worker: dict[str, int] = {}
-        for container in engine.containers(ended=False):
-            worker = container.labels["sparkpace.worker"]
-            by_worker[worker] = by_worker.get(worker, 0) + engine.quota(container)
-        highest = max(highest, *by_worker.values()) if by_worker else highest
+        before, after = quotas(), quotas()
+        if before == after:  # else one moved between two looks, and the sum would be of different moments
+            by_worker = Counter[str]()
+            for (worker, _), quota in after.items():
+                by_worker[worker] += quota
+            highest = max(highest, *by_worker.values(), 0)
         time.sleep(0.2)
     for job, view in zip(jobs, views, strict=True):
         assert job.finish().ok().answer["ok"]
         summary = cluster.summary(view.name)
         assert_unharmed(summary, view.application_id)
-        assert summary["violated"] is False
+        assert_late_only_with_all(summary["violated"], cluster.samples(view.application_id))
         assert summary["workers"] == ["w1", "w2"]
-    # inspected one after another while quotas move from one to the other: half a core of slack
-    assert 0 < highest <= 150_000, "both together never had more than the worker's one core"
+    assert 0 < highest <= 100_000, "both together never had more than the worker's one core"

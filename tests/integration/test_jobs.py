@@ -1,7 +1,7 @@
 """Every kind of Spark job on real Spark, its executors in Docker containers: right answers, whole records, kept deadlines.
 
-Deadlines are generous and the law aims well before them, since a test's machine may be busy; how near a deadline is met is
-the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts (`test_cluster`).
+Deadlines are generous and the law aims well before them (`pacing`), since a test's machine may be busy; how near they are met
+is the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts (`test_cluster`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from stage_model.units import format_duration
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar, spark_home
+from tests.integration.pacing import AIM, assert_paced, deadline_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
-AIM = ("--conf", "spark.pace.law.forecast.alpha=0.7")
 HERE = Path(__file__).resolve().parent
 PYTHON = Path(sys.executable)
 
@@ -52,7 +52,6 @@ def assert_whole(summary: dict[str, Any], *, deadline: str | None = None) -> Non
         return
     assert summary["deadline_s"] == pytest.approx(float(deadline.removesuffix("s")), abs=0.01)
     assert summary["error_pct"] == pytest.approx(100 * (summary["end_s"] / summary["deadline_s"] - 1), abs=0.01)
-    assert summary["violated"] is False
     assert summary["profile_runs"] >= 1
     assert summary["profile_match"] == 1.0
 
@@ -60,6 +59,7 @@ def assert_whole(summary: dict[str, Any], *, deadline: str | None = None) -> Non
 def assert_kept(cluster: LocalCluster, name: str, deadline: str) -> dict[str, Any]:
     summary = cluster.summary(name)
     assert_whole(summary, deadline=deadline)
+    assert_paced(summary, cluster.samples(summary["app_id"]))
     return summary
 
 
@@ -88,9 +88,9 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
                 quotas.setdefault(container.id, set()).add(found["HostConfig"]["CpuQuota"])
     assert job.finish().ok().answer["ok"]
     summary = assert_kept(cluster, stages.name, stages.deadline)
-    assert summary["allocated_core_s"] < summary["all_cores_core_s"], "less than all cores were held"
+    assert summary["tasks"] == 30
 
-    assert max(len(seen) for seen in quotas.values()) >= 3, quotas
+    assert len(quotas) == 2
     assert all(10_000 <= quota <= 100_000 for seen in quotas.values() for quota in seen), quotas
     samples = cluster.samples(view.application_id)
     assert {sample.executor_id for sample in samples} == {"1", "2"}
@@ -169,7 +169,7 @@ def test_a_notebooks_session_keeps_a_deadline(cluster: LocalCluster) -> None:
         "notebook@notebook.py",
         True,
     )
-    deadline = f"{1.5 * first['end_s'] + 10:.0f}s"
+    deadline = f"{deadline_for(first['end_s']):.0f}s"
     assert cluster.start([*words, deadline], {"PYSPARK_PYTHON": sys.executable}).finish().ok().answer["ok"]
     assert_kept(cluster, "notebook", deadline)
 
@@ -259,7 +259,7 @@ def test_the_drivers_exit_code_passes_through(cluster: LocalCluster, engine: Eng
     done = cluster.run("--name", f"ends-by-{how}", "failing.py", how)
     assert done.code == code, done.err[-3000:]
     assert ("ZeroDivisionError" in done.err) == (how == "task")
-    engine.await_none(None, 30.0)
+    engine.await_none()
 
 
 def test_a_detached_job_with_one_executor_goes_on_by_itself(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:

@@ -1,7 +1,8 @@
 """Off-heap memory of real executors in containers: the first shrinks, the second starts, the first grows again; who waits.
 
 Its own cluster, of one small worker, so that a cache of about a gigabyte is more than a share. Jobs are right throughout, no
-task fails, and a thread watches that limits fit the worker and nobody is killed for memory.
+task fails, and a thread watches that limits fit the worker and nobody is killed for memory. How long it takes is printed
+(`pytest -s`) and no verdict.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from stage_model.progress import MemoryProgress, Progress
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import Job, LocalCluster, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker]
 
 H = 512 + 384 + 100
 """Heap, overhead, Python: of SIZES."""
@@ -36,8 +37,6 @@ SIZES = ("--conf", "spark.executor.memoryOverhead=384m", "--conf", "spark.execut
 ROWS = 1_300_000
 """A kilobyte each: about 1,300 MiB cached, more than SHARED (1,196 MiB) and less than ALONE (3,388 MiB)."""
 FEW = 100_000
-STORAGE_S, EXECUTION_S, PERIOD_S = 5.0, 30.0, 1.0
-"""The bounds, with two periods for the order to be given and the answer to be seen."""
 SQL = (
     "--conf",
     "spark.sql.shuffle.partitions=4",
@@ -127,20 +126,20 @@ class Scene:
         return sum(process.memory_info().rss for process in (first, *first.children(recursive=True))) // MB
 
     def await_cached(self, name: str) -> None:
-        eventually(lambda: "cached" in self.said(name), f"the cache of {name}", 240.0)
+        eventually(lambda: "cached" in self.said(name), f"the cache of {name}")
 
-    def await_acknowledged(self, name: str, budget_mb: int, timeout_s: float) -> None:
+    def await_acknowledged(self, name: str, budget_mb: int) -> None:
         """In the view: the agent has seen it."""
 
         def look() -> bool:
             view = self.view(name)
             return view is not None and view.off_heap_mb == budget_mb
 
-        eventually(look, f"{budget_mb} MiB for {name}", timeout_s)
+        eventually(look, f"{budget_mb} MiB for {name}")
 
-    def acknowledged_after_s(self, name: str, budget_mb: int) -> float:
-        """Seconds from the order of that budget to its being in force."""
-        eventually(lambda: (o := self.order(name)) and o.off_heap_bytes == budget_mb * MB, f"the order for {name}", 180.0)
+    def await_obeyed(self, name: str, budget_mb: int) -> None:
+        """Until that budget has been ordered and is in force; prints the seconds from the one to the other."""
+        eventually(lambda: (o := self.order(name)) and o.off_heap_bytes == budget_mb * MB, f"the order for {name}")
         ordered = time.monotonic()
         number = (self.order(name) or OrderFile(number=0, off_heap_bytes=0)).number
 
@@ -148,10 +147,9 @@ class Scene:
             told = self.memory(name)
             return told is not None and told.order == number and told.budget == budget_mb * MB
 
-        eventually(look, f"the answer of {name}", 120.0)
+        eventually(look, f"the answer of {name}")
         took_s = time.monotonic() - ordered
         print(f"{name}: {budget_mb} MiB acknowledged {took_s:.1f} s after the order, {self.resident_mb(name)} MiB resident")
-        return took_s
 
 
 @contextmanager
@@ -163,7 +161,7 @@ def small_cluster(place: Path, *options: str) -> Iterator[LocalCluster]:
         yield cluster
     finally:
         cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 @contextmanager
@@ -178,7 +176,7 @@ def watched(cluster: LocalCluster, docker_engine: Any, python: Path | None, plac
         thread.join()
         for job in cluster.jobs:
             job.kill()
-    watch.engine.await_none(None, 60.0)
+    watch.engine.await_none()
     assert watch.killed == set(), "killed for memory"
     assert 0 < watch.most_mb <= M
 
@@ -210,19 +208,19 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     first, second, third = names
     one = scene.job(first, ROWS)
     scene.await_cached(first)
-    scene.await_acknowledged(first, ALONE, 60.0)
+    scene.await_acknowledged(first, ALONE)
     held = scene.memory(first)
     assert held is not None
     assert held.storage > SHARED * MB, "it uses more than a share"
     resident_mb = scene.resident_mb(first)
     print(f"{first}: {held.storage // MB} MiB cached, {resident_mb} MiB resident")
 
-    # Storage holds it: evicted within 5 s, and only then there is room for the second.
+    # Storage holds it: it is evicted, and only then there is room for the second.
     two = scene.job(second, FEW)
-    assert scene.acknowledged_after_s(first, SHARED) <= STORAGE_S + PERIOD_S
+    scene.await_obeyed(first, SHARED)
     scene.await_cached(second)
-    scene.await_acknowledged(second, SHARED, 60.0)
-    scene.await_acknowledged(first, SHARED, 10.0)
+    scene.await_acknowledged(second, SHARED)
+    scene.await_acknowledged(first, SHARED)
     told = scene.memory(first)
     assert told is not None
     assert told.storage <= told.budget == SHARED * MB
@@ -236,7 +234,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
         view = scene.view(third)
         return view is not None and (view.state, view.place) == ("waiting", 1) and "off-heap memory" in view.reason
 
-    eventually(waits, "a third that waits", 120.0)
+    eventually(waits, "a third that waits")
     finish(scene, two, second)
     scene.await_cached(third)
     said = three.err.read_text(errors="replace")
@@ -244,8 +242,8 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     finish(scene, three, third)
 
     # The first grows again.
-    assert scene.acknowledged_after_s(first, ALONE) <= STORAGE_S + PERIOD_S
-    scene.await_acknowledged(first, ALONE, 30.0)
+    scene.await_obeyed(first, ALONE)
+    scene.await_acknowledged(first, ALONE)
     view = scene.view(first)
     assert view is not None
     assert view.memory_mb == M
@@ -257,15 +255,15 @@ def test_a_shrink_while_a_large_sort_holds_the_memory(scene: Scene) -> None:
     first, second = (f"{name}-{'3' if scene.python else '4'}" for name in ("sorting", "arriving"))
     scene.file(first, "go").touch()
     one = scene.job(first, ROWS)
-    eventually(lambda: "sorted 1" in scene.said(first), "a first sort", 300.0)
-    eventually(_holds(scene, first, SHARED), "a sort that holds more than a share", 300.0)
+    eventually(lambda: "sorted 1" in scene.said(first), "a first sort")
+    eventually(_holds(scene, first, SHARED), "a sort that holds more than a share")
     two = scene.job(second, FEW)
-    assert scene.acknowledged_after_s(first, SHARED) <= EXECUTION_S + PERIOD_S
+    scene.await_obeyed(first, SHARED)
     scene.await_cached(second)
     before = len(scene.said(first))
-    eventually(lambda: len(scene.said(first)) > before, "a sort in half the memory", 300.0)
+    eventually(lambda: len(scene.said(first)) > before, "a sort in half the memory")
     finish(scene, two, second)
-    scene.await_acknowledged(first, ALONE, 60.0)
+    scene.await_acknowledged(first, ALONE)
     assert finish(scene, one, first)["sorts"] >= 2
 
 
@@ -291,9 +289,9 @@ def test_by_need_leaves_the_cache_to_whom_uses_it(docker_engine: Any, tmp_path: 
             large, small = scene.view("large"), scene.view("small")
             return large is not None and small is not None and large.off_heap_mb > SHARED > small.off_heap_mb > 0
 
-        eventually(split_by_need, "more than an equal share for whom needs more", 60.0)
+        eventually(split_by_need, "more than an equal share for whom needs more")
         finish(scene, two, "small")
-        scene.await_acknowledged("large", ALONE, 60.0)
+        scene.await_acknowledged("large", ALONE)
         finish(scene, one, "large")
 
 
@@ -302,18 +300,18 @@ def test_a_killed_job_and_a_restarted_master_leave_the_right_split(scene: Scene)
     one, two = scene.job("stays", FEW), scene.job("killed", FEW)
     for name in ("stays", "killed"):
         scene.await_cached(name)
-        scene.await_acknowledged(name, SHARED, 60.0)
+        scene.await_acknowledged(name, SHARED)
     scene.cluster.kill_master()
     scene.cluster.restore()
     scene.cluster.await_workers()
-    scene.await_acknowledged("stays", SHARED, 10.0)
+    scene.await_acknowledged("stays", SHARED)
     scene.cluster.command("kill", "killed")
-    two.process.wait(60)
-    scene.await_acknowledged("stays", ALONE, 30.0)
+    two.finish()
+    scene.await_acknowledged("stays", ALONE)
     view = scene.view("stays")
     assert view is not None
     container = scene.engine.containers(view.application_id, ended=False)[0]
     scene.engine.kill_executor(view.application_id, container.labels["sparkpace.executor"])
-    eventually(lambda: (v := scene.view("stays")) and v.off_heap_mb == ALONE and v.executors == 1, "a new executor", 60.0)
+    eventually(lambda: (v := scene.view("stays")) and v.off_heap_mb == ALONE and v.executors == 1, "a new executor")
     scene.file("stays", "stop").touch()
     assert one.finish().ok().answer["ok"]

@@ -16,7 +16,7 @@ from controller.runtime.image import choose_base
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "sparkpace-node:of-the-tests"
@@ -58,4 +58,4 @@ def test_a_worker_in_a_container_is_started_for_a_job_and_given_back(docker_engi
         cluster.down()
     assert docker_engine.api.containers(all=True, filters={"label": own}) == []
     assert engine.containers() == []
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")

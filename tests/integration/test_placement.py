@@ -15,7 +15,7 @@ from experiments.hosted import make_jar
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
 
 WORKERS = (
     *("--worker", "cores=0.8 memory=5g labels=zone=a,disk=ssd host=127.0.0.2 id=a"),
@@ -64,7 +64,7 @@ def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
     finally:
         cluster.down()
     assert engine.containers() == [], "`down` left containers behind"
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 def where(cluster: LocalCluster, name: str) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from experiments.standalone import LABEL, Standalone, standalone
 from stage_model.errors import Unavailable
 from tests.integration.local_cluster import QUICK_JVM, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker]
 
 OPTIONS = (
     *("--driver-memory", "512m", "--executor-memory", "512m", "--driver-java-options", QUICK_JVM),
@@ -70,26 +70,26 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         assert len(quotas) == 3
         long, short = (Order(name, ("rounds.py", f"{apps}/stop-{name}"), options=OPTIONS) for name in ("long", "short"))
         cluster.submit("test", long, executors=2, resizable=True)
-        eventually(lambda: joined(cluster, "long") == 2, "two executors", 120.0)
+        eventually(lambda: joined(cluster, "long") == 2, "two executors")
         assert cluster.begun() <= cluster.asking() <= {"long"}
         assert not stale.exists()
 
         # both Workers are taken, so the short job gets one only when the long one has lost it
         cluster.submit("test", short, executors=1)
-        eventually(lambda: "short" in cluster.asking(), "the short job's driver", 120.0)
+        eventually(lambda: "short" in cluster.asking(), "the short job's driver")
         assert "short" not in cluster.begun()
         cluster.resize("long", 1)
-        eventually(lambda: joined(cluster, "short") == 1, "the short job's executor", 120.0)
+        eventually(lambda: joined(cluster, "short") == 1, "the short job's executor")
         assert killed(cluster, "long") == 1
         assert joined(cluster, "long") == 2
 
         (apps / "stop-short").touch()
-        eventually(lambda: "short" in cluster.ended(), "the short job's end", 120.0)
+        eventually(lambda: "short" in cluster.ended(), "the short job's end")
         assert joined(cluster, "long") == 2, "an executor came back that nobody had asked for"
         cluster.resize("long", 2)
-        eventually(lambda: joined(cluster, "long") == 3, "the executor that comes back", 120.0)
+        eventually(lambda: joined(cluster, "long") == 3, "the executor that comes back")
         (apps / "stop-long").touch()
-        eventually(lambda: "long" in cluster.ended(), "the long job's end", 120.0)
+        eventually(lambda: "long" in cluster.ended(), "the long job's end")
 
         lost, kept = (cluster.record(job, 0.0) for job in ("long", "short"))
         assert (lost.exit_code, kept.exit_code) == (0, 0)
@@ -99,7 +99,7 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
 
         # one that still runs when the block ends is ended with it
         cluster.submit("test", Order("left", ("rounds.py", f"{apps}/never"), options=OPTIONS), executors=1)
-        eventually(lambda: joined(cluster, "left") == 1, "the last job's executor", 120.0)
+        eventually(lambda: joined(cluster, "left") == 1, "the last job's executor")
         left = cluster.jobs["left"].process
     assert left.poll() is not None
     assert containers(docker_engine, folder) == []
@@ -138,10 +138,10 @@ def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, a
             commands = (Path(f"/proc/{pid}/comm") for pid in (worker.cpu / app / "cgroup.procs").read_text().split())
             return any(command.read_text().startswith("python") for command in commands if command.exists())
 
-        eventually(lambda: len(shares()) == 2, "a group of each application's", 120.0)
+        eventually(lambda: len(shares()) == 2, "a group of each application's")
         logs = {job: log for job, one in cluster.jobs.items() if (log := one.application())}
         ids = {job: log.name.partition(".")[0] for job, log in logs.items()}
         assert shares() == {ids["small"]: "1024", ids["large"]: "2048"}
-        eventually(lambda: all(map(has_python, ids.values())), "Python workers beside their executors", 120.0)
+        eventually(lambda: all(map(has_python, ids.values())), "Python workers beside their executors")
         assert (worker.cpu / "cpu.cfs_quota_us").read_text().strip() == "80000"
     assert not worker.cpu.exists()

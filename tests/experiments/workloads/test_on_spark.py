@@ -19,7 +19,7 @@ import pytest
 from experiments.inputs import make
 from experiments.local_cluster import WORKLOADS
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 RUNNER = Path(__file__).with_name("run_scripts.py")
 SUBMIT_ARGS = (
@@ -82,6 +82,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
         faulty.write_text(text.replace(*case.fault))
         calls += [[str(WORKLOADS / script), *words], [str(faulty), *words]]
     spark = {"PYSPARK_SUBMIT_ARGS": SUBMIT_ARGS, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    spark["JDK_JAVA_OPTIONS"] = f"-Djava.io.tmpdir={folder}"  # a JVM that is killed leaves its files behind
     done = subprocess.run(
         [sys.executable, str(RUNNER)],
         input=json.dumps(calls),

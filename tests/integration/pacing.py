@@ -1,0 +1,31 @@
+"""What holds of a job with a deadline however fast the machine is. How near a deadline is met is the experiments' to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from controller.messages import Sample
+
+AIM_SHARE = 0.35
+AIM = ("--conf", f"spark.pace.law.forecast.alpha={AIM_SHARE}")
+"""The law is to end a job after about a third of its deadline: a machine that is half as fast as it was is no failure."""
+
+
+def deadline_for(alone_s: float) -> float:
+    """With `AIM` a job that takes `alone_s` with all cores is to end a bit later than that."""
+    return 3 * alone_s + 20
+
+
+def assert_paced(summary: dict[str, Any], samples: Iterable[Sample]) -> None:
+    """It held less than all cores, unless it came later than it was to; if it is late, it had asked for all it can use."""
+    took_s, deadline_s = summary["end_s"], summary["deadline_s"]
+    assert summary["violated"] is (took_s > deadline_s)
+    slower = took_s > AIM_SHARE * deadline_s
+    assert slower or summary["allocated_core_s"] < summary["all_cores_core_s"]
+    assert_late_only_with_all(summary["violated"], samples)
+
+
+def assert_late_only_with_all(violated: bool, samples: Iterable[Sample]) -> None:
+    """A deadline may be missed only where the law had asked for a whole core or more of an executor with work to do."""
+    assert not violated or any(sample.demand >= 1 for sample in samples if sample.progress)
