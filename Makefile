@@ -25,11 +25,12 @@ $(JAR): .venv/.stamp-env $(BRIDGE)
 demo: setup
 	$(BIN)/python -m experiments.demo $(if $(RUNTIME),--runtime $(RUNTIME))
 
-# A second environment holds Spark 3.5. SPARKPACE_SPARK35_PYTHON=... names one of yours instead.
+# A second environment holds Spark 3.5. SPARKPACE_SPARK35_PYTHON=... names one of yours instead. JOBS=0: one test at a time.
+JOBS ?= 2
 test: setup
 	@set -e; if [ -z "$${SPARKPACE_SPARK35_PYTHON+given}" ]; then \
 		SPARKPACE_SPARK35_PYTHON=$$(PYTHON='$(PYTHON)' .ci/setup spark35); \
-	fi; export SPARKPACE_SPARK35_PYTHON; exec $(BIN)/python -m pytest $(ARGS)
+	fi; export SPARKPACE_SPARK35_PYTHON; exec $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The quick version of the experiments, a quarter of an hour: everything works; the figures are too small to tell how well.
 QUICK ?= laws scale fig67-simulated overhead table4 fig4

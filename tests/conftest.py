@@ -1,4 +1,4 @@
-"""What every test may ask for: a Docker engine, a second Spark; and how property tests run.
+"""What every test may ask for: a Docker engine, a second Spark; how property tests run, and in which order.
 
 `SPARKPACE_REQUIRE_DOCKER=1` (set by .ci/run) turns a skipped Docker test into a failure, so nothing passes unseen.
 """
@@ -19,8 +19,9 @@ from stage_model.errors import Unavailable
 REQUIRE_DOCKER = os.environ.get("SPARKPACE_REQUIRE_DOCKER", "") not in {"", "0"}
 
 # A slow machine is no wrong answer, so there is no deadline; a gate must say the same twice, so it draws no new cases.
-hypothesis.settings.register_profile("dev", deadline=None)
-hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, max_examples=200)
+PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("dev", PATIENT)
+hypothesis.settings.register_profile("gate", PATIENT, derandomize=True, max_examples=200)
 hypothesis.settings.load_profile("gate" if REQUIRE_DOCKER or os.environ.get("CI") else "dev")
 
 
@@ -33,7 +34,7 @@ def docker_engine() -> Iterator[docker.DockerClient]:
         if REQUIRE_DOCKER:
             pytest.fail(str(problem))
         pytest.skip(str(problem))
-    client = docker.from_env(timeout=30)
+    client = docker.from_env(timeout=120)
     yield client
     client.close()
 
@@ -53,6 +54,12 @@ def spark35_python() -> Path:
     if not Path(given).is_file():
         pytest.fail(f"SPARKPACE_SPARK35_PYTHON is {given!r}, which is no file; name a Python that has pyspark 3.5")
     return Path(given)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes run tests, a file at a time, the long files come first, so that all end together."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -105,7 +105,7 @@ def test_the_master_loses_its_database_and_the_job_goes_on_under_its_id(
     cluster.kill_master()
     for path in cluster.home.path.glob("master.db*"):
         path.unlink()
-    cluster.start_master()
+    cluster.restore()
     assert cluster.client().health().cluster_id == cluster_id
     cluster.await_workers()
     assert cluster.running("database-lost").application_id == view.application_id
