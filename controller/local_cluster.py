@@ -191,8 +191,9 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
         if healing.master:
             _await_reports(client, home, healing.living)
         words = {agent.worker_id: agent.words for agent in cluster.agents}
+        orphans = {name: holder(home.child_lock(name)) for name in healing.agents}
         children.extend(_spawn(f"agent-{name}", words[name], home) for name in healing.agents)
-        _wait(home, children, lambda: _silent(client, home, (*healing.agents, *healing.restarting)))
+        _wait(home, children, lambda: _silent(client, home, (*healing.agents, *healing.restarting), orphans))
     except BaseException:
         _end_children(children)
         raise
@@ -248,15 +249,18 @@ def _unanswered(client: MasterClient) -> list[str]:
     return []
 
 
-def _silent(client: MasterClient, home: Home, workers: Collection[str]) -> list[str]:
-    """Agents of which the master has not heard in the life of their child that is now."""
+def _silent(
+    client: MasterClient, home: Home, workers: Collection[str], orphans: Mapping[str, Holder | None] | None = None
+) -> list[str]:
+    """Agents of which the master has not heard in the life of their child that is now; an orphan, about to end, is none."""
     heard = {worker.worker_id: worker.pid for worker in client.workers()}
-    children = {name: holder(home.child_lock(name)) for name in workers}
-    return [
-        f"agent-{name}"
-        for name, child in children.items()
-        if child is None or child.process is None or heard.get(name) != child.process.pid
-    ]
+    late = []
+    for name in workers:
+        child = holder(home.child_lock(name))
+        orphan = (orphans or {}).get(name)
+        if child is None or child.process is None or child == orphan or heard.get(name) != child.process.pid:
+            late.append(f"agent-{name}")
+    return late
 
 
 def _await_reports(client: MasterClient, home: Home, workers: Collection[str]) -> None:
