@@ -16,7 +16,7 @@ from docker.errors import APIError, DockerException
 from controller.home import Home
 from controller.locks import agent_lock, last_holder
 from controller.master.providers import GROWN
-from controller.runtime import docker_container, launching, process_record
+from controller.runtime import docker_container, executor_record, launching
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import connect
@@ -88,7 +88,7 @@ def _group_names(home: Home, worker_id: str, cluster_id: str) -> set[str]:
     """Of every executor that was started and not forgotten since; one without a group does no harm."""
     launched = [path.stem.rpartition(".") for path in home.agent(worker_id).glob("*.json")]
     keys = {ExecutorKey(application, executor) for application, _, executor in launched}
-    records = process_record.read_all(home.agent(worker_id) / "processes", cluster_id, worker_id)
+    records = executor_record.read_all(home.agent(worker_id) / "processes", executor_record.Record, cluster_id, worker_id)
     keys.update(record.key for _, record in records)
     return {launching.unique_name(cluster_id, worker_id, key) for key in keys}
 

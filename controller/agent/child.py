@@ -7,7 +7,6 @@ as nobody would look after it any more.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import resource

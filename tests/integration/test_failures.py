@@ -113,7 +113,7 @@ def test_the_master_loses_its_database_and_the_job_goes_on_under_its_id(
     assert not any("this agent belongs to" in cluster.log(f"agent-{worker}") for worker in ("w1", "w2"))
     stop_file.touch()
     assert job.finish().ok().answer["ok"]
-    engine.await_none(view.application_id, 60.0)
+    engine.await_none(view.application_id)
     summary = cluster.summary("database-lost")
     # the containers that ran were taken over, and had no others beside them
     assert (summary["end_reason"], summary["executors"], summary["executors_lost"]) == ("", 2, 0)
