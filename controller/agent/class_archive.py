@@ -29,8 +29,7 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 log = logging.getLogger("sparkpace.agent")
 
 CLASS_LIST = Path(__file__).with_name("executor_classes.txt.gz")
-TIMEOUT_S = 600.0
-"""It takes ten seconds, and minutes on a machine that is busy; a Java that hangs is given up."""
+TIMEOUT_S = 120.0
 LEAST_CORES, LEAST_BYTES = 0.5, 1 << 30
 """Making one takes the place of the executor that waits for it, so it must have this much: below, it would take minutes, or
 might not fit."""
