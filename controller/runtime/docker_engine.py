@@ -410,7 +410,7 @@ class DockerRuntime:
         self.chores.ask((what, known.id), partial(self._have_told, key, known, what), delay_s=delay_s)
 
     def _have_told(self, key: ExecutorKey, known: _Known, what: str) -> None:
-        if self._known.get(key) is not known or not self._alive(known):
+        if self._known.get(key) is not known:
             return
         try:
             with _answering(f"the {what} of executor {'/'.join(key)}"):
@@ -421,6 +421,9 @@ class DockerRuntime:
         except NoAnswer:
             known.doubtful.add(what)
             raise
+        except NotYet:
+            if self._alive(known):
+                raise
         finally:
             self._put_right(key, known)
         if what in known.doubtful:
@@ -431,7 +434,7 @@ class DockerRuntime:
         """The engine may have written a value that is older than the newest, also of what it was not told to change."""
         with known.lock:
             group = known.group
-            if group is None or known.unwritable or not known.lives():
+            if group is None or known.unwritable:
                 return
             try:
                 cores = None if known.quota_us is None else known.quota_us / CPU_PERIOD_US
