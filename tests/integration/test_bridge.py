@@ -173,6 +173,9 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     assert (first.application_id, second.application_id) == (None, APPLICATION)
     assert first.instance == second.instance
     assert first.age_s < second.age_s
+    assert first.steady_ms is not None
+    assert second.steady_ms is not None
+    assert second.steady_ms - first.steady_ms == pytest.approx(1000 * (second.age_s - first.age_s), abs=2)
     assert first.python is not None
     assert (first.python.executable, first.python.version) == (
         python,
@@ -198,6 +201,10 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     snapshots = [sync.snapshot for sync in peer.syncs if sync.snapshot is not None]
     assert len(snapshots) == 1
     assert any(isinstance(msgspec.json.decode(event, type=AnyEvent), ExecutorAdded) for event in snapshots[0])
+    last_ms = peer.syncs[-1].steady_ms
+    assert last_ms is not None
+    begun = [event for event in peer.events.values() if isinstance(event, JobStart)]
+    assert all(first.steady_ms <= event.time_ms <= last_ms and event.wall_ms is not None for event in begun)
     kinds = {type(event) for event in peer.events.values()}
     assert kinds >= {JobStart, JobEnd, StageSubmitted, StageCompleted, TaskEnd, ExecutorAdded, ExecutorRemoved}
     removed = [event.reason for event in peer.events.values() if isinstance(event, ExecutorRemoved)]
