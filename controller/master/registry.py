@@ -78,10 +78,8 @@ class Registry:
     # ------------------------------------------------------------------ storing
 
     def add(self, application: Application) -> None:
-        """Takes a new application in. Rows of its id that could not be read make room for it."""
-        with self.store.transaction():
-            self.store.set_aside(application.id, "an application of this id was registered anew")
-            self.save(application)
+        """Takes a new application in."""
+        self.save(application)
         self.applications[application.id] = application
 
     def end(self, application: Application, reason: str, now_s: float, ended_s: float | None = None) -> None:
