@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -57,9 +58,11 @@ def spark35_python() -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes run tests, a file at a time, the long files come first, so that all end together."""
+    """Where several processes run tests, a file at a time, those with most jobs on real clusters come first, so that all
+    processes end together."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+        jobs = Counter(item.path for item in items if item.get_closest_marker("spark") and item.get_closest_marker("docker"))
+        items.sort(key=lambda item: (item.get_closest_marker("spark") is None, -jobs[item.path]))
 
 
 @pytest.hookimpl(wrapper=True)

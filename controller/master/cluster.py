@@ -193,9 +193,12 @@ class ClusterState:
         """Takes a driver's levels and events in."""
         application = self.registry.known(application_id)
         application.heard_s = now_s
-        if sync.steady_ms is not None and application.record.boot_id != boot_id():
-            # this machine was restarted since, and how long that took only its wall clock would tell
-            application.started_s = now_s - application.since_submission(sync.steady_ms)
+        if sync.steady_ms is not None:
+            # What a message takes on its way makes its sender look younger, so the oldest look is the best. A restart of this
+            # machine takes a time that only its wall clock would tell.
+            started_s = now_s - application.since_submission(sync.steady_ms)
+            restarted = application.record.boot_id != boot_id()
+            application.started_s = started_s if restarted else min(application.started_s, started_s)
         changed = sync.instance != application.instance
         application.instance = sync.instance
         changed = drivers.take(application, sync, self.registry, now_s) or changed

@@ -54,7 +54,7 @@ def test_a_job_of_high_priority_squeezes_another_that_loses_nothing_and_is_compe
     assert summary["withheld_core_s"] > 0
     came_s = first["submitted_epoch_s"] - summary["submitted_epoch_s"]
     samples = cluster.samples(before.application_id)
-    assert any(s.squeezed and s.demand > s.grant for s in samples)
+    assert any(s.demand > s.grant + 0.05 and s.quota > 0 for s in samples)
     assert all(s.grant >= 0.1 for s in samples if s.quota > 0), "a squeezed executor keeps its floor"
     # it has its cores back when the other one works no more, unless it was the slower one
     alone_s = came_s + first["last_task_s"]

@@ -159,6 +159,21 @@ def test_a_restarted_machine_learns_from_a_remote_driver_how_old_its_application
     assert application.elapsed_s(cluster.now_s) == pytest.approx(12.0)
 
 
+def test_a_registration_that_took_long_on_its_way_makes_no_application_younger(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    # written 0.4 s before it came
+    application_id = cluster.register(steady_ms=50_000, age_s=2.0)
+    application = cluster.state.applications[application_id]
+    cluster.now_s += 10.0
+    cluster.driver(application_id, steady_ms=60_400)
+    assert application.elapsed_s(cluster.now_s) == pytest.approx(12.4)
+    # a later message that took longer makes it no younger again
+    cluster.now_s += 1.0
+    cluster.driver(application_id, steady_ms=61_000)
+    assert application.elapsed_s(cluster.now_s) == pytest.approx(13.4)
+
+
 def test_who_came_first_stays_first_when_the_wall_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
