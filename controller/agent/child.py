@@ -105,8 +105,9 @@ class Child:
                 log.exception("control period failed")
                 backoff_s = min(LONGEST_BACKOFF_S, max(self.options.period_s, 2 * backoff_s))
                 self.stop.wait(backoff_s)
-            if stuck := self.threads.check():
-                log.error("the threads %s hang; the agent's child ends, to be started again", ", ".join(stuck))
+            stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.runtime.name])]
+            if stuck:
+                log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         if not open_all(self.runtime, self.options.cores):

@@ -144,5 +144,8 @@ class Runtime(Protocol):
     def images(self) -> tuple[str, ...]:
         """Names of the executor images that are here already; none where executors have no images."""
 
+    def alive(self) -> bool:
+        """Whether what it does in the background goes on: a watchdog's question."""
+
     def close(self) -> None:
         """Lets go of connections; executors go on."""

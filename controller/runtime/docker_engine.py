@@ -322,6 +322,9 @@ class DockerRuntime:
             found = self._engine.quick().images()
         return tuple(sorted({tag for image in found for tag in image["RepoTags"] or ()}))
 
+    def alive(self) -> bool:
+        return self.chores.alive
+
     def close(self) -> None:
         """As the protocol says; a program that is under way ends. An engine that answers is still told what it is to know."""
         self.chores.ask("clear", self._clear)

@@ -179,5 +179,8 @@ class FakeRuntime:
     def images(self) -> tuple[str, ...]:
         return ()
 
+    def alive(self) -> bool:
+        return True
+
     def close(self) -> None:
         """Nothing is held."""

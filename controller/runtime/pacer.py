@@ -69,6 +69,11 @@ class Pacer:
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs, if there is need for one."""
+        return self._thread is None or self._thread.is_alive()
+
     def set_cores(self, key: ExecutorKey, leader: Identity, cores: float) -> None:
         """Paces the tree at `cores` from now on."""
         with self._lock:

@@ -176,6 +176,9 @@ class ProcessRuntime:
     def images(self) -> tuple[str, ...]:
         return ()
 
+    def alive(self) -> bool:
+        return self._pacer.alive
+
     def close(self) -> None:
         self._pacer.close()
         for known in self._known.values():

@@ -41,6 +41,7 @@ def test_executors_map_the_one_that_up_has_made(cluster: LocalCluster, engine: E
         assert "warning" not in stdout.read_text()
 
 
+@pytest.mark.slow
 def test_a_damaged_one_harms_no_job_and_is_made_anew(cluster: LocalCluster) -> None:
     for archive in archives():
         archive.chmod(0o600)

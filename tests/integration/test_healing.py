@@ -96,6 +96,7 @@ DEATHS = (
 )
 
 
+@pytest.mark.slow
 def test_up_starts_just_what_died_and_the_job_goes_on(mortal: LocalCluster, stop_file: Path) -> None:
     begin(mortal, 2)
     job = mortal.submit("--name", "survivor", *PLAIN, str(stop_file))

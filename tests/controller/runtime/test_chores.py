@@ -50,6 +50,22 @@ def engine() -> Engine:
     return Engine()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ended_is_seen() -> None:
+    ended = threading.Event()
+
+    def end() -> None:
+        ended.set()
+        raise SystemExit
+
+    chores = Chores(lambda: None, threads=1)
+    assert chores.alive
+    chores.ask("end", end)
+    assert ended.wait(60)
+    chores._threads[0].join(60)
+    assert not chores.alive
+
+
 def test_of_a_key_only_the_newest_job_is_done(engine: Engine) -> None:
     for name in ("old", "older", "newest"):
         engine.ask("a", name)
