@@ -4,7 +4,7 @@ A learning run, then the same job with a deadline; amid it the engine's process 
 goes on. Quotas are read each second from the containers' control groups, which no engine has to answer for. The engine serves
 nobody else meanwhile, so use one of your own (`make engine`).
 
-python -m experiments.engine_stopped --out out/engine-stopped --engine-pid PID [--seconds 600] [--rounds 60]
+python -m experiments.engine_stopped --out out/engine-stopped --engine-pid PID [--seconds 600] [--rounds 60] [--slack 2.6]
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from experiments.agent_overhead import APP
 from experiments.local_cluster import Sparkpace
 
 OPTIONS = ("--driver-memory", "512m", "--conf", "spark.memory.offHeap.enabled=false", "--name", "stopped")
-SLACK = 1.6
-"""Deadline over the learning run's time: far enough from all cores and from none that quotas move both ways."""
 BEFORE_S = 45.0
 """From the first quota to the stop."""
 
@@ -78,7 +76,7 @@ class Watch:
             time.sleep(1.0)
 
 
-def measure(out: Path, engine_pid: int, seconds: float, rounds: int) -> dict[str, object]:
+def measure(out: Path, engine_pid: int, seconds: float, rounds: int, slack: float) -> dict[str, object]:
     """Runs both jobs and stops the engine amid the second."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
@@ -90,7 +88,7 @@ def measure(out: Path, engine_pid: int, seconds: float, rounds: int) -> dict[str
         cluster_id = json.loads((out / "home/cluster.json").read_text())["cluster_id"]
         log = out / "home/logs/agent-w1.log"
         children = log.read_text().count("the agent's child")
-        sparkpace.need("submit", "--detach", "--deadline", f"{SLACK * alone_s:.1f}s", *OPTIONS, "endless.py", str(rounds))
+        sparkpace.need("submit", "--detach", "--deadline", f"{slack * alone_s:.1f}s", *OPTIONS, "endless.py", str(rounds))
         while len(groups := groups_of(cluster_id)) < 2:
             time.sleep(1.0)
         watch = Watch(groups)
@@ -132,8 +130,9 @@ def main() -> None:
     parser.add_argument("--engine-pid", type=int, required=True, help="dockerd's process id")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--rounds", type=int, default=60, help="of about 8 core-seconds each")
+    parser.add_argument("--slack", type=float, default=2.6, help="deadline over the learning run's time")
     given = parser.parse_args()
-    result = measure(given.out.resolve(), given.engine_pid, given.seconds, given.rounds)
+    result = measure(given.out.resolve(), given.engine_pid, given.seconds, given.rounds, given.slack)
     (given.out / "engine-stopped.json").write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps({key: value for key, value in result.items() if key != "quotas"}))
 
