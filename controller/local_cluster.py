@@ -24,7 +24,7 @@ from controller.locks import Holder, holder
 from controller.processes import ProcessId, alive, identify
 from stage_model.errors import Unavailable
 
-JOIN_S = 30.0
+JOIN_S = 120.0
 """Longest wait for the master's first answer and all agents' first report; both take about a second."""
 STOP_S = 15.0
 """Longest wait for a service to end after SIGTERM, before SIGKILL."""

@@ -5,6 +5,7 @@ Agents make both on first use anyway, also for another Spark or submitter than t
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from pathlib import Path
@@ -20,6 +21,8 @@ from controller.runtime.base import Bind, ExecutorKey, Launch
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 NAME = "prepare"
+TIMEOUT_S = 600.0
+"""No job waits yet, so a busy machine may take its time."""
 log = logging.getLogger(__name__)
 
 
@@ -39,7 +42,8 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
         image=plan.image,
     )
     jar = bridge_jar()
-    runtime = make_runtime(options, NAME)
+    # a home's own, as runtimes of one cluster end each other's programs
+    runtime = make_runtime(options, f"{NAME}-{hashlib.sha256(bytes(home.path)).hexdigest()[:8]}")
     try:
         java = runtime.java(str(java_home), None)
         launch = Launch(
@@ -54,7 +58,7 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
             uid=os.getuid(),
             gid=os.getgid(),
         )
-        ClassArchives(runtime, archive_root()).add_to(launch, java)
+        ClassArchives(runtime, archive_root(), TIMEOUT_S).add_to(launch, java)
     except (RuntimeFailed, RuntimeRefused) as error:
         log.warning("executors cannot be prepared: %s", error)
     finally:

@@ -30,6 +30,7 @@ log = logging.getLogger("sparkpace.agent")
 
 CLASS_LIST = Path(__file__).with_name("executor_classes.txt.gz")
 TIMEOUT_S = 120.0
+"""An executor waits for it."""
 LEAST_CORES, LEAST_BYTES = 0.5, 1 << 30
 """Making one takes the place of the executor that waits for it, so it must have this much: below, it would take minutes, or
 might not fit."""
@@ -73,10 +74,11 @@ def archive_key(stamps: Sequence[tuple[str, int, int]], java: str, class_list: b
 class ClassArchives:
     """The archives below `root`, in a folder per submitter: `KEY.CONTENT.jsa`, where CONTENT is of the file's SHA-256.
 
-    `root` is shared by the agents of one home. Used by the launcher's thread only."""
+    `root` is shared by the agents of one home; making one is given up after `timeout_s`. Used by the launcher's thread
+    only."""
 
-    def __init__(self, runtime: Runtime, root: Path) -> None:
-        self._runtime, self._root = runtime, root
+    def __init__(self, runtime: Runtime, root: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._runtime, self._root, self._timeout_s = runtime, root, timeout_s
         self._failed: set[str] = set()
         self._sound: dict[Path, tuple[int, ...]] = {}
 
@@ -142,7 +144,7 @@ class ClassArchives:
                 image=launch.image,
                 cores=launch.cores,
                 memory_bytes=launch.memory_bytes,
-                timeout_s=TIMEOUT_S,
+                timeout_s=self._timeout_s,
             )
             self._runtime.run_program(program)
             # a Java whose archives do not work so is found out here, not by executors
