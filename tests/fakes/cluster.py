@@ -86,6 +86,7 @@ class FakeCluster:
         self.woken |= set(worker_ids)
 
     def register(self, **changed: Any) -> str:
+        self.now_s += 1e-6  # nobody comes at the very same moment, and who came first is what ranks equals
         return self.state.register(registration(**changed), self.now_s).application_id
 
     def worker(
