@@ -46,10 +46,6 @@ class Threads:
         self._all.append(one)
         self._begin(one)
 
-    def failures(self) -> dict[str, int]:
-        """How often each thread's work has failed."""
-        return {one.name: one.failures for one in self._all}
-
     def check(self) -> list[str]:
         """Starts ended threads anew; returns the names of those that hang."""
         for one in self._all:

@@ -46,7 +46,6 @@ def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: 
     rig.threads.add("starts", work, patience_s=PATIENCE_S)
     rig.await_notes(3)
     assert "thread starts failed and is begun again (failure 3): KeyError: 'nobody thought of this'" in rig.notes[2]
-    assert rig.threads.failures()["starts"] >= 3
 
 
 def test_work_that_returns_too_early_is_begun_again(rig: Rig) -> None:
@@ -72,7 +71,7 @@ def test_a_thread_that_ended_all_the_same_is_started_anew(rig: Rig) -> None:
         assert thread is not None
         thread.join(60)
         assert rig.threads.check() == []
-        assert rig.threads.failures() == {"link": life}
+        assert f"(failure {life})" in rig.notes[-1]
     rig.stop.set()
 
 
