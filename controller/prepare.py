@@ -42,8 +42,7 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
         image=plan.image,
     )
     jar = bridge_jar()
-    # a home's own, as runtimes of one cluster end each other's programs
-    runtime = make_runtime(options, f"{NAME}-{hashlib.sha256(bytes(home.path)).hexdigest()[:8]}")
+    runtime = make_runtime(options, cluster_of(home))
     try:
         java = runtime.java(str(java_home), None)
         launch = Launch(
@@ -63,3 +62,8 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
         log.warning("executors cannot be prepared: %s", error)
     finally:
         runtime.close()
+
+
+def cluster_of(home: Home) -> str:
+    """The cluster id of what is run here: each home's own, as runtimes of one cluster and worker end each other's programs."""
+    return f"{NAME}-{hashlib.sha256(bytes(home.path)).hexdigest()[:8]}"
