@@ -65,5 +65,5 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
 
 
 def cluster_of(home: Home) -> str:
-    """The cluster id of what is run here: each home's own, as runtimes of one cluster and worker end each other's programs."""
+    """The cluster id of what runs here: each home's own, as runtimes of one cluster end each other's programs."""
     return f"{NAME}-{hashlib.sha256(bytes(home.path)).hexdigest()[:8]}"
