@@ -5,6 +5,7 @@ A test gets its cluster clean and must leave it so: no application alive, no con
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,11 @@ class Learned:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Class archives are made once for all clusters of a test run, and those of the user are left alone."""
+    """Class archives are made once for all clusters and processes of a test run, and those of the user are left alone."""
+    base = tmp_path_factory.getbasetemp()
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(run / "cache"))
         yield
 
 

@@ -54,7 +54,7 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(params=["installed", "spark35"])
+@pytest.fixture(params=["installed", pytest.param("spark35", marks=pytest.mark.slow)])
 def python(request: pytest.FixtureRequest) -> str:
     """A Python with the pyspark to test; the jar is always the one compiled against the installed pyspark."""
     if request.param == "installed":

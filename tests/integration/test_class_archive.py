@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from controller.agent.site import archive_root
+from controller.home import Home
 from tests.integration.conftest import STAGES
 from tests.integration.engine import Container, Engine
 from tests.integration.local_cluster import LocalCluster
@@ -41,16 +45,33 @@ def test_executors_map_the_one_that_up_has_made(cluster: LocalCluster, engine: E
         assert "warning" not in stdout.read_text()
 
 
+@pytest.fixture
+def copied(cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
+    """A cluster with copies of the archives: others use them, too."""
+    copies = tmp_path / "cache"
+    shutil.copytree(archive_root(), copies / archive_root().relative_to(os.environ["XDG_CACHE_HOME"]))
+    (tmp_path / "shown").mkdir()
+    own = LocalCluster(Home(tmp_path / "home"), "docker")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(copies))
+        own.up("--workers", "2")
+        try:
+            yield own
+        finally:
+            own.down()
+
+
 @pytest.mark.slow
-def test_a_damaged_one_harms_no_job_and_is_made_anew(cluster: LocalCluster) -> None:
+def test_a_damaged_one_harms_no_job_and_is_made_anew(copied: LocalCluster) -> None:
+    assert archives()
     for archive in archives():
         archive.chmod(0o600)
         with archive.open("r+b") as file:
             # a JVM looks at the header alone and would crash on this
             file.seek(archive.stat().st_size // 2)
             file.write(bytes(1 << 20))
-    assert cluster.run("--name", "archived-damaged", *STAGES).ok().answer["ok"]
-    summary = cluster.summary("archived-damaged")
+    assert copied.run("--name", "archived-damaged", *STAGES).ok().answer["ok"]
+    summary = copied.summary("archived-damaged")
     assert (summary["tasks_failed"], summary["executors_lost"]) == (0, 0)
-    assert "was damaged" in cluster.log("agent-w1") + cluster.log("agent-w2")
+    assert "was damaged" in copied.log("agent-w1") + copied.log("agent-w2")
     assert archives()

@@ -180,6 +180,7 @@ def test_kill_ends_driver_and_containers(cluster: LocalCluster, engine: Engine, 
     assert cluster.summary("unwanted")["end_reason"] == "it was killed"
 
 
+@pytest.mark.slow
 def test_two_applications_side_by_side_keep_their_deadlines(cluster: LocalCluster, engine: Engine, stages: Learned) -> None:
     pace = ("--profile", stages.summary["profile"], "--deadline", f"{2 * deadline_for(stages.end_s):.0f}s", *AIM)
     jobs = [cluster.submit("--name", name, *pace, *stages.words) for name in ("left", "right")]

@@ -179,6 +179,7 @@ def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalC
     assert "No local cluster" in mortal.command("down").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_down_removes_a_container_whose_application_ended_without_an_agent(
     mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path

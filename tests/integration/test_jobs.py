@@ -113,6 +113,7 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
         assert all(source.startswith(str(cluster.home.path)) for source in writable)
 
 
+@pytest.mark.slow
 def test_dataframes_and_sql_with_adaptive_execution(cluster: LocalCluster, learned: Callable[..., Learned]) -> None:
     taught = learned("sql", "sql.py")
     assert_whole(taught.summary)
@@ -122,6 +123,7 @@ def test_dataframes_and_sql_with_adaptive_execution(cluster: LocalCluster, learn
     assert cluster.summary("sql")["actions"] == [], "the deadline is the application's, not one of its query"
 
 
+@pytest.mark.slow
 def test_a_jvm_application(cluster: LocalCluster, learned: Callable[..., Learned], tmp_path: Path) -> None:
     jars = spark_home(PYTHON) / "jars"
     source = HERE / "jvm_app" / "CountApp.java"

@@ -86,6 +86,7 @@ def test_priority_and_deadline_of_running_jobs_can_be_set(cluster: LocalCluster,
         job.kill()
 
 
+@pytest.mark.slow
 def test_jobs_of_one_session_have_deadlines_of_their_own(cluster: LocalCluster, learned: Callable[..., Learned]) -> None:
     taught = learned("actions", "actions.py")
     assert taught.summary["actions"] == []

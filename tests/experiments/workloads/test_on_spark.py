@@ -19,7 +19,7 @@ import pytest
 from experiments.inputs import make
 from experiments.local_cluster import WORKLOADS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RUNNER = Path(__file__).with_name("run_scripts.py")
 SUBMIT_ARGS = (
