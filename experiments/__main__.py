@@ -2,9 +2,11 @@
 
     python -m experiments run fig4 [--quick] [--seed N] [--out DIR] [--repetitions N]
     python -m experiments report DIR
+    python -m experiments pack DIR --to NEW
+    python -m experiments goals DIR...
 
-Both end with 0 only if every condition of the experiment holds, with 1 if one does not. A quick run is too small for most of
-them: there every step must have run, with right answers and quotas within capacity.
+`run` and `report` end with 0 only if every condition of the experiment holds, with 1 if one does not. A quick run is too
+small for most of them: there every step must have run, with right answers and quotas within capacity.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from rich.console import Console
 from experiments.harness import asked, goals, read_spec, report, run, scenario_of
 from experiments.machine import PROJECT
 from experiments.recorded import Condition
-from experiments.result_folder import ResultFolder
+from experiments.result_folder import ResultFolder, reading
 from stage_model.errors import PaceError
 
 
@@ -53,14 +55,33 @@ def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 def report_command(folder: Path) -> None:
     """Makes report.md and the pictures of a result folder from its data alone."""
-    _judge(ResultFolder(folder.absolute()))
+    with reading(folder.absolute()) as results:
+        _judge(results)
+
+
+@main.command("pack")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--to", type=click.Path(path_type=Path, file_okay=False), required=True, help="A new folder.")
+def pack_command(folder: Path, to: Path) -> None:
+    """Makes a folder of report.md, pictures and one file with all data, which report and goals read like a plain one.
+
+    FOLDER stays as it is.
+    """
+    ResultFolder(folder.absolute()).pack(to.absolute())
+    with reading(to.absolute()) as results:
+        report(results)
+    click.echo(to.absolute() / "report.md")
 
 
 @main.command("goals")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True))
 def goals_command(folders: tuple[Path, ...]) -> None:
     """Prints the goals that these result folders show, met or missed, as JSON."""
-    click.echo(msgspec.json.format(msgspec.json.encode([goal for folder in folders for goal in goals(ResultFolder(folder))])))
+    found = []
+    for folder in folders:
+        with reading(folder) as results:
+            found += goals(results)
+    click.echo(msgspec.json.format(msgspec.json.encode(found)))
 
 
 def _judge(folder: ResultFolder) -> None:

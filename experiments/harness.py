@@ -82,7 +82,7 @@ def asked(name: str, spec: Spec, *, quick: bool, seed: int) -> Asked:
 
 
 def scenario_of(folder: ResultFolder, what: Asked) -> AnyScenario:
-    return make(what.scenario, what.settings, what.seed, folder.settings_file)
+    return make(what.scenario, what.settings, what.seed, folder.path)
 
 
 def run(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], console: Console) -> None:

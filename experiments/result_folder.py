@@ -9,24 +9,33 @@
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
 
-A step is recorded when all of it has ended, so an interrupted call loses at most its step.
+A step is recorded when all of it has ended, so an interrupted call loses at most its step. A finished folder can be packed:
+settings, sessions, records, rows and runs are then one file, `data.tar.xz` (`experiments.packed`), which is read as the plain
+files are and never written.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
 from controller.run_folder import SAMPLES, SUMMARY, read_samples, read_stages, write_stages
+from experiments.packed import ARCHIVE, pack, unpack
 from experiments.recorded import Data, RowStep, StepRecord, Withdrawn
 from stage_model.errors import BadInput
 from stage_model.signature import call_site
+
+DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs")
+"""What a packed folder has in its archive."""
+WITHDRAWN = "withdrawn.json"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,18 +65,27 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ResultFolder:
+    """`path` has the report and what is written by hand. The data are there, too, unless `unpacked` says where they are."""
+
     path: Path
+    unpacked: Path | None = None
+
+    @property
+    def data_path(self) -> Path:
+        return self.unpacked or self.path
 
     @property
     def settings_file(self) -> Path:
-        return self.path / "settings.json"
+        return self.data_path / "settings.json"
 
     @property
     def runs(self) -> Path:
-        return self.path / "runs"
+        return self.data_path / "runs"
 
     def open(self, asked: Asked, repetitions: int | None) -> Asked:
-        """What to run: a new folder takes `asked`, an old one goes on with its own. Raises `BadInput` where they differ."""
+        """What to run: a new folder takes `asked`, an old one goes on with its own. Raises `BadInput` where they differ,
+        and for a packed folder."""
+        _refuse_packed(self.path)
         before = self.read_settings() if self.settings_file.exists() else None
         if before is not None:
             same = asked.repeated(before.settings.get("repetitions"))
@@ -85,7 +103,8 @@ class ResultFolder:
         try:
             return msgspec.json.decode(self.settings_file.read_bytes(), type=Asked)
         except (OSError, msgspec.DecodeError) as problem:
-            raise BadInput(f"{self.path} is no result folder ({problem}); name one that `run` made") from problem
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            raise BadInput(f"{self.path} is no result folder (settings.json: {why}); name one that `run` made") from problem
 
     def begin(self, *, when: str, commit: str, machine: Mapping[str, Any]) -> Session:
         session = Session(number=len(self.sessions()) + 1, when=when, commit=commit, machine=dict(machine))
@@ -115,12 +134,23 @@ class ResultFolder:
         records = [msgspec.json.decode(line, type=StepRecord) for line in self._lines("records.jsonl")]
         samples = {job.app_id: read_samples(self.runs / job.app_id) for record in records for job in record.jobs}
         rows = [msgspec.json.decode(line, type=RowStep) for line in self._lines("rows.jsonl")]
-        path = self.path / "withdrawn.json"
+        path = self.path / WITHDRAWN
         withdrawn = msgspec.json.decode(path.read_bytes(), type=Withdrawn) if path.exists() else Withdrawn()
         return Data({r.step: r for r in records}, samples, {r.step: r for r in rows}, withdrawn)
 
+    def pack(self, to: Path) -> None:
+        """Makes `to` a packed folder of the same data, without a report. Raises `BadInput` unless `to` is new or empty."""
+        _refuse_packed(self.path)
+        self.read_settings()
+        if to.exists() and any(to.iterdir()):
+            raise BadInput(f"{to} is not empty; pack into a new folder")
+        to.mkdir(parents=True, exist_ok=True)
+        if (self.path / WITHDRAWN).exists():
+            shutil.copyfile(self.path / WITHDRAWN, to / WITHDRAWN)
+        pack(self.path, DATA, to / ARCHIVE)
+
     def _append(self, name: str, value: msgspec.Struct) -> None:
-        with (self.path / name).open("a+b") as file:
+        with (self.data_path / name).open("a+b") as file:
             # A crash may have left half a line; it must not spoil the next one.
             file.seek(0)
             text = file.read()
@@ -129,9 +159,34 @@ class ResultFolder:
             file.write(json.dumps(msgspec.to_builtins(value)).encode() + b"\n")
 
     def _lines(self, name: str) -> list[bytes]:
-        path = self.path / name
+        path = self.data_path / name
         text = path.read_bytes() if path.exists() else b""
         return text[: text.rfind(b"\n") + 1].splitlines()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[ResultFolder]:
+    """The folder there, plain or packed, for as long as it is read. Raises `BadInput` for an archive that cannot be unpacked,
+    or beside which plain data lie."""
+    if not _is_packed(path):
+        yield ResultFolder(path)
+        return
+    with TemporaryDirectory(prefix="sparkpace-results-") as unpacked:
+        unpack(path / ARCHIVE, Path(unpacked))
+        yield ResultFolder(path, Path(unpacked))
+
+
+def _is_packed(path: Path) -> bool:
+    if not (path / ARCHIVE).exists():
+        return False
+    if plain := [name for name in DATA if (path / name).exists()]:
+        raise BadInput(f"{path} has its data twice, in {ARCHIVE} and as {plain[0]}; remove one of them")
+    return True
+
+
+def _refuse_packed(path: Path) -> None:
+    if _is_packed(path):
+        raise BadInput(f"{path} is packed; `tar -xf {ARCHIVE} && rm {ARCHIVE}` in it makes it one that can go on")
 
 
 def _replace(path: Path, content: bytes) -> None:

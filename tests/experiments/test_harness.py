@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -126,6 +128,56 @@ def test_the_report_is_made_again_from_data_alone(tmp_path: Path, cluster: type[
     assert done.exit_code == 0, done.output
     assert (tmp_path / "report.md").read_text() == before
     assert (tmp_path / "fig4-0.png").exists()
+
+
+@pytest.mark.parametrize("spec", ["fig4", "small.toml"])
+def test_report_and_goals_of_a_packed_folder_are_those_of_the_plain_one(
+    tmp_path: Path, cluster: type[MadeUpCluster], spec: str
+) -> None:
+    # the limit makes it a goal
+    (tmp_path / "small.toml").write_text(SIMULATED.replace("jobs = 2", "jobs = 2, most_s = 1e6"))
+    plain, packed = tmp_path / "plain" / "r", tmp_path / "packed" / "r"
+    call("run", tmp_path / spec if spec == "small.toml" else spec, "--quick", "--out", plain)
+    made = call("pack", plain, "--to", packed)
+    assert (made.exit_code, made.output) == (0, f"{packed / 'report.md'}\n")
+    shown = {path.name: path.read_bytes() for path in plain.iterdir() if path.suffix in (".md", ".png")}
+    assert {path.name for path in packed.iterdir()} == {"data.tar.xz", *shown}
+    before = call("report", plain)
+    for made_by in ("pack", "report"):
+        assert {name: (packed / name).read_bytes() for name in shown} == shown, made_by
+        for name in shown:
+            (packed / name).unlink()
+        again = call("report", packed)
+        assert (again.exit_code, again.output.replace(str(packed), str(plain))) == (before.exit_code, before.output)
+    assert {path.name for path in packed.iterdir()} == {"data.tar.xz", *shown}
+    goals = call("goals", packed)
+    assert goals.exit_code == 0
+    assert goals.output == call("goals", plain).output
+    assert ('"measured"' in goals.output) == (spec == "small.toml")
+
+
+def test_a_packed_folder_goes_on_once_it_is_unpacked(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    call("run", "fig4", "--quick", "--out", tmp_path / "plain")
+    call("pack", tmp_path / "plain", "--to", tmp_path / "r")
+    refused = call("run", "fig4", "--quick", "--repetitions", 2, "--out", tmp_path / "r")
+    assert isinstance(refused.exception, BadInput)
+    assert "`tar -xf data.tar.xz && rm data.tar.xz` in it" in str(refused.exception)
+    assert len(cluster.performed) == 3
+    with tarfile.open(tmp_path / "r" / "data.tar.xz") as tar:
+        tar.extractall(tmp_path / "r", filter="data")
+    (tmp_path / "r" / "data.tar.xz").unlink()
+    assert call("run", "fig4", "--quick", "--repetitions", 2, "--out", tmp_path / "r").exit_code == 0
+    assert cluster.performed[3:] == ["both-1"]
+
+
+@pytest.mark.parametrize("command", ["report", "goals"])
+def test_an_archive_that_is_cut_off_ends_the_command_with_one_sentence(tmp_path: Path, command: str) -> None:
+    archive = tmp_path / "data.tar.xz"
+    archive.write_bytes(lzma.compress(b"")[:-9])
+    done = call(command, tmp_path)
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception).startswith(f"{archive} cannot be unpacked (it is cut off")
+    assert [path.name for path in tmp_path.iterdir()] == ["data.tar.xz"]
 
 
 def test_an_interrupted_run_goes_on_where_it_was(
