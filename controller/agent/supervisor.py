@@ -88,9 +88,8 @@ class Supervisor:
             self._child.terminate()
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        with contextlib.suppress(OSError):  # it died at once
-            self._child.stdin.write(self._options)
-            self._child.stdin.close()
+        with contextlib.suppress(OSError), self._child.stdin as stdin:  # it died at once
+            stdin.write(self._options)
         heard_s, pipe = time.monotonic(), self._child.stdout.fileno()
         while True:
             ready, _, _ = select.select([pipe], [], [], min(LOOK_S, self._silence_s))

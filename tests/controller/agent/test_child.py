@@ -1,18 +1,28 @@
-"""How often stage events may wake the control loop, how many files it may have open, and whom it beats for."""
+"""How often stage events may wake the control loop, how many files it may have open, whom it beats for, and how it ends."""
 
 from __future__ import annotations
 
 import resource
 import select
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from controller.agent.child import LEAST_PAUSE_S, allow_files, pause_s
+from controller.agent import child
+from controller.agent.child import LEAST_PAUSE_S, STUCK_CODE, Child, allow_files, pause_s
 from controller.home import Home
 from controller.options import AgentOptions
+from controller.runtime.base import ExecutorKey, Observed
+from controller.runtime.fake import FakeRuntime
+from stage_model.errors import RuntimeFailed
+from tests.controller.runtime import rigs
+
+KEYS = [ExecutorKey("app-1", "1"), ExecutorKey("app-1", "2")]
 
 
 @pytest.mark.parametrize(
@@ -38,20 +48,119 @@ def test_as_many_files_may_be_open_as_the_system_allows() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_long_period_is_no_silence_and_a_child_without_a_supervisor_ends(tmp_path: Path) -> None:
-    Home(tmp_path).create()
-    (tmp_path / "agents/w1").mkdir(parents=True)
-    (tmp_path / "agents/w1/cluster_id").write_text("mine\n")
-    options = AgentOptions(
-        home=tmp_path,
+def options_of(home: Path, period_s: float) -> AgentOptions:
+    Home(home).create()
+    (home / "agents/w1").mkdir(parents=True)
+    (home / "agents/w1/cluster_id").write_text("mine\n")
+    return AgentOptions(
+        home=home,
         worker_id="w1",
         cores=1.0,
         memory_mb=1024,
         runtime="process",
-        period_s=3600.0,
+        period_s=period_s,
         floor=0.1,
         master_url="http://127.0.0.1:1",
     )
+
+
+class _Machine(FakeRuntime):
+    """On which things go wrong as the test says."""
+
+    works = True
+    stuck: ExecutorKey | None = None
+    observations: Callable[[], None] = staticmethod(lambda: None)
+
+    def alive(self) -> bool:
+        return self.works
+
+    def observe(self) -> dict[ExecutorKey, Observed]:
+        self.observations()
+        return super().observe()
+
+    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
+        if key == self.stuck:
+            raise RuntimeFailed("the kernel refused")
+        return super().set_quota(key, cores)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> _Machine:
+    """With two executors at half a core each."""
+    rig = rigs.FakeRig(tmp_path)
+    made = _Machine(rig.host, "mine", "w1")
+    for key in KEYS:
+        made.start(rig.launch(rigs.IDLE, key=key, cores=0.5))
+    return made
+
+
+@pytest.fixture
+def alive(tmp_path: Path, machine: _Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
+    """A child on that machine, of a worker with one core, in this process. A minute later it is stopped."""
+    monkeypatch.setattr(child, "make_runtime", lambda _options, _cluster_id: machine)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    made = Child(options_of(tmp_path / "home", period_s=0.2))
+    limit = threading.Timer(60, made._asked_to_stop)
+    limit.start()
+    yield made
+    limit.cancel()
+    made._asked_to_stop()
+    made.link.send_now.set()
+    for one in made.threads._all:
+        assert one.thread is not None
+        one.thread.join(60)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("patience", "named"),
+    [("LINK_PATIENCE_S", "link, notices"), ("START_PATIENCE_S", "starts"), ("STOP_PATIENCE_S", "stops")],
+)
+def test_a_thread_that_hangs_ends_the_child(
+    alive: Child, patience: str, named: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(child, patience, -1.0)  # whatever it does, it is too slow
+    assert alive.run() == STUCK_CODE
+    assert f"the threads {named} hang or ended" in caplog.text
+
+
+def test_a_runtime_whose_background_has_ended_ends_the_child(
+    alive: Child, machine: _Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine.works = False
+    assert alive.run() == STUCK_CODE
+    assert "the threads fake hang or ended" in caplog.text
+
+
+def test_a_period_that_fails_is_tried_again(alive: Child, machine: _Machine, caplog: pytest.LogCaptureFixture) -> None:
+    periods = 0
+
+    def fail_twice() -> None:
+        nonlocal periods
+        periods += 1
+        if periods in (2, 3):
+            raise KeyError("nobody thought of this")
+        if periods == 4:
+            alive._asked_to_stop()
+
+    machine.observations = fail_twice
+    assert alive.run() == 0
+    assert caplog.text.count("control period failed") == 2
+
+
+@pytest.mark.parametrize("stuck", [None, KEYS[1]])
+def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
+    alive: Child, machine: _Machine, stuck: ExecutorKey | None
+) -> None:
+    machine.stuck = stuck
+    alive._asked_to_stop()
+    assert alive.run() == (0 if stuck is None else 1)
+    assert [machine.observe()[key].quota_cores for key in KEYS] == [1.0, 1.0 if stuck is None else 0.5]
+
+
+def test_a_long_period_is_no_silence_and_a_child_without_a_supervisor_ends(tmp_path: Path) -> None:
+    options = options_of(tmp_path, period_s=3600.0)
     quick = "import sys; from controller.agent import child; child.BEAT_S = 0.01; sys.exit(child.main())"
     process = subprocess.Popen([sys.executable, "-c", quick], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None

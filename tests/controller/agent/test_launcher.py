@@ -106,6 +106,35 @@ def test_an_unexpected_error_is_told_counted_and_that_executors_alone(worker: Fa
     assert worker.launcher.state(KEY) == "starting"
 
 
+class _Clinging(FakeRuntime):
+    """A machine that does not let go of an executor at first."""
+
+    error: Exception | None
+
+    def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        super().stop(key, grace_s)
+
+
+@pytest.mark.parametrize("error", [RuntimeFailed("the engine is busy; try again"), ValueError("what is this?")])
+def test_a_failed_stop_is_tried_again_and_keeps_no_other_from_its_own(worker: FakeWorker, error: Exception) -> None:
+    other = ExecutorKey("other", "1")
+    ask(worker)
+    worker.launcher.start(Start(other, spec("other"), 0.5))
+    worker.work()
+    worker.launcher.runtime = runtime = _Clinging(worker.host, CLUSTER, "w1")
+    runtime.error = error
+    worker.launcher.stop(KEY)
+    worker.launcher.stop(other)
+    worker.work()
+    assert (worker.running(), worker.launcher.busy(KEY)) == ({KEY}, False)
+    worker.launcher.stop(KEY)
+    worker.work()
+    assert worker.running() == set()
+
+
 class _Slow(FakeRuntime):
     """A machine on which a start takes until the test lets it end."""
 

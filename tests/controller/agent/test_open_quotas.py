@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
+from controller.agent import open_quotas
 from controller.agent.open_quotas import open_all
+from controller.options import AgentOptions
 from controller.runtime.base import ExecutorKey
 from controller.runtime.fake import FakeRuntime
 from stage_model.errors import RuntimeFailed
@@ -16,10 +19,10 @@ from tests.controller.runtime import rigs
 class _Failing(FakeRuntime):
     """Whose second executor cannot be paced."""
 
-    error: Exception
+    error: Exception | None
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        if key.executor_id == "2":
+        if key.executor_id == "2" and self.error is not None:
             raise self.error
         return super().set_quota(key, cores)
 
@@ -35,3 +38,30 @@ def test_one_that_fails_keeps_nobody_from_the_rest(error: Exception, tmp_path: P
     rig.host.exit(keys[3], 0)
     assert not open_all(runtime, 2.0)
     assert [runtime.observe()[key].quota_cores for key in keys] == [2.0, 0.5, 2.0, None]
+
+
+@pytest.mark.parametrize(("error", "code"), [(None, 0), (RuntimeFailed("the kernel refused"), 1)])
+def test_the_program_says_whether_all_are_open(
+    error: Exception | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = rigs.FakeRig(tmp_path)
+    runtime = _Failing(rig.host, rig.cluster, "w1")
+    runtime.error = error
+    for number in (1, 2):
+        runtime.start(rig.launch(rigs.IDLE, key=ExecutorKey("app-1", str(number)), cores=0.5))
+    (tmp_path / "agents/w1").mkdir(parents=True)
+    (tmp_path / "agents/w1/cluster_id").write_text(rig.cluster)
+    options = AgentOptions(
+        home=tmp_path,
+        worker_id="w1",
+        cores=2.0,
+        memory_mb=1024,
+        runtime="process",
+        period_s=1.0,
+        floor=0.1,
+        master_url="http://127.0.0.1:1",
+    )
+    monkeypatch.setattr(open_quotas, "make_runtime", lambda _options, _cluster_id: runtime)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(options.to_json())))
+    assert open_quotas.main() == code
+    assert [seen.quota_cores for seen in runtime.observe().values()] == [2.0, 2.0 if error is None else 0.5]

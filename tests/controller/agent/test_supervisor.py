@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -79,6 +80,17 @@ def test_children_that_die_before_their_first_tick_do_not_put_the_opening_off(op
     assert len((tmp_path / "opened").read_text().splitlines()) == 1
 
 
+def test_a_child_that_lives_without_a_tick_does_not_put_the_opening_off(options: AgentOptions, tmp_path: Path) -> None:
+    waiting = (
+        "import pathlib, sys, time; opened = pathlib.Path(sys.argv[1])\n"
+        "while not opened.exists(): time.sleep(0.05)\n"
+        "sys.exit(4)"
+    )
+    opened = str(tmp_path / "opened")
+    supervisor = silent_for_long(options, (sys.executable, "-c", waiting, opened), opener(tmp_path / "opened"))
+    assert supervisor._run_child() == 4
+
+
 def test_an_opener_that_fails_is_asked_again(options: AgentOptions, tmp_path: Path) -> None:
     failing = (sys.executable, "-c", "import sys; print('x', file=open(sys.argv[1], 'a')); sys.exit(1)")
     supervisor = silent_for_long(options, DYING, (*failing, str(tmp_path / "opened")))
@@ -101,6 +113,19 @@ def test_a_child_that_ticks_keeps_the_quotas(options: AgentOptions, tmp_path: Pa
 
 def test_a_child_that_cannot_be_started_does_not_end_the_supervisor(options: AgentOptions) -> None:
     assert Supervisor(options, child=("/no/such/program",))._run_child() is None
+
+
+def test_a_child_that_dies_before_it_reads_its_options_does_not_end_the_supervisor(options: AgentOptions) -> None:
+    more_than_a_pipe_holds = dataclasses.replace(options, labels={"zone": "z" * 200_000})
+    assert Supervisor(more_than_a_pipe_holds, child=DYING)._run_child() == 1
+
+
+def test_an_opener_that_cannot_be_started_does_not_end_the_supervisor(
+    options: AgentOptions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    supervisor = silent_for_long(options, DYING, ("/no/such/program",))
+    supervisor._wait(0.01)
+    assert "could not be opened, as there is no process for it" in capfd.readouterr().err
 
 
 def stop_it(options: AgentOptions, child: tuple[str, ...], opener: tuple[str, ...], when: str) -> int:

@@ -26,6 +26,10 @@ class Rig:
         self.notes.append(text)
         self.told.release()
 
+    def wait(self, beat: Beat) -> None:
+        """Work that goes on in silence."""
+        self.stop.wait(60)
+
     def await_notes(self, count: int) -> None:
         for _ in range(count):
             assert self.told.acquire(timeout=60)
@@ -48,6 +52,45 @@ def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: 
     assert "thread starts failed and is begun again (failure 3): KeyError: 'nobody thought of this'" in rig.notes[2]
 
 
+def test_pauses_grow_to_their_limit_and_begin_anew_after_a_long_life() -> None:
+    now_s, lives = 0.0, 0
+    pauses: list[float | None] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            if len(pauses) == 9:
+                self.set()
+            return self.is_set()
+
+    def work(beat: Beat) -> None:
+        nonlocal now_s, lives
+        lives += 1
+        now_s += threads.LAST_PAUSE_S + 1 if lives == 8 else 0.0
+        raise KeyError
+
+    all_threads = Threads(Stop(), lambda _: None, lambda: now_s)
+    all_threads.add("starts", work, patience_s=PATIENCE_S)
+    assert all_threads._all[0].thread is not None
+    all_threads._all[0].thread.join(60)
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 1, 2]
+
+
+def test_patience_counts_from_when_the_work_was_begun_again(rig: Rig) -> None:
+    begun = threading.Event()
+
+    def work(beat: Beat) -> None:
+        if not rig.notes:
+            rig.now_s += PATIENCE_S + 1
+            raise KeyError
+        begun.set()
+        rig.stop.wait(60)
+
+    rig.threads.add("stops", work, patience_s=PATIENCE_S)
+    assert begun.wait(60)
+    assert rig.threads.check() == []
+
+
 def test_work_that_returns_too_early_is_begun_again(rig: Rig) -> None:
     rig.threads.add("link", lambda _: None, patience_s=PATIENCE_S)
     rig.await_notes(2)
@@ -57,25 +100,28 @@ def test_work_that_returns_too_early_is_begun_again(rig: Rig) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_ended_all_the_same_is_started_anew(rig: Rig) -> None:
     lives: list[threading.Thread] = []
+    fourth = threading.Event()
 
     def work(beat: Beat) -> None:
         lives.append(threading.current_thread())
         if len(lives) > 3:
+            fourth.set()
             rig.stop.wait(60)
             return
         raise SystemExit
 
+    rig.threads.add("notices", rig.wait, patience_s=PATIENCE_S)
     rig.threads.add("link", work, patience_s=PATIENCE_S)
     for life in range(1, 4):
-        thread = rig.threads._all[0].thread
+        thread = rig.threads._all[1].thread
         assert thread is not None
         thread.join(60)
         assert rig.threads.check() == []
         assert f"(failure {life})" in rig.notes[-1]
-    rig.stop.set()
+    assert fourth.wait(60)
 
 
-def test_a_thread_that_hangs_is_named(rig: Rig) -> None:
+def test_every_thread_that_hangs_is_named(rig: Rig) -> None:
     beaten, again = threading.Event(), threading.Event()
 
     def work(beat: Beat) -> None:
@@ -85,13 +131,14 @@ def test_a_thread_that_hangs_is_named(rig: Rig) -> None:
         rig.stop.wait(60)
 
     rig.threads.add("stops", work, patience_s=PATIENCE_S)
+    rig.threads.add("starts", rig.wait, patience_s=PATIENCE_S)
     rig.now_s += PATIENCE_S
     assert rig.threads.check() == []
     rig.now_s += 1
-    assert rig.threads.check() == ["stops"]
+    assert rig.threads.check() == ["stops", "starts"]
     again.set()
     assert beaten.wait(60)
-    assert rig.threads.check() == []
+    assert rig.threads.check() == ["starts"]
 
 
 def test_the_line_to_the_master_goes_on_after_an_unexpected_error(rig: Rig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 
 import pytest
 
@@ -52,18 +53,18 @@ def engine() -> Engine:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_ended_is_seen() -> None:
-    ended = threading.Event()
+    ended: SimpleQueue[threading.Thread] = SimpleQueue()
 
     def end() -> None:
-        ended.set()
+        ended.put(threading.current_thread())
         raise SystemExit
 
-    chores = Chores(lambda: None, threads=1)
-    assert chores.alive
+    chores = Chores(lambda: None, threads=2)
+    alive_before = chores.alive
     chores.ask("end", end)
-    assert ended.wait(60)
-    chores._threads[0].join(60)
-    assert not chores.alive
+    ended.get(timeout=60).join(60)
+    assert (alive_before, chores.alive) == (True, False), "although another one lives"
+    chores.close(lambda: None)
 
 
 def test_of_a_key_only_the_newest_job_is_done(engine: Engine) -> None:
