@@ -109,6 +109,70 @@ def test_what_is_wrong_with_one_application_keeps_no_other_from_its_turn(
     assert [r.levelno for r in caplog.records if "went wrong" in r.message] == [logging.ERROR]  # once
 
 
+OUTLIVED = "pace-20261121-103319-c7e35d"
+STEPS = {
+    "bringing its executors about": "controller.master.executors.reconcile",
+    "ending it": "controller.master.registry.Registry.end",
+    "its turn in a pass": "controller.master.cluster.ClusterState._turn",
+    "planning": "controller.master.planning.application_plan",
+    "planning its waits for data": "controller.master.cluster.locality",
+    "showing it": "controller.master.cluster.application_view",
+    "storing its executors' counters": "controller.master.registry.Registry._put",
+    "taking in a sample": "controller.master.planning.watch_forecast",
+    "taking in a snapshot of its driver": "controller.master.application.Application.replace_active",
+    "taking in an agent's report": "controller.master.application.Application.take",
+    "taking over an executor": "controller.master.executors.adopt",
+    "working out what it was promised": "controller.master.planning.promise",
+    "writing its samples": "controller.master.recorder.Recorder.add",
+}
+
+
+@pytest.mark.parametrize(("doing", "step"), STEPS.items())
+def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_on(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, doing: str, step: str
+) -> None:
+    application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
+    own = report(application_id, "1")
+    cluster.worker("w1", own, report(OUTLIVED, "7"))
+    snapshot = {"instance": "driver", "wanted": {"0": {}}, "snapshot": [JOB], "next_seq": 5}
+    sync = msgspec.json.decode(json.dumps(snapshot), type=DriverSync)
+    with monkeypatch.context() as patched:
+        patched.setattr(step, explode)
+        cluster.register(name="second", instance="second")
+        cluster.register(name="outlived", instance="third", application_id=OUTLIVED)
+        assert cluster.state.driver_sync(application_id, sync, cluster.now_s).acknowledged == 4
+        cluster.worker("w1", own, samples=(sample(application_id, "1", 1.0),))
+        assert len(cluster.state.views(cluster.now_s)) == 3
+        cluster.now_s += 60
+        cluster.state.tick(cluster.now_s)
+        cluster.worker("w1", own, drivers_gone=(application_id,))
+    told = {notice for application in cluster.state.applications.values() for notice in application.notices}
+    assert [notice for notice in told if notice.startswith(f"{doing} went wrong in the master (OverflowError)")]
+    assert not cluster.state.parts.failures
+
+
+def test_a_stored_snapshot_that_cannot_be_read_stops_no_start(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    raw(cluster, application_id, JOB)
+    with cluster.state.store.transaction():
+        cluster.state.store.add_snapshot(application_id, 1, 9, b"{")
+    cluster.restart()
+    application = cluster.state.applications[application_id]
+    assert (application.acknowledged, application.faults, list(application.run.jobs)) == (8, 1, [1])
+    assert [
+        notice for notice in application.notices if notice.startswith("reading a stored snapshot of its driver went wrong")
+    ]
+
+
+def test_counters_that_cannot_be_stored_keep_no_others_from_the_store(cluster: FakeCluster) -> None:
+    broken, other = cluster.register(name="first"), cluster.register(name="second", instance="second")
+    cluster.worker("w1", report(broken, "1"), report(other, "1", stages=(use(0, 7.0),)))
+    cluster.state.applications[broken].executors["1"].record.spec = object()  # type: ignore[assignment]
+    cluster.state.registry.save_counters()
+    cluster.restart()
+    assert cluster.state.applications[other].executors["1"].use()[0, 0].cpu_core_s == 7.0
+
+
 def test_a_record_whose_run_folder_has_gone_is_written_all_the_same(cluster: FakeCluster) -> None:
     application_id = cluster.register()
     shutil.rmtree(cluster.path / "runs" / application_id)
