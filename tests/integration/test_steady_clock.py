@@ -94,7 +94,8 @@ def test_a_step_of_the_wall_clock_moves_no_stamp(jvm: Jvm, step_ms: int) -> None
     assert jvm.ask("now") == START_MS + 5_200
 
 
-def test_a_long_tasks_launch_is_told_from_a_later_moment_by_its_run_time(jvm: Jvm) -> None:
+def a_long_task(jvm: Jvm) -> int:
+    """Launched after a minute, and ended two hours after a step back by one; returns its launch's stamp."""
     jvm.now_ms = 60_000
     jvm.ask("look")
     launched = jvm.wall_ms
@@ -102,8 +103,21 @@ def test_a_long_tasks_launch_is_told_from_a_later_moment_by_its_run_time(jvm: Jv
     jvm.set_by_ms = -HOUR_MS
     jvm.ask("look")
     jvm.now_ms += 2 * HOUR_MS  # by now the stamp of the launch could be one of after the step, too
+    return launched
+
+
+def test_a_long_tasks_launch_is_told_from_a_later_moment_by_its_run_time(jvm: Jvm) -> None:
+    launched = a_long_task(jvm)
     finish = jvm.steady(jvm.wall_ms)
     assert jvm.steady(launched, finish - 2 * HOUR_MS) == pytest.approx(60_000, abs=ROUNDING_MS)
+
+
+def test_the_event_of_a_long_tasks_end_has_its_launch_by_its_run_time(jvm: Jvm) -> None:
+    launched = a_long_task(jvm)
+    (task,) = [event for event in jvm.ask("end", launched, jvm.wall_ms, 2 * HOUR_MS) if event["type"] == "task_end"]
+    assert task["run_ms"] == 2 * HOUR_MS
+    assert task["launch_ms"] - START_MS == pytest.approx(60_000, abs=ROUNDING_MS)
+    assert task["finish_ms"] - START_MS == pytest.approx(120_000 + 2 * HOUR_MS, abs=ROUNDING_MS)
 
 
 def test_however_the_wall_clock_is_set_fresh_stamps_are_placed_to_the_gap_between_two_looks(jvm: Jvm) -> None:

@@ -40,7 +40,7 @@ final class SteadyClockHarness {
         case "since": answer = DriverProcess.sinceUptimeMs(words.length > 3 ? words[3] : ""); break;
         case "begin": begin(listener, number(words[3])); break;
         case "end":
-          end(listener, number(words[3]), number(words[4]));
+          end(listener, number(words[3]), number(words[4]), words.length > 5 ? number(words[5]) : 0);
           List<Object> events = new ArrayList<>();
           for (Object numbered : (List<?>) journal.take(1_000).get("events")) events.add(((Map<?, ?>) numbered).get("event"));
           answer = events;
@@ -64,10 +64,11 @@ final class SteadyClockHarness {
     listener.onExecutorAdded(new SparkListenerExecutorAdded(ms, "1", new ExecutorInfo("host", 1, map(), map())));
   }
 
-  private static void end(EventListener listener, long begunMs, long ms) {
+  private static void end(EventListener listener, long begunMs, long ms, long runMs) {
     TaskInfo task = new TaskInfo(0, 0, 0, 0, begunMs, "1", "host", TaskLocality.ANY(), false);
     task.markFinished(org.apache.spark.TaskState.FINISHED(), ms);
     TaskMetrics metrics = TaskMetrics.empty();
+    metrics.setExecutorRunTime(runMs);
     listener.onTaskEnd(new SparkListenerTaskEnd(0, 0, "ResultTask", Success$.MODULE$, task, new ExecutorMetrics(), metrics));
     StageInfo stage = stage();
     stage.submissionTime_$eq(Option.apply((Object) begunMs));
