@@ -38,3 +38,15 @@ def test_a_folder_is_told_of_and_has_no_path_of_a_machine(folder: Path) -> None:
 def test_a_committed_folder_is_packed(folder: Path) -> None:
     beside = {path.name for path in folder.iterdir() if path.suffix != ".png"} - {"withdrawn.json"}
     assert beside == {"report.md", "data.tar.xz"}
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/withdrawn.json")), ids=lambda path: path.parent.name)
+def test_what_is_withdrawn_is_in_the_folder_and_named_in_its_report(path: Path) -> None:
+    with reading(path.parent) as results:
+        data = results.data()
+    step_of = {job.app_id: step.step for step in data.steps.values() for job in step.jobs}
+    assert data.withdrawn.runs, "a file without a run withdraws nothing"
+    steps = {step_of[run] for run in data.withdrawn.runs}
+    named = ", ".join(step for step in data.steps if step in steps)
+    said = f"Withdrawn, {len(steps)} of {len(data.steps)} runs: {named}. Why: {data.withdrawn.why}."
+    assert said in (path.parent / "report.md").read_text()

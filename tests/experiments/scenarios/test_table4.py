@@ -282,3 +282,9 @@ def test_nothing_is_compared_with_a_run_that_is_withdrawn() -> None:
     assert [goal for goal in others if goal.met is None] == []
     assert (compared.measured, compared.met) == (None, None)
     assert compared.not_measured == "1 of the other laws' 4 runs are withdrawn: the law was broken"
+    # a withdrawn run makes nobody look worse, either
+    frugal = replace(
+        story(one=paced("sort-test20-paper-0", 68, 72, allocated=82), two=paced("sort-test20-paper-1", 68, 72, allocated=80)),
+        withdrawn=Withdrawn(runs=("sort-test20-paper-1",), why="the law was broken"),
+    )
+    assert [c.holds for c in SCENARIO.conditions(frugal) if "allocated" in c.name] == [True, True]
