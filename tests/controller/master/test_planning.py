@@ -263,6 +263,17 @@ def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Ca
     assert deadlines(law="paper", settings={"paper.alpha": 0.5, "paper.beta": 0.0}) == [36.67, 18.33]
 
 
+def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    cluster.state.default_law = "paper"
+    asked = PlanRequest(profile_json=profile_json(taught(20.0, 10.0)).decode(), deadline_s=120.0)
+    plan = cluster.state.plan(asked, cluster.now_s)
+    assert plan.cores == 0.5  # as above
+    assert all(stage.deadline_s is not None for stage in plan.stages)
+
+
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
