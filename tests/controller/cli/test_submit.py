@@ -22,7 +22,7 @@ from controller.home import Cluster, Home, write_private
 from controller.messages import ApplicationView, PlanReply
 from controller.processes import identify
 from controller.profile_store import ProfileStore
-from controller.run_folder import write_summary
+from controller.run_folder import SUMMARY, write_summary
 from controller.runtime.process_identity import boot_id, uptime
 from tests.fakes.master import TOKEN, Server, serving
 from tests.fakes.records import run
@@ -108,6 +108,16 @@ def test_the_plan_is_asked_for_with_what_an_executors_memory_follows_from(place:
         "spark.memory.offHeap.size": "64m",
         "spark.buffer.pageSize": "2m",
     }
+
+
+def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -> None:
+    assert place.submit("--dry-run", "--law", "paper", "--conf", "spark.pace.law.paper.alpha=0.5", "app.py").exit_code == 0
+    assert place.master.asked is not None
+    assert (place.master.asked.law, place.master.asked.settings["paper.alpha"]) == ("paper", 0.5)
+    place.master.plan = PlanReply(known=True)
+    for words, law in ((["--law", "constant"], "constant"), ([], None)):
+        assert CliRunner().invoke(main, ["plan", "--profile", "sort", *words]).exit_code == 0
+        assert place.master.asked.law == law
 
 
 def test_a_setting_of_ours_that_does_not_exist_is_refused_before_anything_starts(place: Place) -> None:
@@ -251,6 +261,7 @@ def test_a_report_of_the_last_run_is_of_one_that_has_ended(place: Place) -> None
     for name in ("pace-1", "pace-2"):
         (place.home.runs / name).mkdir()
     write_summary(place.home.runs / "pace-1", {"name": "done"})
+    os.utime(place.home.runs / "pace-1" / SUMMARY, (1000, 1000))
     (place.home.runs / "pace-2" / "samples.csv").touch()
     assert "done" in CliRunner().invoke(main, ["report", "last"]).stdout
     running = CliRunner().invoke(main, ["report", "pace-2"])
