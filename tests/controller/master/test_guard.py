@@ -259,6 +259,21 @@ def test_a_provider_that_fails_wildly_keeps_no_application_from_its_turn(cluster
     assert (cluster.path / "master.db-wal").stat().st_size == 0
 
 
+@pytest.mark.parametrize(
+    ("doing", "step"),
+    [
+        ("storing counters", "controller.master.registry.Registry.save_counters"),
+        ("emptying the store's log", "controller.master.store.Store.checkpoint"),
+    ],
+)
+def test_a_part_of_a_pass_that_fails_ends_no_pass(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, doing: str, step: str
+) -> None:
+    monkeypatch.setattr(step, explode)
+    cluster.state.tick(cluster.now_s + 60)
+    assert cluster.state.parts.failures == {doing: 1}
+
+
 def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster) -> None:
     application_id = cluster.register()
     rows = tuple(sample(application_id, "1", float(t)) for t in range(3))
