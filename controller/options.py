@@ -47,8 +47,6 @@ class MasterOptions:
     """File of networks with their hosts, racks and switches (`placement.topology`); read again when it changes."""
     growth: GrowthOptions | None = None
     """Who starts workers for what fits nowhere; None: nobody."""
-    insecure: bool = False
-    """Listening beyond loopback without TLS was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

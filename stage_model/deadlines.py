@@ -1,7 +1,7 @@
 """Stage deadlines and initial cores, exactly as mission.md, section 1, has them (document 004; dynaSpark, TSE 2021).
 
-Durations and deadlines are seconds, rates are records per second per core. Not covered here: where the durations come
-from (profiles), and what is done with the cores (`stage_model.paper_law`).
+Durations and deadlines are seconds. Not covered here: where the durations come from (profiles), how many cores a stage's
+work asks for (`controller.master.capacity`), and what is done with them (`stage_model.paper_law`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def stage_deadline(
     """Seconds that stage `index` of the remaining stages may take, from its submission: never negative.
 
     `deadline_s` and `spent_s` are the application's, counted from submission. 0 means that no time is left (alpha *
-    deadline has passed) or that the profile gives the stage no share; `estimated_cores` then asks for all there is.
+    deadline has passed) or that the profile gives the stage no share; the stage then gets all there is.
     Raises `ValueError` as `omega` does, and for alpha outside [0, 1].
     """
     if not 0 <= alpha <= 1:
@@ -51,27 +51,8 @@ def stage_deadline(
     return max(0.0, alpha * deadline_s - spent_s) / omega(remaining_s, index, beta=beta)
 
 
-def nominal_rate(records: float, core_s: float) -> float | None:
-    """Records per second per core, from a pre-run; None when the pre-run tells nothing (no records or no CPU time)."""
-    return records / core_s if records > 0 and core_s > 0 else None
-
-
-def estimated_cores(input_records: float, stage_deadline_s: float, rate: float) -> float:
-    """Cores that read `input_records` within the stage's deadline at the nominal rate; inf if no time is left.
-
-    Raises `ValueError` for a rate that is not positive or for negative records.
-    """
-    if not rate > 0:
-        raise ValueError(f"the nominal rate is {rate}; it is more than 0")
-    if not input_records >= 0:
-        raise ValueError(f"input records are {input_records}; they are not negative")
-    if input_records == 0:
-        return 0.0
-    return input_records / (stage_deadline_s * rate) if stage_deadline_s > 0 else math.inf
-
-
 def initial_cores(cores: float, executors: int, *, core_quantum: float = CORE_QUANTUM) -> float:
-    """Cores of one executor: its share of the stage's, rounded up to whole quanta; inf stays inf (cap it at slots)."""
+    """Cores of one executor: its share of the stage's, rounded up to whole quanta."""
     if executors < 1:
         raise ValueError(f"{executors} executors share no cores")
     return round_up(cores / executors, core_quantum)
@@ -79,8 +60,6 @@ def initial_cores(cores: float, executors: int, *, core_quantum: float = CORE_QU
 
 def round_up(cores: float, core_quantum: float = CORE_QUANTUM) -> float:
     """The least multiple of `core_quantum` that is not below `cores`; what floats blur (0.15 / 0.05) does not count."""
-    if math.isinf(cores):
-        return cores
     quanta = math.ceil(cores / core_quantum - 1e-9)
     # Ten decimals: 3 * 0.05 reads 0.15, not 0.15000000000000002.
     return round(quanta * core_quantum, 10)

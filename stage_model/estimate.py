@@ -1,4 +1,4 @@
-"""What to expect of an application, derived from its profile: order, work, rates, gaps and fixed times of its stages.
+"""What to expect of an application, derived from its profile: order, work, gaps and fixed times of its stages.
 
 The order is that of the most recent complete run, every number a median over the runs (another input size:
 `scaling`). Container CPU counts where a run has it; other runs then only teach times and counts. Not covered:
@@ -8,7 +8,6 @@ comparing with a live run (`match`), how many cores that needs (`virtual_time`, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from statistics import median
 
@@ -28,10 +27,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """One stage to expect. Work in core-seconds, times in seconds.
 
     `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals
-    of its job and SQL execution in the reference run. `records` None: it reads
-    none, and tasks count as records. `nominal_rate` = records per second per core (`inf`: it needs no CPU). `fixed_s`
-    = what cores do not shorten, `gap_s` = driver time before it, `start_s` = when it starts after submission if all
-    goes as profiled.
+    of its job and SQL execution in the reference run. `records` None: it reads none. `fixed_s` = what cores do not shorten,
+    `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
     """
 
     index: int
@@ -46,7 +43,6 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     gap_s: float
     duration_s: float
     start_s: float
-    nominal_rate: float
     parents: tuple[int, ...] = ()
     sql: int | None = None
 
@@ -63,11 +59,6 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True):
     tail_s: float
     stages: tuple[StageEstimate, ...]
     cpu_source: CpuSource = "container"
-
-
-def nominal_rate(records: float | None, tasks: int, work_core_s: float) -> float:
-    """Records (tasks where there are none) per second per core; `inf` without work."""
-    return (records or tasks) / work_core_s if work_core_s > 0 else math.inf
 
 
 def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) -> RunRecord:
@@ -143,5 +134,4 @@ def _stage(
         gap_s=median(r.gap_s for r, _ in taught),
         duration_s=max(fixed_s, expected(lambda r: r.duration_s, taught)),
         start_s=0.0,
-        nominal_rate=nominal_rate(records, record.tasks, work_core_s),
     )

@@ -13,7 +13,7 @@ from statistics import fmean
 
 import msgspec
 
-from stage_model.estimate import ApplicationEstimate, StageEstimate, nominal_rate
+from stage_model.estimate import ApplicationEstimate, StageEstimate
 from stage_model.run import Run
 from stage_model.signature import call_site
 from stage_model.stage_run import StageKey, StageRun
@@ -121,7 +121,6 @@ def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate
         gap_s=mean(n.gap_s for n in neighbours),
         duration_s=mean(n.duration_s for n in neighbours),
         start_s=mean(n.start_s for n in neighbours),
-        nominal_rate=nominal_rate(records, stage.info.tasks, work_core_s),
     )
 
 

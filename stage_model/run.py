@@ -86,16 +86,6 @@ class Run:
             first.setdefault(stage.info.stage, stage)
         return tuple(first.values())
 
-    def skipped_stages(self) -> tuple[int, ...]:
-        """Stages of ended jobs that were never submitted."""
-        return tuple(
-            stage
-            for number, job in self.jobs.items()
-            if job.ended_ms is not None
-            for stage in job.stages
-            if stage not in self._latest and self._job_of_stage[stage] == number
-        )
-
     # ------------------------------------------------------------ events
 
     def apply(self, event: AnyEvent) -> None:

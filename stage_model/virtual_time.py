@@ -130,11 +130,6 @@ class Forecast:
     def work_core_s(self) -> float:
         return sum([k * v for k, v in enumerate(self.busy, 1)])
 
-    def allocated_core_s(self, cores: float) -> float:
-        """alloc(c): core-seconds granted when a running set never gets more cores than tasks; at least the work."""
-        slow = 1.0 / self.speed_limit
-        return sum(v * max(slow, k / cores) * min(cores, k) for k, v in enumerate(self.busy, 1) if v)
-
     def least_cores(self, left_s: float) -> float | None:
         """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when nothing is left to do.
 

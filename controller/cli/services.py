@@ -60,7 +60,6 @@ def master(
             placement_weights=placing.placement_weights,
             topology=placing.topology,
             growth=growth_options(placing),
-            insecure=insecure,
         )
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.deadlines import estimated_cores, initial_cores, nominal_rate, omega, round_up, stage_deadline
+from stage_model.deadlines import initial_cores, omega, round_up, stage_deadline
 
 durations = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=1, max_size=30)
 share = st.floats(min_value=0, max_value=1)
@@ -64,11 +64,9 @@ def test_less_time_never_means_a_later_stage_deadline(
     assert early <= late
 
 
-def test_a_passed_deadline_leaves_no_time_and_asks_for_everything() -> None:
+def test_a_passed_deadline_leaves_no_time() -> None:
     left_s = stage_deadline([10, 10], 0, deadline_s=100, spent_s=96, alpha=0.95, beta=0.33)
     assert left_s == 0
-    assert estimated_cores(1000, left_s, 5) == math.inf
-    assert initial_cores(math.inf, 2) == math.inf
 
 
 def test_a_stage_that_took_no_time_gets_none_unless_shares_are_equal() -> None:
@@ -85,24 +83,14 @@ def test_what_makes_no_sense_is_refused() -> None:
             omega(remaining, index, beta=beta)
     with pytest.raises(ValueError, match="alpha"):
         stage_deadline([1], 0, deadline_s=1, spent_s=0, alpha=1.1, beta=0)
-    with pytest.raises(ValueError, match="rate"):
-        estimated_cores(1, 1, 0)
     with pytest.raises(ValueError, match="executors"):
         initial_cores(1, 0)
 
 
-def test_cores_follow_from_records_deadline_and_rate() -> None:
-    # The pre-run read 60000 records in 120 core-seconds: 500 per second and core.
-    rate = nominal_rate(60_000, 120)
-    assert rate == 500
-    # 60000 / (50 s * 500) = 2.4 cores; two executors: 1.2 = 24 quanta each; 7 of them: 0.342857 -> 0.35.
-    cores = estimated_cores(60_000, 50, rate)
-    assert cores == pytest.approx(2.4)
-    assert initial_cores(cores, 2) == 1.2
-    assert initial_cores(cores, 7) == 0.35
-    assert nominal_rate(0, 10) is None
-    assert nominal_rate(10, 0) is None
-    assert estimated_cores(0, 0, rate) == 0
+def test_executors_share_the_cores_of_a_stage_in_whole_quanta() -> None:
+    # Two executors: 1.2 = 24 quanta each; 7 of them: 0.342857 -> 0.35.
+    assert initial_cores(2.4, 2) == 1.2
+    assert initial_cores(2.4, 7) == 0.35
 
 
 @given(st.integers(0, 4000))

@@ -111,8 +111,3 @@ class TestForecast:
         assert small.time_s(1.6) == pytest.approx(1.25)
         assert small.least_cores(1.25001) == pytest.approx(1.6, rel=1e-3)
         assert small.least_cores(2.0) == pytest.approx(1.0)
-
-    def test_allocation_never_exceeds_the_tasks(self) -> None:
-        # with 2 cores: 1 s * 1 + 2 s * 2 + 8 s * 2; the work itself, as no task is alone with 2 cores
-        assert self.forecast.allocated_core_s(2.0) == pytest.approx(21.0)
-        assert self.forecast.allocated_core_s(9.0) == pytest.approx(21.0) == self.forecast.work_core_s()
