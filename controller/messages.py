@@ -117,8 +117,8 @@ def sequenced(events: Iterable[AnyEvent], first: int) -> tuple[Sequenced, ...]:
 class DriverSync(Message, frozen=True, kw_only=True):
     """POST /v1/applications/ID/sync (scope: that application's token), at least once a second while the driver lives.
 
-    `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` follows a reply with
-    `resync`: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
+    `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` comes when events are
+    lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
     `steady_ms` is what the driver's steady clock shows at sending."""
 
     instance: str
@@ -151,13 +151,12 @@ class Locality(Message, frozen=True, kw_only=True):
 
 class DriverReply(Message, frozen=True, kw_only=True):
     """`acknowledged` = highest gapless event number; `gone` = all executors that ended so far (level); `stop` = why the
-    application must end now, or None; `resync` asks for a snapshot; `notices` = new lines for the terminal; `locality` is for
-    Spark's own wait for data-local executors (None: as Spark has it)."""
+    application must end now, or None; `notices` = new lines for the terminal; `locality` is for Spark's own wait for
+    data-local executors (None: as Spark has it)."""
 
     acknowledged: int
     gone: tuple[ExecutorGone, ...] = ()
     stop: str | None = None
-    resync: bool = False
     notices: tuple[str, ...] = ()
     locality: Locality | None = None
 

@@ -213,14 +213,6 @@ class CgroupTree:
         # v1 says "no limit" with the largest number of whole pages
         return None if limit is None or limit == "max" or int(limit) >= UNLIMITED_BYTES else int(limit)
 
-    def throttled_s(self, group: Group) -> float | None:
-        """Seconds in which the quota held the group back (summed over CPUs); None when the group is gone."""
-        if self.version == 2:
-            micros = _value(text_of(f"{group.cpu}/cpu.stat"), "throttled_usec")
-            return None if micros is None else micros / 1e6
-        nanos = _value(text_of(f"{group.cpu}/cpu.stat"), "throttled_time")
-        return None if nanos is None else nanos / 1e9
-
     def pids(self, group: Group) -> tuple[int, ...]:
         return tuple(int(pid) for pid in (text_of(f"{group.cpu}/cgroup.procs") or "").split())
 

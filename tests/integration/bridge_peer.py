@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Peer:
-    """`faults`: "lost" (events taken, no reply), "resync", "unknown", "stop", or an answer; one per sync, in order."""
+    """`faults`: "lost" (events taken, no reply), "forgot" (acknowledges none), "unknown", "stop" or an answer; one a sync."""
 
     def __init__(self, directory: Path, faults: list[str | Answer], *, refuse: Answer | None = None) -> None:
         self.directory = directory
@@ -140,7 +140,8 @@ class Peer:
         if fault == "lost":
             return None
         stop = "the test has seen enough" if fault == "stop" else None
-        reply = DriverReply(acknowledged=self.acknowledged, gone=tuple(self.gone), resync=fault == "resync", stop=stop)
+        acknowledged = 0 if fault == "forgot" else self.acknowledged
+        reply = DriverReply(acknowledged=acknowledged, gone=tuple(self.gone), stop=stop)
         return 200, msgspec.json.encode(reply)
 
     def start_executor(self, executor_id: str) -> Path:

@@ -42,8 +42,8 @@ FAULTS: list[str | Answer] = [
     (200, b"<html>not JSON</html>"),
     (200, b"{}"),
     (200, b'{"acknowledged": 999999}'),
-    "resync",
     "unknown",
+    "forgot",
 ]
 
 
@@ -194,7 +194,7 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     assert first.wanted["0"].count is None
     assert first.wanted["0"].cores is None
 
-    # Numbers are gapless but for the jump that the snapshot made on request, and the lost reply's events came twice.
+    # Numbers are gapless but for the jump that the snapshot made, and the lost reply's events came twice.
     skipped = {number for before, after in peer.gaps for number in range(before + 1, after)}
     assert set(peer.events) | skipped == set(range(1, max(peer.events) + 1))
     assert peer.repeated

@@ -55,7 +55,7 @@ class Rig(ABC):
         self.directory = directory
         self.cluster = f"test-{uuid.uuid4().hex[:8]}"
         self._open: list[Runtime] = []
-        self._throttled_s = 0.0
+        self._throttled = 0
 
     @abstractmethod
     def make(self, worker: str) -> Runtime:
@@ -132,10 +132,9 @@ class Rig(ABC):
         seen = runtime.observe()[key]
         group = CgroupTree().group_of(seen.pid or 0)
         assert group is not None
-        throttled_s = CgroupTree().throttled_s(group)
-        assert throttled_s is not None
-        before, self._throttled_s = self._throttled_s, throttled_s
-        return throttled_s > before
+        counts = dict(line.split() for line in Path(group.cpu, "cpu.stat").read_text().splitlines())
+        before, self._throttled = self._throttled, int(counts["nr_throttled"])
+        return self._throttled > before
 
     def close(self) -> None:
         for runtime in self._open:

@@ -18,7 +18,6 @@ V1 = {
     "proc/4711/cgroup": "5:memory:/box/a\n4:cpuset:/\n2:cpuacct:/box/a\n1:cpu:/box/a\n0::/box/a\n",
     "fs/cpu/box/a/cpu.cfs_quota_us": "25000",
     "fs/cpu/box/a/cpu.cfs_period_us": "100000",
-    "fs/cpu/box/a/cpu.stat": "nr_periods 4\nnr_throttled 2\nthrottled_time 1500000000\n",
     "fs/cpu/box/a/cgroup.procs": "4711\n4712\n",
     "fs/cpuacct/box/a/cpuacct.usage": "12250000000\n",
     "fs/cpuacct/box/a/cgroup.procs": "4711\n4712\n",
@@ -32,7 +31,7 @@ V2 = {
     "proc/4711/cgroup": "0::/box/a\n",
     "fs/cgroup.controllers": "cpu memory\n",
     "fs/box/a/cpu.max": "25000 100000\n",
-    "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\nthrottled_usec 1500000\n",
+    "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\n",
     "fs/box/a/memory.current": "1000000\n",
     "fs/box/a/memory.stat": "anon 1\ninactive_file 200000\nactive_file 100000\n",
     "fs/box/a/memory.max": "max\n",
@@ -72,7 +71,6 @@ def test_usage_is_read(tree: CgroupTree, group: Group) -> None:
     assert usage.quota_cores == pytest.approx(0.25)
     assert usage.memory_bytes == 1_000_000 - 300_000
     assert usage.memory_limit_bytes is None
-    assert tree.throttled_s(group) == pytest.approx(1.5)
     assert tree.pids(group) == (4711, 4712)
 
 
@@ -125,7 +123,6 @@ def test_a_group_that_is_gone_is_none(tree: CgroupTree, tmp_path: Path) -> None:
     gone = Group(tmp_path / "x", tmp_path / "x", tmp_path / "x")
     assert tree.read(gone) is None
     assert tree.read_quota(gone) is None
-    assert tree.throttled_s(gone) is None
     assert tree.pids(gone) == ()
     assert not tree.write_quota(gone, 1.0)
     assert not tree.write_memory_limit(gone, 1)

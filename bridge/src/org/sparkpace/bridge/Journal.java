@@ -39,7 +39,6 @@ final class Journal {
     while (last == null && System.nanoTime() < end) wait(Math.max(1, (end - System.nanoTime()) / 1_000_000));
   }
 
-  synchronized boolean lost() { return lost; }
   synchronized boolean waiting() { return lost || !pending.isEmpty(); }
   synchronized boolean fits(int most) { return lost || pending.size() <= most; }
 
@@ -56,10 +55,10 @@ final class Journal {
   }
 
   /** Throws IllegalArgumentException if the master acknowledges what was never sent. */
-  synchronized void acknowledge(long number, boolean resync) {
+  synchronized void acknowledge(long number) {
     if (number < 0 || number >= next) throw new IllegalArgumentException("event " + number + " acknowledged of " + (next - 1));
     while (!pending.isEmpty() && first() <= number) pending.remove();
-    lost = resync || number + 1 < first();
+    lost = number + 1 < first();
   }
 
   private long first() { return next - pending.size(); }

@@ -146,7 +146,7 @@ final class SyncLoop implements Runnable {
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
         "steady_ms", clock.nowMs()));
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
-    journal.acknowledge(reply.path("acknowledged").asLong(-1), reply.path("resync").asBoolean());
+    journal.acknowledge(reply.path("acknowledged").asLong(-1));
     if (!journal.fits(MOST_EVENTS)) wake();
     for (JsonNode gone : reply.path("gone")) {
       String id = gone.path("executor_id").asText();
@@ -165,7 +165,7 @@ final class SyncLoop implements Runnable {
     String id = reply.path("application_id").asText(), own = reply.path("token").asText();
     if (!id.matches("[A-Za-z0-9._-]+") || own.isEmpty() || (applicationId != null && !id.equals(applicationId)))
       throw new IOException("an answer without a usable application_id and token");
-    journal.acknowledge(reply.path("acknowledged").asLong(0), journal.lost());
+    journal.acknowledge(reply.path("acknowledged").asLong(0));
     applicationId = id;
     token = own;
     notices(reply);
