@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 Variant = Literal["intended", "printed"]
-VARIANTS: tuple[Variant, ...] = ("intended", "printed")
 
 WORTH = 1.0
 

@@ -17,8 +17,6 @@ SCALE = 10_000
 CPU, MEMORY, GPU = "cpu", "memory", "gpu"
 PLAIN = frozenset((CPU, MEMORY))
 """Resources that nobody counts in pieces."""
-MOST = 10**9
-"""More of anything is a slip of the pen."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?", re.ASCII)

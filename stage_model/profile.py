@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -178,9 +178,3 @@ def profile_key(explicit: str | None, name: str, main: str | None) -> str:
     if safe == wanted and len(safe) <= _LONGEST_KEY:
         return safe
     return f"{safe[: _LONGEST_KEY - 9]}-{hashlib.blake2b(wanted.encode(), digest_size=4).hexdigest()}"
-
-
-def profile_schema() -> bytes:
-    """JSON Schema of a profile file: the content of docs/profile-schema.json."""
-    schema: dict[str, Any] = msgspec.json.schema(Profile)
-    return msgspec.json.format(msgspec.json.encode(schema), indent=2) + b"\n"

@@ -1,7 +1,7 @@
 """The constants of control: frozen dataclasses by topic, each field with unit, default, reason and accepted range.
 
-`parse` reads a topic from Spark conf entries (`spark.pace.law.paper.alpha=0.9`), all checked before anything is built;
-`table` writes the page of the documentation. Not covered: settings that are not numbers (deadline, priority, mounts).
+`parse` reads a topic from Spark conf entries (`spark.pace.law.paper.alpha=0.9`), all checked before anything is built.
+Not covered: settings that are not numbers (deadline, priority, mounts).
 """
 
 from __future__ import annotations
@@ -232,15 +232,6 @@ def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:
     """Field name and rule of every setting of a topic, in order."""
     for one in fields(topic):  # type: ignore[arg-type]  # every topic is a dataclass
         yield one.name, one.metadata["rule"]
-
-
-def table(topic: type[Topic]) -> str:
-    """A Markdown table of a topic: key, default, accepted, reason."""
-    lines = ["| key | default | accepted | why |", "| --- | --- | --- | --- |"]
-    defaults = topic()
-    for name, rule in rules(topic):
-        lines.append(f"| `{topic.PREFIX}{rule.name}` | {getattr(defaults, name):g} | {rule.accepted} | {rule.reason} |")
-    return "\n".join(lines) + "\n"
 
 
 def unknown_key(key: str, known: Iterable[str]) -> BadInput:

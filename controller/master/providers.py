@@ -5,7 +5,6 @@ be asked again for what they did already. Which workers are wanted is `placement
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import subprocess
@@ -18,8 +17,6 @@ from typing import Any, Protocol
 
 from placement.growth import WorkerType
 from stage_model.errors import BadInput, RuntimeFailed
-
-log = logging.getLogger("sparkpace.master")
 
 COMMAND_S = 120.0
 """A user's script that takes longer has failed."""

@@ -1,4 +1,4 @@
-"""The fake runtime: executors in memory, for tests and the simulator.
+"""The fake runtime: executors in memory, for tests.
 
 CPU advances with an injected clock at min(quota, demand) cores; a test sets demands and injects exits through
 `FakeHost`, which stands for the machine: it outlives a `FakeRuntime`, so adoption can be tested. No programs run (a test

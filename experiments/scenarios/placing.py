@@ -13,8 +13,6 @@ from experiments.overhead.placements import KINDS, Crowd, decisions_ms, lookups_
 from experiments.recorded import Condition, Data, Goal, complete, judged, percentile
 
 ONE_MS, PER_SECOND, LOOKUP_US = 5.0, 2000.0, 5.0
-PLAIN = ("plain", "labelled", "gpu", "data")
-"""Requests that go somewhere."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -160,10 +160,6 @@ class App:
         return self.asked.job
 
     @property
-    def stages_active(self) -> list[int]:
-        return [stage for stage in self.left if stage not in self.completed]
-
-    @property
     def live(self) -> list[Executor]:
         return [e for e in self.executors if not e.over]
 

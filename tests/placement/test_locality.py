@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.locality import VARIANTS, Outlook, expected, worth_waiting
+from placement.locality import Outlook, Variant, expected, worth_waiting
 
 
 def test_the_forecast_is_the_documents() -> None:
@@ -43,7 +44,7 @@ def test_more_machines_with_data_are_never_less_worth_waiting_for(
     move_s: float, slots: int, task_s: float, machines: int, shared: int
 ) -> None:
     for ahead in (False, True):
-        for variant in VARIANTS:
+        for variant in get_args(Variant):
             fewer = Outlook(move_s, slots, task_s, machines + shared, shared, ahead)
             more = Outlook(move_s, slots, task_s, machines + shared + 1, shared, ahead)
             assert expected(more, variant) >= expected(fewer, variant) >= 0

@@ -8,7 +8,8 @@ import pytest
 
 from experiments.simulator.engine import IDEAL, App, Effects, Engine, Executor, Submission, Task, workers
 from experiments.simulator.fixed import Fixed, everything
-from experiments.simulator.jobs import Shape, SimJob, SimStage, log_normal_job
+from experiments.simulator.jobs import Shape, SimJob, SimStage
+from tests.fakes.jobs import log_normal_job
 
 
 def ran(job: SimJob, *, count: int = 1, cores: float = 2.0, slots: int = 2, effects: Effects = IDEAL) -> App:

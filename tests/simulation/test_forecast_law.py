@@ -7,9 +7,10 @@ from statistics import fmean
 
 import pytest
 
-from experiments.simulator.jobs import SimJob, log_normal_job
+from experiments.simulator.jobs import SimJob
 from experiments.simulator.trials import Outcome, SimCluster, all_cores, run
 from stage_model.settings import ForecastSettings
+from tests.fakes.jobs import log_normal_job
 
 TWO_SMALL = SimCluster(executors=2, slots=1, cores=1.0)
 ONE_LARGE = SimCluster(executors=1, slots=4, cores=4.0)

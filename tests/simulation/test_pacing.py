@@ -9,12 +9,13 @@ import pytest
 
 from experiments.simulator.compare import FOUR_BY_FOUR, Case, Setting, draw
 from experiments.simulator.engine import REAL, Engine, Submission, workers
-from experiments.simulator.jobs import SimJob, log_normal_job
+from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
 from experiments.simulator.trials import SimCluster, all_cores, constant, known, oracle, outcome, run, static
 from stage_model.settings import ForecastSettings
 from stage_model.units import parse_priority
+from tests.fakes.jobs import log_normal_job
 
 TWO = SimCluster(executors=2, slots=2, cores=2.0)
 

@@ -16,7 +16,6 @@ from stage_model.settings import (
     parse_law,
     parse_law_settings,
     rules,
-    table,
     to_numbers,
 )
 
@@ -76,13 +75,6 @@ def test_every_setting_has_a_reason_and_an_acceptable_default(topic: type[Topic]
     for name, rule in rules(topic):
         assert rule.accepts(getattr(defaults, name)), name
         assert len(rule.reason) > 20, name
-
-
-@pytest.mark.parametrize("topic", TOPICS)
-def test_the_table_names_every_key(topic: type[Topic]) -> None:
-    page = table(topic)
-    assert all(f"`{topic.PREFIX}{rule.name}`" in page for _, rule in rules(topic))
-    assert len(page.splitlines()) == 2 + len(list(rules(topic)))
 
 
 def test_the_laws_name_is_checked() -> None:

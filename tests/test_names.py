@@ -1,0 +1,128 @@
+"""Every name that a module defines is used by something that is no test.
+
+A name counts as used where its own module reads it outside its own definition, where another module imports it, or where
+another module reads it as an attribute of the imported module. Only names at the top of a module are looked at: functions,
+classes and constants, not methods or fields.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PRODUCT = ("stage_model", "placement", "master_memory", "controller", "experiments")
+SCRIPTS = ("bridge/build.py", "hatch_build.py")
+"""Programs of the project outside its packages: they use names but define none for others."""
+FOR_TESTS = frozenset({"controller.runtime.fake.FakeRuntime"})
+"""What tests alone may use: the runtime in memory keeps to the same contract as the others."""
+
+Name = tuple[str, str]
+"""A module's dotted name and a name in it."""
+
+
+def test_no_name_is_used_by_tests_alone() -> None:
+    assert unused(ROOT, PRODUCT, SCRIPTS) == sorted(FOR_TESTS)
+
+
+def test_the_finder_tells_the_unused_names_of_a_tree(tmp_path: Path) -> None:
+    write(tmp_path / "app" / "shapes.py", "LIMIT = 3\nSPARE: int = 4\ndef area(): ...\ndef again(n): return again(n - 1)\n")
+    write(tmp_path / "app" / "rings.py", "LIMIT = 5\nclass Ring: ...\ndef area(): return LIMIT\n")
+    write(tmp_path / "app" / "main.py", "from app import rings\nimport app.shapes\nrings.Ring(app.shapes.LIMIT)\n")
+    write(tmp_path / "tests" / "test_shapes.py", "from app.shapes import SPARE, area\n")
+    assert unused(tmp_path, ("app",)) == ["app.rings.area", "app.shapes.SPARE", "app.shapes.again", "app.shapes.area"]
+
+
+def test_a_function_that_its_decorator_registers_is_used(tmp_path: Path) -> None:
+    write(
+        tmp_path / "app" / "cli.py",
+        "import click\n@click.group()\ndef main(): ...\n@main.command('go')\ndef go(): ...\nmain()\n",
+    )
+    assert unused(tmp_path, ("app",)) == []
+
+
+def test_a_script_uses_names_and_needs_no_user(tmp_path: Path) -> None:
+    write(tmp_path / "app" / "shapes.py", "def area(): ...\ndef angle(): ...\n")
+    write(tmp_path / "build.py", "from app.shapes import area\nclass Hook: ...\n")
+    assert unused(tmp_path, ("app",), ("build.py",)) == ["app.shapes.angle"]
+
+
+# ---------------------------------------------------------------- the finder
+
+
+def unused(root: Path, packages: tuple[str, ...], scripts: tuple[str, ...] = ()) -> list[str]:
+    """Dotted names defined at the top of the packages' modules and used in none of them, nor in a script; sorted."""
+    trees = {
+        module(file, root): ast.parse(file.read_text()) for package in packages for file in (root / package).rglob("*.py")
+    }
+    users = trees | {script: ast.parse((root / script).read_text()) for script in scripts}
+    used = {name for user, tree in users.items() for name in uses(user, tree, trees)}
+    return sorted(f"{where}.{name}" for where, tree in trees.items() for name in defined(tree) if (where, name) not in used)
+
+
+def module(file: Path, root: Path) -> str:
+    parts = file.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """Names that a module defines at its top, but for what Python itself asks for and what a decorator takes."""
+    for statement in tree.body:
+        for name in names(statement):
+            if not name.startswith("__") and not registered(statement):
+                yield name
+
+
+def names(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [statement.name]
+        case ast.Assign():
+            return [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return []
+
+
+def registered(statement: ast.stmt) -> bool:
+    """Whether a decorator (`@main.command()`) hands the function to something that calls it."""
+    return isinstance(statement, ast.FunctionDef) and any(
+        isinstance(made.func, ast.Attribute) and made.func.attr in ("command", "group")
+        for made in statement.decorator_list
+        if isinstance(made, ast.Call)
+    )
+
+
+def uses(user: str, tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[Name]:
+    """What one module uses of itself and of the others."""
+    for statement in tree.body:
+        own = names(statement)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
+                yield user, node.id
+    known: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            known |= {one.asname or one.name: one.name for one in node.names if one.name in modules}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for one in node.names:
+                yield node.module, one.name
+                if f"{node.module}.{one.name}" in modules:
+                    known[one.asname or one.name] = f"{node.module}.{one.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (of := known.get(dotted(node.value))):
+            yield of, node.attr
+
+
+def dotted(value: ast.expr) -> str:
+    """`a.b.c` as it is written; empty for anything else."""
+    if isinstance(value, ast.Attribute):
+        return f"{before}.{value.attr}" if (before := dotted(value.value)) else ""
+    return value.id if isinstance(value, ast.Name) else ""
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
