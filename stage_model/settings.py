@@ -20,8 +20,6 @@ LAW_PREFIX = "spark.pace.law."
 LAWS = ("paper", "forecast", "constant")
 CORE_QUANTUM = 0.05
 """cq: grants and quotas are multiples of it (cores; mission.md, section 1)."""
-LEAST_CORES = 0.01
-"""The kernel's least quota is 1 ms of a 100 ms period (cores)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +142,14 @@ class ConstantSettings(Topic):
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaSettings(Topic):
-    """What an agent may write as a quota, and how often."""
+class QuotaSettings:
+    """What an agent writes as quotas, in cores, and how often. The same for all applications: no conf sets it."""
 
-    PREFIX: ClassVar[str] = "spark.pace.quota."
-
-    core_quantum: float = setting(
-        CORE_QUANTUM, "coreQuantum", unit="cores", least=LEAST_CORES, most=1,
-        reason="the paper's cq: finer steps only cost writes",
-    )  # fmt: skip
-    floor: float = setting(
-        0.1, "floor", unit="cores", least=CORE_QUANTUM, most=1,
-        reason="an executor at the floor still answers heartbeats and is never declared lost",
-    )  # fmt: skip
-    period_s: float = setting(
-        1.0, "period", unit="s", least=0.1, most=60,
-        reason="the paper's Ts; a `docker update` takes 15 to 55 ms, so a tenth of a second is the least",
-    )  # fmt: skip
+    core_quantum: float = CORE_QUANTUM
+    floor: float = 0.1
+    """An executor at the floor still answers heartbeats and is never declared lost."""
+    period_s: float = 1.0
+    """The paper's Ts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,16 @@ import pytest
 from controller.agent.secret_places import CREDENTIALS, ENGINE, SPARKPACE_HOME
 from controller.cli.main import main
 from controller.master.job_options import KNOWN, PREFIX
-from stage_model.settings import ConstantSettings, ForecastSettings, PaperSettings, QuotaSettings, Topic, rules
+from stage_model.settings import ConstantSettings, ForecastSettings, PaperSettings, Topic, rules
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "bridge" / "README.md", *(ROOT / "docs").rglob("*.md")])
+LAWS: list[type[Topic]] = [PaperSettings, ForecastSettings, ConstantSettings]
+SETTING = re.compile(r"`(spark\.pace\.[A-Za-z.]*[A-Za-z])\b(?!\.?\*)")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("topic", [PaperSettings, ForecastSettings, ConstantSettings, QuotaSettings])
+@pytest.mark.parametrize("topic", LAWS)
 def test_tables_of_settings_are_those_of_the_code(topic: type[Topic]) -> None:
     heading = f"<!-- {topic.__name__}, from stage_model/settings.py -->\n"
     _, _, after = (ROOT / "docs" / "control.md").read_text().partition(heading)
@@ -37,6 +39,13 @@ def test_every_call_of_the_master_is_described() -> None:
     described = re.findall(r"^\| `([A-Z]+) (/v1/[^`?]*)", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE)
     assert routes
     assert sorted((method, path) for path, method in routes) == sorted(described)
+
+
+def test_every_setting_that_is_described_is_one() -> None:
+    laws = {topic.PREFIX + rule.name for topic in LAWS for _, rule in rules(topic)}
+    described = {key for page in PAGES for key in SETTING.findall(page.read_text())}
+    assert len(described) > 20
+    assert sorted(described - {PREFIX + name for name in KNOWN} - laws) == []
 
 
 def test_every_setting_of_an_application_is_described() -> None:

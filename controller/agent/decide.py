@@ -2,7 +2,7 @@
 
 The laws control the *application's* progress over all its executors; this module divides an application's demand over its
 executors by runnable tasks and treats what laws do not know: before the first task, between stages, no profile, no deadline,
-a stage the master has not described yet. Arbitration between applications is `arbitrate`; reading the world is `observe`.
+a stage the master has not described yet. Arbitration between applications is `arbitrate`; reading the world is `loop`.
 """
 
 from __future__ import annotations

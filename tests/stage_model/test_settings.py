@@ -6,20 +6,19 @@ import pytest
 
 from stage_model.errors import BadInput
 from stage_model.settings import (
+    ConstantSettings,
     ForecastSettings,
     LawSettings,
     PaperSettings,
-    QuotaSettings,
     Topic,
     from_numbers,
-    parse,
     parse_law,
     parse_law_settings,
     rules,
     to_numbers,
 )
 
-TOPICS: list[type[Topic]] = [PaperSettings, ForecastSettings, QuotaSettings]
+TOPICS: list[type[Topic]] = [PaperSettings, ForecastSettings, ConstantSettings]
 
 
 def test_the_papers_constants_are_the_default() -> None:
@@ -57,8 +56,6 @@ def test_an_unknown_key_is_refused_with_the_closest_known_one() -> None:
         parse_law_settings({"spark.pace.law.paper.alhpa": "1"})
     with pytest.raises(BadInput, match=r"spark.pace.law.alpha is no setting; did you mean spark.pace.law.*alpha\?"):
         parse_law_settings({"spark.pace.law.alpha": "1"})
-    with pytest.raises(BadInput, match=r"did you mean spark.pace.quota.period\?"):
-        parse(QuotaSettings, {"spark.pace.quota.periods": "1s"})
 
 
 def test_settings_survive_the_way_to_an_agent_of_another_version() -> None:
