@@ -1,7 +1,7 @@
 """What travels between bridge, master, agents and commands: the whole wire format, as JSON of these structs.
 
 Everything is level-triggered: a message says what is wanted or what was seen, never a step, so it may be lost or repeated.
-Between processes a deadline travels as seconds left at sending (architecture.md, The clock). See docs/protocol.md.
+Between processes a deadline travels as seconds left at sending (docs/concepts.md, The clock). See docs/protocol.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How one worker's memory is divided among the applications on it, and whether a further one fits. Pure; all sizes are MiB.
 
-mission.md section 1 (Memory): M = the worker's memory for executors, h = an application's fixed need (heap, overhead,
+Document 004, section 2.4.1: M = the worker's memory for executors, h = an application's fixed need (heap, overhead,
 Python), |A| = the applications with an executor there whose off-heap memory may change; offHeap = (M - sum of h) / |A|, and a
 newcomer waits where that is below h.
 

@@ -1,4 +1,4 @@
-"""What one worker has of its resources: total, available, and the load that is promised (document 001; mission.md section 3).
+"""What one worker has of its resources: total, available, and the load that is promised (document 001; docs/design.md).
 
 `available` is what no running executor holds; `load` is the part of it that is promised to executors which were placed and
 have not started. Memory of executors whose off-heap memory may change is the memory manager's matter (`master_memory`);

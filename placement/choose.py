@@ -1,4 +1,4 @@
-"""Spillover: which worker takes an executor, or for which one it waits (document 000; mission.md section 2).
+"""Spillover: which worker takes an executor, or for which one it waits (document 000, section 3.1).
 
 The local worker if it fits; else the workers whose available resources fit, of which the best located are kept and a policy
 chooses one; else the workers whose totals fit: it waits for one of them; else it is infeasible, which asks for a new worker

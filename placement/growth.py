@@ -1,4 +1,4 @@
-"""New workers for what fits nowhere, and how many there should be (document 000; mission.md section 2, vertical autoscaling).
+"""New workers for what fits nowhere, and how many there should be (document 000, section 3.3).
 
 An infeasible request becomes a worker type; types wait in a queue in which each is only once, so that one request which is
 asked again and again, or several alike, start one worker at a time. A worker that joins is offered to the infeasible

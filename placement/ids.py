@@ -1,4 +1,4 @@
-"""Which pieces of a resource somebody holds: whole ones, or a share of one (document 001; mission.md section 3).
+"""Which pieces of a resource somebody holds: whole ones, or a share of one (document 001; docs/design.md, section 3).
 
 Shares of two pieces are never joined (0.5 of piece 0 and 0.5 of piece 1 are not 0.75), pieces that are split already are
 shared first, and what comes back makes a piece whole again. Amounts are units of 1/10000.

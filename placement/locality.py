@@ -1,4 +1,4 @@
-"""Is waiting for a worker with the data worth it? Document 002's forecast (RFD; mission.md section 4).
+"""Is waiting for a worker with the data worth it? Document 002's forecast (RFD; docs/design.md, section 4).
 
 E is the number of requests that machines with unprocessed blocks of the job are expected to make within the time that moving
 one block takes: E = TT * S * K / t. With E of 1 or more, waiting is worth it. With jobs ahead in the queue that want the same

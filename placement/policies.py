@@ -1,7 +1,7 @@
 """Which of the workers that fit gets the executor: document 000's policies for balancing load, and two that fill or spread.
 
 A policy sees the fitting workers only, chooses one, and remembers what it must (round robin, weights). `draw` gives uniform
-numbers in [0, 1), so a seeded one decides alike every time. Worked examples: mission.md section 2;
+numbers in [0, 1), so a seeded one decides alike every time. Worked examples: docs/design.md, section 2;
 tests/placement/test_policies.py."""
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Amounts of resources in fixed point: whole counts of 1/10000, so that no sum ever drifts (document 001; mission.md section
-3).
+"""Amounts of resources in fixed point: whole counts of 1/10000, so that no sum ever drifts (document 001; docs/design.md).
 
 Names: `cpu` (cores), `memory` (MiB), `gpu`, and whatever a worker advertises besides. `cpu` and `memory` are plain amounts;
-everything else comes in pieces with ids of their own (`placement.ids`). Not covered: whether a worker has room (`workers`).
+everything else comes in pieces with ids of their own (`placement.ids`). Not covered: whether a worker has room (`filters`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stage deadlines and initial cores, exactly as mission.md, section 1, has them (document 004; dynaSpark, TSE 2021).
+"""Stage deadlines and initial cores, exactly as document 004 has them (section 2; docs/design.md).
 
 Durations and deadlines are seconds. Not covered here: where the durations come from (profiles), how many cores a stage's
 work asks for (`controller.master.capacity`), and what is done with them (`stage_model.paper_law`).

@@ -1,7 +1,7 @@
 """Debt: the core-seconds that squeezes withheld from an executor and that it has not been given back yet. Pure.
 
 While it is squeezed its law asks for more and more, as it falls behind; what was withheld is measured against what it asked
-for when the squeeze began. Later grants above that reference repay (compensation, mission.md section 1, Priorities). An
+for when the squeeze began. Later grants above that reference repay (compensation, document 004, section 2.4.2). An
 application's debt is the sum over its executors. Not covered: who is squeezed (`controller.agent.arbitrate`).
 """
 

@@ -1,4 +1,4 @@
-"""Every error Sparkpace raises on purpose. `exit_code` is the command's (architecture.md, Security and failure)."""
+"""Every error Sparkpace raises on purpose. `exit_code` is the command's (docs/operations.md, Exit codes)."""
 
 from __future__ import annotations
 

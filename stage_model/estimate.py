@@ -2,8 +2,7 @@
 
 The order is that of the most recent complete run, every number a median over the runs (another input size:
 `scaling`). Container CPU counts where a run has it; other runs then only teach times and counts. Not covered:
-comparing with a live run (`match`), how many cores that needs (`virtual_time`, `laws`). Source: architecture.md,
-"Profiles".
+comparing with a live run (`match`), how many cores that needs (`virtual_time`, `laws`). See docs/profiles.md.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _count(log: EventLog, event: AnyEvent, living: dict[str, int]) -> None:
 
 
 def _submitted_ms(spark: dict[str, str], started_ms: int) -> int:
-    """The call of spark-submit where the log tells it, else the application's start (architecture.md, "The clock")."""
+    """The call of spark-submit where the log tells it, else the application's start (docs/concepts.md, The clock)."""
     submitted = spark.get("spark.app.submitTime", "")
     if submitted.isdecimal() and 0 <= started_ms - int(submitted) <= _LONGEST_QUEUE_MS:
         return int(submitted)

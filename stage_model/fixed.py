@@ -1,7 +1,7 @@
 """How much of a stage's duration its work and its cores explain; the rest is fixed time that no core shortens.
 
 Shuffle waits, task launch, result transfer and the like show up as the difference between a stage's real duration and the
-virtual-time schedule of its work on the cores it had (control.md, "What real Spark adds to the model").
+virtual-time schedule of its work on the cores it had (docs/control.md, What goes in).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The `forecast` law: the least cores with which the whole application ends at its deadline, found anew every period.
 
 Work left of the running stages comes from profile and live progress, work of later stages from the master's plan; both are
-one virtual-time schedule (`virtual_time`), so an error in one stage is repaid by the next. Source: control.md.
+one virtual-time schedule (`virtual_time`), so an error in one stage is repaid by the next. See docs/control.md.
 Not covered: sharing with other applications (`controller.agent.arbitrate`).
 """
 

@@ -1,7 +1,7 @@
 """A stage as it runs: its plan, and what all executors together have done of it.
 
-Each stage uses the best progress signal it has (architecture.md, Control): records read by running tasks, else CPU time,
-else finished tasks.
+Each stage uses the best progress signal it has (docs/control.md, What is controlled): records read by running tasks, else
+CPU time, else finished tasks.
 """
 
 from __future__ import annotations

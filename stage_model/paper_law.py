@@ -1,8 +1,8 @@
-"""The control law of the paper: PI with back-calculation (mission.md, section 1, "Control law of the paper").
+"""The control law of the paper: PI with back-calculation (document 004; docs/design.md, "Control law").
 
 The set-point rises linearly from 0 to 1 over the stage's deadline; the law asks for the cores that bring progress
 to it. What saturation and rounding cut off is fed back into the integral part, csi, so it cannot wind up. Pure: one
-`step` per control period, state in and out. Not covered: whose progress it is (the stage's; architecture.md, Control)
+`step` per control period, state in and out. Not covered: whose progress it is (the stage's; docs/control.md)
 and the constants' reasons (`stage_model.settings`).
 """
 

@@ -17,7 +17,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `work_core_s` is expected for the whole stage (profile, corrected by this run), `records` expected or None when unknown,
     `task_cv` the coefficient of variation of task work, `fixed_s` what cores do not shorten. `left_s`, `length_s`,
-    `initial_cores` (per executor): the stage deadline of mission.md section 1. A stage shorter than three periods is
+    `initial_cores` (per executor): the stage deadline of document 004. A stage shorter than three periods is
     controlled with its neighbours: the deadline is then the group's, of whose work this stage is `group_share` and
     `group_base` was done before it. `group` is the stage and attempt that began the group; None: the stage is a group of
     its own. `elsewhere_*` is the other executors' part; `elsewhere_speed` their core-seconds per second.

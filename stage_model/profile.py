@@ -2,7 +2,7 @@
 
 Everything else is derived from the records (`estimate`), so merging two profiles is set union. The schema is
 documented in docs/profiles.md and docs/profile-schema.json. Not covered: making records (`run_record`), keeping files
-(`controller.profile_store`). Source: architecture.md, "Profiles".
+(`controller.profile_store`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import msgspec
 
 SCHEMA = 1
 MAX_BYTES = 65_536
-"""A larger progress file is refused (architecture.md, Security)."""
+"""A larger progress file is refused (docs/operations.md, Security notes)."""
 
 
 class StageProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

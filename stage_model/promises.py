@@ -1,7 +1,7 @@
 """Whether a deadline can be kept beside those already promised: a fluid model of the arbitration rules. Pure.
 
 Claims are served by priority, then by deadline; each takes the least constant number of cores that keeps its deadline, from
-what those before it leave (architecture.md, "Arbitration on a worker", with all workers taken as one). A newcomer is
+what those before it leave (docs/control.md, "Admission beside others"). A newcomer is
 admitted if it can be served in its place and no promise of the same or a higher priority is broken by it.
 Not covered: where forecasts come from (`controller.master.planning`).
 """

@@ -19,7 +19,7 @@ from stage_model.units import parse_duration
 LAW_PREFIX = "spark.pace.law."
 LAWS = ("paper", "forecast", "constant")
 CORE_QUANTUM = 0.05
-"""cq: grants and quotas are multiples of it (cores; mission.md, section 1)."""
+"""cq: grants and quotas are multiples of it (cores; document 004, section 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class PaperSettings(Topic):
-    """The law `paper`: constants of dynaSpark, as printed (mission.md, section 1)."""
+    """The law `paper`: constants of dynaSpark, as printed (docs/design.md, "Control law")."""
 
     PREFIX: ClassVar[str] = "spark.pace.law.paper."
 
@@ -111,7 +111,7 @@ class PaperSettings(Topic):
 
 @dataclass(frozen=True, slots=True)
 class ForecastSettings(Topic):
-    """The law `forecast` (architecture.md, Control)."""
+    """The law `forecast` (docs/control.md)."""
 
     PREFIX: ClassVar[str] = "spark.pace.law.forecast."
 

@@ -4,7 +4,7 @@ A signature is made of the call site (function and file base name, no line numbe
 chain, the ordinal of the SQL execution, the parents by their shape and the ordinal among equals; never of the bare
 stage id. So it survives edits above the call, AQE (which submits a stage again under other ids), skipped stages and
 iteration. It is made when a stage is submitted, from what was seen until then: live runs and logs get the same ones.
-Source: architecture.md, "Profiles". Not covered: folding of events (`run`), comparing runs (`match`).
+See docs/profiles.md. Not covered: folding of events (`run`), comparing runs (`match`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 With L slots and c cores every running task advances at the same speed min(limit, c/k), k = tasks running. List-scheduling
 the tasks on L slots in virtual time v (a task takes its work, in core-seconds, of v) does not depend on c. What matters of
 the schedule is how long each k lasted, so a `Busy` tuple holds, at index k-1, the virtual seconds with k tasks running.
-Stages that follow each other just add up. Source: control.md, "Idea"; see docs/control.md for the derivation.
+Stages that follow each other just add up. See docs/control.md for the derivation.
 
 Not covered: where task works come from (`estimate`, `laws`).
 """

@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "bridge" / "README.md", *(ROOT / "docs").rglob("*.md")])
 LAWS: list[type[Topic]] = [PaperSettings, ForecastSettings, ConstantSettings]
 SETTING = re.compile(r"`(spark\.pace\.[A-Za-z.]*[A-Za-z])\b(?!\.?\*)")
+SOURCES = ("stage_model", "placement", "master_memory", "controller", "experiments", "tests", "bridge", "dockerfiles", "docs")
+CITED = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*\.md\b")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -70,3 +72,14 @@ def test_every_command_is_in_the_tour_or_the_operations() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in LINK.findall(page.read_text()) if not link.startswith(("http://", "https://"))]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_that_is_cited_is_there() -> None:
+    files = [
+        file for folder in SOURCES for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".java", ".md", ".toml")
+    ]
+    files += [file for file in ROOT.iterdir() if file.suffix in (".md", ".toml") or file.name == "Makefile"]
+    there = {f"/{file.relative_to(ROOT)}" for file in files if file.suffix == ".md"}
+    cited = {(str(file.relative_to(ROOT)), page) for file in files for page in CITED.findall(file.read_text())}
+    assert len({page for _, page in cited}) > 20
+    assert sorted((file, page) for file, page in cited if not any(one.endswith(f"/{page}") for one in there)) == []

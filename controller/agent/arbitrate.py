@@ -1,4 +1,4 @@
-"""Who gets which cores of a worker this period (architecture.md, "Arbitration on a worker"). Pure.
+"""Who gets which cores of a worker this period (docs/control.md, "From law to quota"). Pure.
 
 Floors first; then demands by priority; within a priority the applications that can still make their deadline (earliest
 first), then those past it or beyond saving (largest debt first), then those without one. What nobody asks for stays

@@ -1,8 +1,8 @@
 """The control laws behind one interface: a law takes a `View` of one application on one worker and says a `Decision`.
 
 `forecast`: the least cores with which the application ends in time (`stage_model.forecast_law`). `paper`: dynaSpark's PI law
-(`stage_model.paper_law`). `constant`: a yardstick. All control the *stage's* progress over all executors (architecture.md,
-Control). Not covered: when a law is asked at all (`decide`), sharing a worker (`arbitrate`).
+(`stage_model.paper_law`). `constant`: a yardstick. All control the *stage's* progress over all executors
+(docs/control.md, "What is controlled"). Not covered: when a law is asked at all (`decide`), sharing a worker (`arbitrate`).
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True)
 class StageGoal:
-    """A stage's deadline, fixed when it was submitted (mission.md section 1); seconds count from submission.
+    """A stage's deadline, fixed when it was submitted (document 004, section 2); seconds count from submission.
 
     Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
     `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before

@@ -1,6 +1,6 @@
 """From a registration to the command line, environment, mounts and memory of one executor: pure.
 
-Executors are started as Spark's own backends start them (spark-integration.md, section 1); what is ours is named at its
+Executors are started as Spark's own backends start them (`CoarseGrainedExecutorBackend`); what is ours is named at its
 line. Placeholders in braces are filled by the agent (`controller.agent.launch`). Memory is MiB.
 """
 
@@ -63,7 +63,7 @@ class Memory:
 
 
 def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, python: bool) -> Memory:
-    """Container limit = heap + overhead + off-heap + Python (architecture.md). Raises `BadInput` for unreadable sizes.
+    """Container limit = heap + overhead + off-heap + Python. Raises `BadInput` for unreadable sizes.
 
     Off-heap memory of the size that we start with is elastic: the master splits what a worker has (docs/decisions/0012).
     """

@@ -1,7 +1,7 @@
 """Before a run: its profile, and whether a deadline can be met, alone and beside what was promised to others.
 
-Formulas are mission.md section 1 (`stage_model.deadlines`) and control.md (`stage_model.virtual_time`,
-`stage_model.promises`). A running application is `planning`'s.
+The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.virtual_time`, `stage_model.promises`). A running
+application is `planning`'s.
 """
 
 from __future__ import annotations

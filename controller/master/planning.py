@@ -1,6 +1,6 @@
 """Deadlines and plans of a running application: from what is known of it to what its agents need.
 
-Formulas are mission.md section 1 (`stage_model.deadlines`) and control.md (`stage_model.virtual_time`); this module only
+The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.virtual_time`); this module only
 puts estimate, run and clock together. Seconds count from submission unless said otherwise.
 """
 
@@ -31,7 +31,7 @@ from stage_model.units import format_duration
 from stage_model.virtual_time import Busy, Forecast
 
 SHORT_PERIODS = 3.0
-"""Stages with a deadline under so many periods are controlled together with the ones after them (architecture.md)."""
+"""Stages with a deadline under so many periods are controlled together with the ones after them."""
 SCALE_STEP = 0.05
 """Input sizes closer than this are the same."""
 LATE_REPORTS = 3
@@ -52,7 +52,7 @@ def take_event(
 
 
 def rescale(application: Application) -> None:
-    """Plans anew for another input size, once finished stages have shown how much they read (architecture.md, Profiles)."""
+    """Plans anew for another input size, once finished stages have shown how much they read (docs/profiles.md)."""
     if application.profile is None:
         return
     arguments = application.options.arguments
@@ -101,7 +101,7 @@ def promise(application: Application, most: Capacity, now_s: float) -> Claim | N
 def set_goal(
     application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
 ) -> None:
-    """Fixes the deadline of a stage that was just submitted: the formulas of mission.md section 1, at this moment."""
+    """Fixes the deadline of a stage that was just submitted: the formulas of docs/control.md, Law `paper`, at this moment."""
     target, what = application.target(), application.estimate
     if target is None or what is None:
         return

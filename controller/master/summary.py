@@ -1,7 +1,7 @@
 """The figures of an ended run from its samples and events: pure.
 
 Allocated core-seconds are the integral of the written quota, used ones the growth of container CPU, both from the first
-to the last task (control.md, last section). Seconds count from submission.
+to the last task. Seconds count from submission.
 """
 
 from __future__ import annotations

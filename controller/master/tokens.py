@@ -1,4 +1,4 @@
-"""Who may do what: admin, submit, or one application's own token (architecture.md, Security). Only hashes are kept."""
+"""Who may do what: admin, submit, or one application's own token (docs/protocol.md). Only hashes are kept."""
 
 from __future__ import annotations
 

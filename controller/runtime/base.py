@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 CPU_PERIOD_US = 100_000
-"""cpu-period of every executor (mission.md, CPU actuation)."""
+"""cpu-period of every executor (document 004, section 2.3.2)."""
 
 
 def full_image_name(image: str) -> str:

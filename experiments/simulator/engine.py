@@ -25,7 +25,7 @@ DONE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What real Spark and Linux add (control.md). All zero: the ideal.
+    """What real Spark and Linux add (docs/experiments.md, The simulator). All zero: the ideal.
 
     `warm_up`: the first wave of tasks on a fresh executor costs so much more (JIT), the second half of it.
     `stranded_cores`: quota that a throttled executor cannot use, as up to 1 ms of an unused slice stays with a CPU that has

@@ -31,7 +31,7 @@ class Queue:
 FIFO: Mapping[str, Queue] = {"all": Queue(1.0, 1.0)}
 RESERVE: Mapping[str, Queue] = {"short": Queue(0.4, 0.4), "long": Queue(0.6, 0.6)}
 PREEMPTIVE: Mapping[str, Queue] = {"short": Queue(0.4, 0.8), "long": Queue(0.6, 0.6)}
-"""The sizes of the paper's experiment (mission.md, Figs. 6 and 7)."""
+"""The sizes of the paper's experiment (document 004, section 3.3; docs/design.md)."""
 
 
 @dataclass(slots=True, eq=False)

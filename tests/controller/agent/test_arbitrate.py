@@ -1,4 +1,4 @@
-"""Arbitration on a worker: the rules of architecture.md as examples, then as properties."""
+"""Arbitration on a worker: the rules of docs/control.md as examples, then as properties."""
 
 from __future__ import annotations
 
