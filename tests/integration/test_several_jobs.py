@@ -1,4 +1,8 @@
-"""Several jobs on real Spark and Docker: priority, squeezes without loss, compensation, promises, changes while they run."""
+"""Several jobs on real Spark and Docker: priority, squeezes without loss, compensation, changes while they run.
+
+Not covered: a deadline that is refused beside promises. On a machine that has become too slow for a promise another one is
+rightly admitted, so that is counted in virtual time (`tests/controller/master/test_cluster.py`).
+"""
 
 from __future__ import annotations
 
@@ -34,13 +38,6 @@ def test_a_job_of_high_priority_squeezes_another_that_loses_nothing_and_is_compe
     low = cluster.submit("--name", "squeezed", "--priority", "low", "--deadline", tight, *profile, *long.words)
     before = cluster.running("squeezed")
     eventually(lambda: cluster.client().application(before.application_id).used_cores > 0.1, "work of the first job")
-
-    refused = cluster.command(
-        *("submit", "--name", "third", "--priority", "low", "--deadline", f"{1.15 * long.end_s:.1f}s", *profile, *long.words),
-        check=75,
-    )
-    assert "beside 1 promised of the same or a higher priority" in refused.stderr
-    assert "accepted: " in refused.stderr
 
     easy = f"{1.12 * long.end_s / AIM_SHARE:.1f}s"
     high = cluster.run("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *profile, *long.words).ok()
