@@ -6,8 +6,11 @@ The environment holds Spark's secret: it goes into the create request and nowher
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
+import pwd
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -70,6 +73,24 @@ def create(client: docker.APIClient, name: str, launch: Launch, image: str, tags
         host_config=host,
     )
     return str(created["Id"])
+
+
+def name_user(client: docker.APIClient, created: str, uid: int, gid: int) -> None:
+    """Gives the user of a created container a name: Hadoop's login, which every executor goes through, fails for a uid that
+    has none, and an image knows no submitter. Root has one everywhere. Raises the client's errors."""
+    if uid == 0:
+        return
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = f"uid-{uid}"
+    users = f"root:x:0:0:root:/root:/bin/sh\n{name}:x:{uid}:{gid}::/tmp:/bin/sh\n".encode()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo("passwd")
+        entry.size, entry.mode = len(users), 0o644
+        archive.addfile(entry, io.BytesIO(users))
+    client.put_archive(created, "/etc", packed.getvalue())
 
 
 def hardening() -> dict[str, Any]:

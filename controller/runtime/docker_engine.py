@@ -241,6 +241,7 @@ class DockerRuntime:
                     return
                 created = container.create(client, name, launch, image, labels)
             try:
+                container.name_user(client, created, launch.uid, launch.gid)
                 client.start(created)
             except APIError as error:
                 client.remove_container(created, force=True, v=True)

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import os
+import pwd
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,20 @@ def client(docker_engine: docker.DockerClient) -> docker.APIClient:
 def inspect(client: docker.APIClient, rig: DockerRig) -> dict[str, Any]:
     found: dict[str, Any] = client.inspect_container(launching.unique_name(rig.cluster, "w1", KEY))
     return found
+
+
+def test_a_submitter_who_is_not_root_has_a_name_inside(rig: DockerRig) -> None:
+    launch = rig.launch("id -u; id -un")
+    uid = os.getuid() or 54_321
+    launch.log_dir.mkdir(parents=True, exist_ok=True)
+    if os.getuid() == 0:
+        os.chown(launch.log_dir, uid, uid)
+    runtime = rig.runtime()
+    runtime.start(dataclasses.replace(launch, uid=uid, gid=uid if os.getuid() == 0 else os.getgid()))
+    rig.ended(runtime, launch.key)
+    number, name = (launch.log_dir / "stdout").read_text().splitlines()
+    assert number == str(uid)
+    assert name == (f"uid-{uid}" if os.getuid() == 0 else pwd.getpwuid(uid).pw_name)
 
 
 def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.APIClient) -> None:
