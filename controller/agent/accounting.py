@@ -6,8 +6,8 @@ them by running tasks. Counters are cumulative over this life of the agent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from controller.agent.decide import Executor, OwnStage, StageKey
 from controller.messages import StageUse
@@ -20,6 +20,8 @@ name new ones all the time."""
 
 @dataclass(slots=True)
 class _Stage:
+    """Changed only while `Account.observed` makes the account that holds it."""
+
     running: int = 0
     done: int = 0
     records_done: float = 0.0
@@ -30,7 +32,7 @@ class _Stage:
     touched_s: float = 0.0
     each_core_s: float = 0.0
     """What a task that had run all the time would have used."""
-    begun: list[float] = field(default_factory=list)
+    begun: tuple[float, ...] = ()
     """`each_core_s` when the running tasks began, the oldest first."""
 
     @property
@@ -38,57 +40,66 @@ class _Stage:
         """What the running tasks have used so far."""
         return sum(self.each_core_s - begun for begun in self.begun)
 
+    @property
+    def moves(self) -> bool:
+        """Whether the next observation may change it although nothing is claimed of it."""
+        return bool(self.running or self.speed or self.records_running or self.begun)
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Account:
-    """One executor's account. `slots` bounds what a progress file may claim to be running."""
+    """One executor's account; an observation makes a new one. `slots` bounds what a progress file may claim to be running."""
 
     slots: int
-    stages: dict[StageKey, _Stage] = field(default_factory=dict)
+    stages: Mapping[StageKey, _Stage] = field(default_factory=dict)
     cpu_s: float | None = None
     at_s: float | None = None
     busy_at_s: float | None = None
-    sequence: int = -1
 
-    def observe(self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None) -> float:
-        """Takes one observation in; returns the cores used since the last one. `cpu_s` is cumulative container CPU."""
+    def observed(self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None) -> Account:
+        """The account after an observation. `cpu_s` is cumulative container CPU, `quota_cores` was in force since the last."""
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
-        self.at_s, self.cpu_s = now_s, cpu_s
-        before = {key: (stage.running, stage.done) for key, stage in self.stages.items()}
-        weights = self._take(progress) if progress else {k: float(s.running) for k, s in self.stages.items()}
+        stages = dict(self.stages)
+        moved = {key: replace(stage) for key, stage in self.stages.items() if stage.moves}
+        stages |= moved
+        weights = self._take(progress, stages, moved) if progress else {k: float(s.running) for k, s in moved.items()}
         total = sum(weights.values())
-        if total > 0:
-            self.busy_at_s = now_s
-        for key, stage in self.stages.items():
+        for key, stage in moved.items():
+            before = self.stages.get(key, _NEW)
             share = weights.get(key, 0.0) / total if total > 0 else 0.0
             stage.cpu_core_s += used * share
             stage.allocated_core_s += quota_cores * elapsed * share
             stage.speed = used * share / elapsed if elapsed > 0 else stage.speed
             if share > 0:
                 stage.touched_s = now_s
-            _follow(stage, *before.get(key, (0, 0)), used * share)
-        return used / elapsed if elapsed > 0 else 0.0
+            _follow(stage, before.running, before.done, used * share)
+        return Account(self.slots, stages, cpu_s, now_s, now_s if total > 0 else self.busy_at_s)
 
-    def _take(self, progress: Progress) -> dict[StageKey, float]:
-        """Updates counters (never backwards); returns each stage's weight: running tasks now, before, or ended between."""
+    def _take(
+        self, progress: Progress, stages: dict[StageKey, _Stage], moved: dict[StageKey, _Stage]
+    ) -> dict[StageKey, float]:
+        """Updates counters (never backwards) of what is claimed; returns each stage's weight: running tasks now, before, or
+        ended between."""
         weights: dict[StageKey, float] = {}
         running_left = self.slots
         for claim in reversed(progress.stages):
             key = (claim.stage, claim.attempt)
+            before = self.stages.get(key, _NEW)
             # taken out and put in again: the last touched ones come last
-            stage = self.stages[key] = self.stages.pop(key, _Stage())
+            stages.pop(key, None)
+            stage = stages[key] = moved[key] = moved.get(key) or replace(before)
             running = min(claim.running, running_left)
             running_left -= running
-            ended = max(0, claim.done - stage.done)
-            weights[key] = max(float(running), float(stage.running), 0.5 * ended)
+            ended = max(0, claim.done - before.done)
+            weights[key] = max(float(running), float(before.running), 0.5 * ended)
             _update(stage, claim, running)
-        for key, stage in self.stages.items():
+        for key, stage in moved.items():
             if key not in weights:
                 stage.running, stage.records_running, stage.speed = 0, 0.0, 0.0
-        for key in list(self.stages)[: max(0, len(self.stages) - STAGES_KEPT)]:
-            del self.stages[key]
-        self.sequence = progress.sequence
+        for key in list(stages)[: max(0, len(stages) - STAGES_KEPT)]:
+            del stages[key]
+            moved.pop(key, None)
         return weights
 
     def executor(self, now_s: float) -> Executor:
@@ -137,6 +148,9 @@ def _follow(stage: _Stage, running_before: int, done_before: int, core_s: float)
     that began first are taken to end first, and those that are new to have begun half-way."""
     each = core_s / max(1, stage.running, running_before)
     stage.each_core_s += each
-    del stage.begun[: stage.done - done_before]
-    stage.begun += [stage.each_core_s - each / 2] * (stage.running - len(stage.begun))
-    del stage.begun[: len(stage.begun) - stage.running]
+    begun = stage.begun[stage.done - done_before :]
+    begun += (stage.each_core_s - each / 2,) * (stage.running - len(begun))
+    stage.begun = begun[len(begun) - stage.running :]
+
+
+_NEW = _Stage()

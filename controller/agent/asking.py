@@ -11,18 +11,15 @@ from stage_model.plan import ApplicationPlan
 from stage_model.units import NORMAL_PRIORITY
 
 
-def request(
-    key: Key, application_id: str, decision: Decision, plan: ApplicationPlan | None, age_s: float, floor: float
-) -> Request[Key]:
-    """`plan` was sent `age_s` seconds ago; None: none has come yet. `floor` in cores."""
-    left_s = plan.left_s - age_s if plan and plan.left_s is not None else None
+def request(key: Key, application_id: str, decision: Decision, plan: ApplicationPlan | None, floor: float) -> Request[Key]:
+    """`plan` is aged to now; None: none has come yet. `floor` in cores."""
     return Request(
         key=key,
         application_id=application_id,
         demand=decision.demand,
         floor=floor,
         priority=plan.priority if plan else NORMAL_PRIORITY,
-        left_s=left_s,
+        left_s=plan.left_s if plan else None,
         beyond_saving=decision.beyond_saving,
         debt_core_s=plan.debt_core_s if plan else 0.0,
     )

@@ -1,8 +1,8 @@
 """The control loop of one worker: `run_once` is the algorithm, read it first.
 
-Observe every executor, decide what each needs, arbitrate between applications, apply changed quotas, reconcile what should
-run, report. This is the shell around pure parts (`accounting`, `decide`, `arbitrate`); the network is `link`'s, the process
-`child`'s. Nothing here stops an executor without an explicit order or a provably dead driver.
+Look at every executor, let the core decide (`core.step`), write changed quotas, reconcile what should run, report. This is
+the shell around the pure core; the network is `link`'s, the process `child`'s. Nothing here stops an executor without an
+explicit order or a provably dead driver.
 """
 
 from __future__ import annotations
@@ -11,28 +11,25 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
 
-from controller.agent.accounting import Account
-from controller.agent.apply import SAME_CORES, Change, changes
-from controller.agent.arbitrate import arbitrate
-from controller.agent.asking import request, squeezed
+from controller.agent.apply import SAME_CORES, Change
 from controller.agent.budgets import Budgets
-from controller.agent.decide import Decision, Memory, aged, decide
+from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, step
+from controller.agent.decide import Decision
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
 from controller.agent.progress_file import ProgressRefused, read_progress
-from controller.messages import Desired, ExecutorReport, ExecutorSpec, Sample, WorkerInfo, WorkerSync
+from controller.messages import Desired, ExecutorReport, ExecutorSpec, Sample, StageUse, WorkerInfo, WorkerSync
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from stage_model.errors import RuntimeFailed
-from stage_model.plan import ApplicationPlan
-from stage_model.progress import MemoryProgress
+from stage_model.progress import MemoryProgress, Progress
 from stage_model.settings import QuotaSettings
 
 log = logging.getLogger("sparkpace.agent")
@@ -44,22 +41,17 @@ SAMPLES_KEPT = 100_000
 
 
 @dataclass(slots=True)
-class _Held:
-    """What the agent knows of one executor besides what the runtime shows."""
+class _Known:
+    """What the agent knows of one executor besides what the runtime shows and the core remembers."""
 
-    account: Account
+    slots: int
     control_dir: Path
     log_dir: str
     spec: ExecutorSpec | None = None
-    memory: Memory = field(default_factory=Memory)
-    decision: Decision | None = None
-    grant: float = 0.0
-    sampled: tuple[float, float] | None = None
-    """Time and container CPU at its last sample."""
-    told_memory: MemoryProgress | None = None
+    progress: Progress | None = None
+    """What it told in this period."""
+    memory: MemoryProgress | None = None
     """What it said last of its off-heap memory."""
-    last_sampled: bool = False
-    """It has exited and its last sample is taken."""
     complaint: str = ""
 
 
@@ -89,15 +81,14 @@ class Agent:
         self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
         self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
         self.received: Received | None = None
-        self.held: dict[ExecutorKey, _Held] = {}
+        self.known: dict[ExecutorKey, _Known] = {}
+        self.state = State()
         self.samples: list[Sample] = []
         self.sample_seq = 0
-        self.plans: dict[str, tuple[ApplicationPlan, float]] = {}
+        self.plans: dict[str, TimedPlan] = {}
         self.notes: list[str] = []
         self._notes_lock = threading.Lock()
         self.budgets = Budgets(worker, site, runtime, launcher, self.note)
-        self._last_tick_s: float | None = None
-        self._last_sample_s = 0.0
         self._heard_s = 0.0
         self._troubles: dict[ExecutorKey, str] = {}
         self._drivers: dict[ProcessId, bool] = {}
@@ -109,14 +100,14 @@ class Agent:
         self._drivers.clear()
         self._take_desired()
         observed = self.runtime.observe()
-        self._account(observed, now_s)
+        self._read_progress(observed)
         self._share_memory(observed)
-        self._decide(observed, now_s)
-        grants = self._arbitrate(now_s)
-        self._apply(observed, grants)
-        self._reconcile(observed, grants)
-        self._sample(observed, now_s)
-        self._last_tick_s = now_s
+        orders, self.state = step(self._snapshot(observed), self.state, now_s)
+        for key, error in orders.troubles.items():
+            self._tell_trouble(key, error)
+        self._apply(orders, observed)
+        self._reconcile(observed, orders.grants)
+        self._keep(orders.samples)
         return self._report(observed)
 
     @contextmanager
@@ -124,12 +115,15 @@ class Agent:
         """What goes wrong inside is this executor's trouble alone: told once as long as it stays the same."""
         try:
             yield
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            if self._troubles.get(key) != said:
-                self._troubles[key] = said
-                log.exception("executor %s of %s", *key[::-1])
-                self.note(f"executor {key.executor_id} of {key.application_id} cannot be handled as usual: {said[:300]}")
+        except Exception as error:  # noqa: BLE001 - it is told
+            self._tell_trouble(key, error)
+
+    def _tell_trouble(self, key: ExecutorKey, error: Exception) -> None:
+        said = f"{type(error).__name__}: {error}"
+        if self._troubles.get(key) != said:
+            self._troubles[key] = said
+            log.error("executor %s of %s", *key[::-1], exc_info=error)
+            self.note(f"executor {key.executor_id} of {key.application_id} cannot be handled as usual: {said[:300]}")
 
     # ------------------------------------------------------------------ observe
 
@@ -137,108 +131,74 @@ class Agent:
         if self.received is None:
             return
         for plan in self.received.desired.applications:
-            self.plans[plan.application_id] = (plan, self.received.at_s)
+            self.plans[plan.application_id] = TimedPlan(plan, self.received.at_s)
         for spec in self.received.desired.executors:
             key = ExecutorKey(spec.application_id, spec.executor_id)
             with self._trouble_of(key):
-                held = self.held.get(key)
-                if held is None:
-                    self.held[key] = self._hold(key, spec.slots, spec)
-                elif held.spec is None:
-                    held.spec, held.account.slots = spec, spec.slots
+                known = self.known.get(key)
+                if known is None:
+                    self.known[key] = self._know(key, spec.slots, spec)
+                elif known.spec is None:
+                    known.spec, known.slots = spec, spec.slots
 
-    def _account(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
+    def _read_progress(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         for key, seen in observed.items():
             with self._trouble_of(key):
-                self._account_one(key, seen, now_s)
+                self._read_progress_of(key, seen)
 
-    def _account_one(self, key: ExecutorKey, seen: Observed, now_s: float) -> None:
-        held = self.held.get(key) or self._adopt(key, seen)
-        progress = None
+    def _read_progress_of(self, key: ExecutorKey, seen: Observed) -> None:
+        known = self.known.get(key) or self._adopt(key, seen)
+        known.progress = None
         try:
-            uid = held.spec.uid if held.spec else held.control_dir.stat().st_uid
-            progress = read_progress(held.control_dir, key.executor_id, uid)
-            held.complaint = ""
+            uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
+            known.progress = read_progress(known.control_dir, key.executor_id, uid)
+            known.complaint = ""
         except (ProgressRefused, OSError) as error:
-            if str(error) != held.complaint and seen.running:
-                held.complaint = str(error)
+            if str(error) != known.complaint and seen.running:
+                known.complaint = str(error)
                 self.note(f"{error}; its container CPU is used instead")
-        held.account.observe(now_s, seen.cpu_s, seen.quota_cores or 0.0, progress)
-        held.told_memory = progress.memory if progress else held.told_memory
+        known.memory = known.progress.memory if known.progress else known.memory
 
-    def _adopt(self, key: ExecutorKey, seen: Observed) -> _Held:
+    def _adopt(self, key: ExecutorKey, seen: Observed) -> _Known:
         """An executor found here: its slots are the worker's until the master describes it again."""
         spec = self.launcher.remembered(key)
         slots = spec.slots if spec else max(1, round(self.worker.cores + 0.49))
-        held = self.held[key] = self._hold(key, slots, spec)
+        known = self.known[key] = self._know(key, slots, spec)
         what = "running" if seen.running else "ended"
         self.note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
-        return held
+        return known
 
-    def _hold(self, key: ExecutorKey, slots: int, spec: ExecutorSpec | None) -> _Held:
-        return _Held(Account(slots), self.site.control_dir(key), str(self.site.log_dir(key)), spec)
+    def _know(self, key: ExecutorKey, slots: int, spec: ExecutorSpec | None) -> _Known:
+        return _Known(slots, self.site.control_dir(key), str(self.site.log_dir(key)), spec)
 
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Orders and limits of memory, and who may start: before CPU is shared, as one without memory needs none."""
         self.budgets.share(
             self.received.desired if self.received else None,
             observed,
-            {key: held.spec for key, held in self.held.items()},
-            {key: held.told_memory for key, held in self.held.items()},
+            {key: known.spec for key, known in self.known.items()},
+            {key: known.memory for key, known in self.known.items()},
         )
 
-    # ------------------------------------------------------------------ decide
-
-    def _decide(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
-        dt_s = self.period_s if self._last_tick_s is None else now_s - self._last_tick_s
-        for key, held in self.held.items():
-            seen = observed.get(key)
-            if (not seen.running) if seen else (self.budgets.may_start(key) is None):
-                # it runs no more, not yet or never will: it must not hold cores that others can use
-                held.decision = None
-                continue
-            # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
-            held.decision = Decision(float(held.account.slots), held.memory, "no plan yet")
-            with self._trouble_of(key):
-                held.decision = self._decision(key, held, dt_s, now_s) or held.decision
-                held.memory = held.decision.memory
-
-    def _decision(self, key: ExecutorKey, held: _Held, dt_s: float, now_s: float) -> Decision | None:
-        """What its application's plan asks for it; None without a plan."""
-        plan, at_s = self.plans.get(key.application_id, (None, 0.0))
-        if plan is None:
-            return None
-        decision = decide(
-            aged(plan, now_s - at_s),
-            held.account.executor(now_s),
-            held.memory,
-            dt_s=dt_s,
-            period_s=self.period_s,
-            quota=self.quota,
-        )
-        if math.isnan(decision.demand):
-            raise ValueError(f"its law asks for {decision.demand} cores")
-        return decision
-
-    def _arbitrate(self, now_s: float) -> dict[ExecutorKey, float]:
-        requests = []
-        for key, held in self.held.items():
-            if held.decision is None:
-                continue
-            plan, at_s = self.plans.get(key.application_id, (None, 0.0))
-            floor = max(self.quota.floor, self.budgets.least_cores(key))
-            requests.append(request(key, key.application_id, held.decision, plan, now_s - at_s, floor))
-        grants = arbitrate(requests, self.worker.cores, self.quota.core_quantum, period_s=self.period_s)
-        for key, grant in grants.items():
-            self.held[key].grant = grant
-        return grants
+    def _snapshot(self, observed: Mapping[ExecutorKey, Observed]) -> Snapshot:
+        executors = {
+            key: Seen(
+                slots=known.slots,
+                observed=observed.get(key),
+                progress=known.progress if key in observed else None,
+                floor=max(self.quota.floor, self.budgets.least_cores(key)),
+                waits=self.budgets.may_start(key) is None,
+            )
+            for key, known in self.known.items()
+        }
+        return Snapshot(self.worker.cores, self.period_s, self.quota, executors, self.plans)
 
     # ------------------------------------------------------------------ act
 
-    def _apply(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
-        current = {k: seen.quota_cores for k, seen in observed.items() if seen.running and k in grants}
+    def _apply(self, orders: Orders, observed: Mapping[ExecutorKey, Observed]) -> None:
+        current = {key: observed[key].quota_cores for key in orders.grants if key in observed and observed[key].running}
         lowered = True
-        for change in changes(current, grants):  # those that lower come first
+        for change in orders.changes:  # those that lower come first
             if (change.lowers or lowered or self._has_room(current, change)) and self._set_quota(change):
                 current[change.key] = change.cores
             elif change.lowers:
@@ -251,7 +211,7 @@ class Agent:
 
     def _set_quota(self, change: Change) -> bool:
         """Whether it was written, or the executor is gone and needs none."""
-        held = self.held[change.key]
+        decision = self._decision(change.key)
         try:
             self.runtime.set_quota(change.key, change.cores)
         except Exception as error:
@@ -265,9 +225,13 @@ class Agent:
             change.key.executor_id,
             "none" if change.before is None else f"{change.before:.2f}",
             change.cores,
-            held.decision.reason if held.decision else "",
+            decision.reason if decision else "",
         )
         return True
+
+    def _decision(self, key: ExecutorKey) -> Decision | None:
+        held = self.state.held.get(key)
+        return held.decision if held else None
 
     def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
         desired = self.received.desired if self.received else None
@@ -277,19 +241,19 @@ class Agent:
             memory_mb = self.budgets.may_start(key)
             if key not in observed and key not in stopped and memory_mb is not None:
                 self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb))
-        for key in set(observed) | set(self.held):
+        for key in set(observed) | set(self.known):
             with self._trouble_of(key):
                 if key in stopped or self._orphaned(key):
                     self._remove(key, observed.get(key))
-        known = {k.application_id for k in self.held}
+        applications = {key.application_id for key in self.known}
         if desired:
-            known |= {p.application_id for p in desired.applications}
-        self.plans = {a: p for a, p in self.plans.items() if a in known}
+            applications |= {plan.application_id for plan in desired.applications}
+        self.plans = {a: plan for a, plan in self.plans.items() if a in applications}
 
     def _orphaned(self, key: ExecutorKey) -> bool:
         """Only a driver that provably died here makes an orphan; silence does not."""
-        held = self.held.get(key)
-        spec = held.spec if held else None
+        known = self.known.get(key)
+        spec = known.spec if known else None
         if spec is None or not spec.driver_pid or spec.driver_boot_id != self.worker.boot_id:
             return False
         driver = ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id)
@@ -302,7 +266,7 @@ class Agent:
             if seen.running:
                 self.launcher.stop(key)
                 return
-            if key not in self.held or self._told(key):
+            if key not in self.known or self._told(key):
                 self.runtime.remove(key)
         if seen is None:
             self.launcher.withdraw(key)
@@ -311,7 +275,7 @@ class Agent:
             over = desired is not None and key.application_id in desired.ended
             self.launcher.forget(key, application_over=over)
             self.budgets.forget(key)
-            self.held.pop(key, None)
+            self.known.pop(key, None)
             self._troubles.pop(key, None)
 
     def _told(self, key: ExecutorKey) -> bool:
@@ -321,46 +285,13 @@ class Agent:
 
     # ------------------------------------------------------------------ report
 
-    def _sample(self, observed: Mapping[ExecutorKey, Observed], now_s: float) -> None:
-        """One sample of each executor a period, and one at once when it is seen to have exited: work ends within a period."""
-        due = now_s - self._last_sample_s >= 0.9 * self.period_s
-        if due:
-            self._last_sample_s = now_s
-        for key, held in self.held.items():
-            seen = observed.get(key)
-            if seen is not None and not held.last_sampled and (due or not seen.running):
-                with self._trouble_of(key):
-                    self._sample_one(key, held, seen, now_s)
+    def _keep(self, samples: Sequence[Sample]) -> None:
+        """Until the master has them; rounded, as they travel and are stored."""
+        self.samples += [_rounded(sample) for sample in samples]
         if len(self.samples) > SAMPLES_KEPT:
             dropped = len(self.samples) - SAMPLES_KEPT
             self.samples, self.sample_seq = self.samples[dropped:], self.sample_seq + dropped
             self.note(f"dropped the {dropped} oldest samples: the master has been away for long")
-
-    def _sample_one(self, key: ExecutorKey, held: _Held, seen: Observed, now_s: float) -> None:
-        plan, at_s = self.plans.get(key.application_id, (None, 0.0))
-        if plan is None:
-            return
-        held.last_sampled = not seen.running
-        before, held.sampled = held.sampled, (now_s, seen.cpu_s)
-        decision = held.decision or Decision(0.0, held.memory, "exited")
-        grant = held.grant if seen.running else 0.0
-        self.samples.append(
-            Sample(
-                application_id=key.application_id,
-                executor_id=key.executor_id,
-                time_s=round(plan.elapsed_s + now_s - at_s, 3),
-                stage=decision.stage,
-                set_point=decision.set_point,
-                progress=decision.progress,
-                demand=round(decision.demand, 4),
-                grant=grant,
-                squeezed=squeezed(decision, grant, self.worker.cores, self.quota.core_quantum),
-                quota=(seen.quota_cores or 0.0) if seen.running else 0.0,
-                usage=_rate(before, now_s, seen.cpu_s),
-                cpu_core_s=round(seen.cpu_s, 4),
-                forecast_end_s=decision.forecast_end_s,
-            )
-        )
 
     def acknowledge(self, number: int, notes: Collection[str], at_s: float) -> None:
         """At `at_s` (monotonic) the master had stored samples below `number` and seen these notes."""
@@ -379,10 +310,14 @@ class Agent:
                 self.notes.append(text)
             del self.notes[:-100]
 
+    def _uses(self, key: ExecutorKey) -> tuple[StageUse, ...]:
+        held = self.state.held.get(key)
+        return tuple(held.account.uses(self._heard_s - REPEATED_S)) if held else ()
+
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
         reports, gone = [], set()
-        for key, held in self.held.items():
-            seen = observed.get(key)
+        for key, known in self.known.items():
+            seen, decision = observed.get(key), self._decision(key)
             state, reason, code = self.launcher.state(key), "", None
             if seen is not None:
                 state = "running" if seen.running else "exited"
@@ -403,15 +338,15 @@ class Agent:
                     exit_code=code,
                     reason=reason,
                     quota_cores=(seen.quota_cores or 0.0) if seen else 0.0,
-                    demand_cores=held.decision.demand if held.decision else 0.0,
+                    demand_cores=decision.demand if decision else 0.0,
                     cpu_core_s=seen.cpu_s if seen else 0.0,
                     memory_bytes=seen.memory_bytes if seen else 0,
                     memory_limit_mb=container.claim_mb if container and container.running else 0,
                     off_heap_mb=answer.budget_mb if answer else None,
                     off_heap_execution_mb=answer.execution_mb if answer else 0,
                     off_heap_storage_mb=answer.storage_mb if answer else 0,
-                    log_dir=held.log_dir,
-                    stages=tuple(held.account.uses(self._heard_s - REPEATED_S)),
+                    log_dir=known.log_dir,
+                    stages=self._uses(key),
                 )
             )
         desired = self.received.desired if self.received else None
@@ -428,8 +363,11 @@ class Agent:
         )
 
 
-def _rate(before: tuple[float, float] | None, now_s: float, cpu_s: float) -> float | None:
-    """Cores used since `before` (time, CPU); None when nothing was seen before."""
-    if before is None or now_s <= before[0]:
-        return None
-    return round(max(0.0, cpu_s - before[1]) / (now_s - before[0]), 4)
+def _rounded(sample: Sample) -> Sample:
+    return structs.replace(
+        sample,
+        time_s=round(sample.time_s, 3),
+        demand=round(sample.demand, 4),
+        usage=None if sample.usage is None else round(sample.usage, 4),
+        cpu_core_s=round(sample.cpu_core_s, 4),
+    )

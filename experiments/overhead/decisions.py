@@ -1,4 +1,4 @@
-"""What an agent's decide step costs: `decide` for every executor of a worker, then `arbitrate` over all of them."""
+"""What the core of an agent's period costs: `controller.agent.core.step` for all executors of a worker."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.agent.arbitrate import arbitrate
-from controller.agent.asking import request
-from controller.agent.decide import Executor, Memory, OwnStage, aged, decide
+from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
+from controller.runtime.base import ExecutorKey, Observed
 from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
 from stage_model.virtual_time import add, stage_busy
 
@@ -20,10 +20,11 @@ QUOTA = QuotaSettings()
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """An executor with the plan of its application: a stage under way, others to come."""
+    """An executor with the plan of its application: a stage under way, others to come. `cpu_s`: what it has used so far."""
 
     plan: ApplicationPlan
-    executor: Executor
+    progress: Progress
+    cpu_s: float
 
 
 def executors(count: int, seed: int) -> list[One]:
@@ -74,26 +75,31 @@ def _one(number: int, rng: random.Random) -> One:
         cores=float(slots),
     )
     mine = done - 2 * done // 3
-    own = OwnStage(SLOTS, mine, 1000.0 * mine + 400.0 * SLOTS, 400.0 * SLOTS, task_core_s * (mine + 0.4 * SLOTS))
-    return One(plan, Executor(SLOTS, {(3, 0): own}, 0.0))
+    claim = StageProgress(
+        stage=3, attempt=0, running=SLOTS, done=mine, records_done=round(1000.0 * mine), records_running=round(400.0 * SLOTS)
+    )
+    progress = Progress(schema=SCHEMA, executor="1", sequence=1, stages=(claim,))
+    return One(plan, progress, task_core_s * (mine + 0.4 * SLOTS))
 
 
-def step(here: Sequence[One], memory: list[Memory], capacity: float, age_s: float) -> dict[int, float]:
-    """One period's grants, by place; `memory` goes on."""
-    requests = []
-    for place, one in enumerate(here):
-        plan = aged(one.plan, age_s)
-        decision = decide(plan, one.executor, memory[place], dt_s=1.0, period_s=1.0, quota=QUOTA)
-        memory[place] = decision.memory
-        requests.append(request(place, plan.application_id, decision, one.plan, age_s, QUOTA.floor))
-    return arbitrate(requests, capacity, QUOTA.core_quantum)
+def snapshot(here: Sequence[One], capacity: float, age_s: float) -> Snapshot:
+    """The worker `age_s` seconds after the plans came, each executor having used half a core since."""
+    executors, plans = {}, {}
+    for one in here:
+        key = ExecutorKey(one.plan.application_id, "1")
+        observed = Observed(key, True, 0.5, one.cpu_s + 0.5 * age_s, 1 << 30)
+        executors[key] = Seen(SLOTS, observed, one.progress, QUOTA.floor)
+        plans[key.application_id] = TimedPlan(one.plan, 0.0)
+    return Snapshot(capacity, QUOTA.period_s, QUOTA, executors, plans)
 
 
 def timed_steps(here: Sequence[One], steps: int) -> list[float]:
     """Milliseconds of each of so many periods in a row, on a worker with half the cores that all together could use."""
-    memory, took_ms = [Memory()] * len(here), []
+    state, took_ms = State(), []
     for number in range(steps):
+        age_s = 0.02 * number
+        seen = snapshot(here, SLOTS * len(here) / 2, age_s)
         begun_s = time.perf_counter()
-        step(here, memory, SLOTS * len(here) / 2, 0.02 * number)
+        _, state = step(seen, state, age_s)
         took_ms.append(1000 * (time.perf_counter() - begun_s))
     return took_ms

@@ -1,6 +1,6 @@
 """The production's agents and planner, period by period, on a virtual cluster.
 
-Of each agent: accounting, `decide` with its laws, `arbitrate`, `changes`. Of the master: `Application` fed with the driver's
+Of each agent: its whole period (`core.step`). Of the master: `Application` fed with the driver's
 events, `planning`, debt. They talk as the real ones do: an agent acts on the plan that the last report was answered with,
 aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. What is left out:
 the network's losses, memory, all agents tick at the same moments.
@@ -12,45 +12,36 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from controller.agent.accounting import Account
-from controller.agent.apply import changes
-from controller.agent.arbitrate import arbitrate
-from controller.agent.asking import request, squeezed
-from controller.agent.decide import Decision, Memory, aged, decide
+from controller.agent.apply import Change
+from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, ExecutorRecord
 from controller.master.application import Executor as KnownExecutor
 from controller.master.capacity import Capacity, capacity
 from controller.master.feasibility import feasibility, make_estimate
 from controller.master.job_options import JobOptions
-from controller.messages import ExecutorReport, ExecutorSpec, Registration, Sample, WorkerInfo
-from controller.runtime.base import ExecutorKey
+from controller.messages import ExecutorReport, ExecutorSpec, Registration, WorkerInfo
+from controller.runtime.base import ExecutorKey, Observed
 from experiments.simulator import driver
 from experiments.simulator.engine import App, Engine, Executor, Task, Worker
 from stage_model.events import AnyEvent
-from stage_model.plan import ApplicationPlan
 from stage_model.profile import Profile
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.promises import Promised
 from stage_model.settings import QuotaSettings
 
-SAMPLED_AFTER = 0.9
-"""Of a period: as `controller.agent.loop` samples."""
 MOST_CLAIMED = 16
 """Stages that a progress file names, the last touched ones."""
 
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """What an agent knows of one executor, as in `controller.agent.loop`."""
+    """An executor as its agent and the master know it."""
 
     key: ExecutorKey
     executor: Executor
-    account: Account
     known: KnownExecutor
     paced: Paced
-    memory: Memory = field(default_factory=Memory)
-    decision: Decision | None = None
     grant: float = 0.0
     sequence: int = 0
 
@@ -63,7 +54,7 @@ class Paced:
     application: Application
     most: Capacity
     held: list[_Held] = field(default_factory=list)
-    plans: dict[str, tuple[ApplicationPlan, float]] = field(default_factory=dict)
+    plans: dict[str, TimedPlan] = field(default_factory=dict)
     writes: int = 0
     turns: int = 0
     directions: dict[str, int] = field(default_factory=dict)
@@ -88,8 +79,7 @@ class Pacing:
         self.paced: dict[int, Paced] = {}
         self.running: dict[int, Paced] = {}
         self.on_worker: dict[str, list[_Held]] = {}
-        self.last_tick_s: dict[str, float] = {}
-        self.last_sample_s: dict[str, float] = {}
+        self.states: dict[str, State] = {}
         self.woken: set[str] = set()
         self.refused: list[App] = []
         self.decisions = 0
@@ -117,7 +107,7 @@ class Pacing:
             executor = self.engine.start(app, worker, self.quota.floor)
             known = KnownExecutor(_executor_record(application.id, executor))
             application.executors[executor.name] = known
-            held = _Held(ExecutorKey(application.id, executor.name), executor, Account(executor.slots), known, paced)
+            held = _Held(ExecutorKey(application.id, executor.name), executor, known, paced)
             paced.held.append(held)
             self.on_worker.setdefault(worker.name, []).append(held)
         self._plan(paced)
@@ -206,38 +196,40 @@ class Pacing:
         """The master's answer to the workers of an application."""
         names = [held.executor.worker.name for held in paced.held]
         plans = planning.application_plans(paced.application, names, paced.most, self.engine.now_s)
-        paced.plans = {name: (plan, self.engine.now_s) for name, plan in zip(names, plans, strict=True)}
+        paced.plans = {name: TimedPlan(plan, self.engine.now_s) for name, plan in zip(names, plans, strict=True)}
 
     def _tick(self, name: str) -> list[_Held]:
-        """One agent's period: observe, decide, arbitrate, apply, report."""
+        """One agent's period: look, let the core decide, do it, report."""
         now_s, here = self.engine.now_s, self.on_worker.get(name, [])
-        dt_s = now_s - self.last_tick_s.get(name, now_s - self.period_s)
-        self.last_tick_s[name] = now_s
-        capacity_cores, requests = self.by_name[name].cores, []
+        by_key = {held.key: held for held in here}
+        snapshot = Snapshot(
+            cores=self.by_name[name].cores,
+            period_s=self.period_s,
+            quota=self.quota,
+            executors={key: self._seen(held) for key, held in by_key.items()},
+            plans={held.key.application_id: held.paced.plans[name] for held in here},
+        )
+        orders, state = step(snapshot, self.states.get(name, State()), now_s)
+        for error in orders.troubles.values():
+            raise error
+        self.states[name] = state
+        self.decisions += len(here)
+        for key, grant in orders.grants.items():
+            by_key[key].grant = grant
+        if here:
+            self.most_over_capacity = max(self.most_over_capacity, sum(orders.grants.values()) - snapshot.cores)
+        for change in orders.changes:
+            self._write(by_key[change.key], change)
         for held in here:
-            self._observe(held)
-            plan, at_s = held.paced.plans[name]
-            held.decision = decide(
-                aged(plan, now_s - at_s),
-                held.account.executor(now_s),
-                held.memory,
-                dt_s=dt_s,
-                period_s=self.period_s,
-                quota=self.quota,
-            )
-            held.memory = held.decision.memory
-            self.decisions += 1
-            requests.append(request(held.key, held.key.application_id, held.decision, plan, now_s - at_s, self.quota.floor))
-        grants = arbitrate(requests, capacity_cores, self.quota.core_quantum, period_s=self.period_s)
-        self._apply(here, grants)
-        sampled = now_s - self.last_sample_s.get(name, -self.period_s) >= SAMPLED_AFTER * self.period_s
-        if sampled:
-            self.last_sample_s[name] = now_s
-        for held in here:
-            self._report(held, capacity_cores, sampled)
+            self._report(held, state)
+        for sample in orders.samples:
+            held = by_key[ExecutorKey(sample.application_id, sample.executor_id)]
+            held.known.sampled(sample)
+            if self.traced and held is held.paced.held[-1]:
+                held.paced.trace.append((now_s - held.paced.app.asked.at_s, sum(other.grant for other in held.paced.held)))
         return here
 
-    def _observe(self, held: _Held) -> None:
+    def _seen(self, held: _Held) -> Seen:
         executor, engine = held.executor, self.engine
         engine.advance(executor)
         held.sequence += 1
@@ -255,28 +247,21 @@ class Pacing:
                 )
             )
         progress = Progress(schema=SCHEMA, executor=executor.name, sequence=held.sequence, stages=tuple(stages))
-        held.account.observe(engine.now_s, executor.cpu_core_s, executor.ordered, progress)
+        observed = Observed(held.key, True, executor.ordered, executor.cpu_core_s, 0)
+        return Seen(executor.slots, observed, progress, self.quota.floor)
 
-    def _apply(self, here: Iterable[_Held], grants: Mapping[ExecutorKey, float]) -> None:
-        by_key = {held.key: held for held in here}
-        for key, held in by_key.items():
-            held.grant = grants[key]
-        if by_key:
-            over = sum(grants.values()) - next(iter(by_key.values())).executor.worker.cores
-            self.most_over_capacity = max(self.most_over_capacity, over)
-        for change in changes({key: held.executor.ordered for key, held in by_key.items()}, grants):
-            held = by_key[change.key]
-            self.engine.set_quota(held.executor, change.cores)
-            paced, name = held.paced, held.executor.name
-            paced.writes += 1
-            direction = 1 if change.before is not None and change.cores > change.before else -1
-            paced.turns += paced.directions.get(name, direction) == -direction
-            paced.directions[name] = direction
+    def _write(self, held: _Held, change: Change) -> None:
+        self.engine.set_quota(held.executor, change.cores)
+        paced, name = held.paced, held.executor.name
+        paced.writes += 1
+        direction = 1 if change.before is not None and change.cores > change.before else -1
+        paced.turns += paced.directions.get(name, direction) == -direction
+        paced.directions[name] = direction
 
-    def _report(self, held: _Held, capacity_cores: float, sampled: bool) -> None:
-        now_s, decision, paced = self.engine.now_s, held.decision, held.paced
-        assert decision is not None
-        paced.application.take(
+    def _report(self, held: _Held, state: State) -> None:
+        core = state.held[held.key]
+        assert core.decision is not None
+        held.paced.application.take(
             held.known,
             "life",
             ExecutorReport(
@@ -284,32 +269,11 @@ class Pacing:
                 executor_id=held.key.executor_id,
                 state="running",
                 quota_cores=held.executor.ordered,
-                demand_cores=decision.demand,
+                demand_cores=core.decision.demand,
                 cpu_core_s=held.executor.cpu_core_s,
-                stages=tuple(held.account.uses(now_s - 2 * self.period_s)),
+                stages=tuple(core.account.uses(self.engine.now_s - 2 * self.period_s)),
             ),
         )
-        if not sampled:
-            return
-        held.known.sampled(
-            Sample(
-                application_id=held.key.application_id,
-                executor_id=held.key.executor_id,
-                time_s=now_s - paced.app.asked.at_s,
-                stage=decision.stage,
-                set_point=decision.set_point,
-                progress=decision.progress,
-                demand=decision.demand,
-                grant=held.grant,
-                quota=held.executor.ordered,
-                usage=None,
-                cpu_core_s=held.executor.cpu_core_s,
-                squeezed=squeezed(decision, held.grant, capacity_cores, self.quota.core_quantum),
-                forecast_end_s=decision.forecast_end_s,
-            )
-        )
-        if self.traced and held is paced.held[-1]:
-            paced.trace.append((now_s - paced.app.asked.at_s, sum(other.grant for other in paced.held)))
 
 
 # ---------------------------------------------------------------- the production's records

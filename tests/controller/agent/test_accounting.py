@@ -25,114 +25,114 @@ def uses(account: Account) -> dict[int, StageUse]:
 
 def test_cpu_goes_to_the_stage_that_runs() -> None:
     account = Account(slots=2)
-    assert account.observe(10.0, 5.0, 1.0, progress(claim(1, 2))) == 0.0
+    account = account.observed(10.0, 5.0, 1.0, progress(claim(1, 2)))
     # 2 core-seconds in 4 s under a quota of 1.5
-    assert account.observe(14.0, 7.0, 1.5, progress(claim(1, 1, done=1))) == pytest.approx(0.5)
+    account = account.observed(14.0, 7.0, 1.5, progress(claim(1, 1, done=1)))
     use = uses(account)[1]
     assert (use.cpu_core_s, use.allocated_core_s, use.speed) == pytest.approx((2.0, 6.0, 0.5))
 
 
 def test_what_running_tasks_have_used_begins_anew_with_each_task() -> None:
     account = Account(slots=1)
-    account.observe(0.0, 0.0, 1.0, progress(claim(1, 1)))
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 1)))
     for second in (1, 2, 3):
-        account.observe(float(second), float(second), 1.0, progress(claim(1, 1)))
+        account = account.observed(float(second), float(second), 1.0, progress(claim(1, 1)))
     assert uses(account)[1].cpu_running_core_s == pytest.approx(3.0)
     # one ends and another begins in the middle of a second
-    account.observe(4.0, 4.0, 1.0, progress(claim(1, 1, done=1)))
+    account = account.observed(4.0, 4.0, 1.0, progress(claim(1, 1, done=1)))
     assert uses(account)[1].cpu_running_core_s == pytest.approx(0.5)
-    account.observe(5.0, 4.0, 1.0, progress(claim(1, 0, done=2)))
+    account = account.observed(5.0, 4.0, 1.0, progress(claim(1, 0, done=2)))
     assert uses(account)[1].cpu_running_core_s == 0.0
     assert uses(account)[1].cpu_core_s == pytest.approx(4.0)
 
 
 def test_of_several_running_tasks_the_oldest_is_taken_to_end_first() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 0.0, 1.0, progress(claim(1, 1)))
-    account.observe(2.0, 2.0, 1.0, progress(claim(1, 1)))
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 1)))
+    account = account.observed(2.0, 2.0, 1.0, progress(claim(1, 1)))
     # a second joins: both use half a core from then on, it began half-way
-    account.observe(4.0, 4.0, 1.0, progress(claim(1, 2)))
+    account = account.observed(4.0, 4.0, 1.0, progress(claim(1, 2)))
     assert uses(account)[1].cpu_running_core_s == pytest.approx(2 + 1 + 0.5)
-    account.observe(6.0, 6.0, 1.0, progress(claim(1, 1, done=1)))
+    account = account.observed(6.0, 6.0, 1.0, progress(claim(1, 1, done=1)))
     assert uses(account)[1].cpu_running_core_s == pytest.approx(0.5 + 1)
 
 
 def test_stages_at_the_same_time_share_by_running_tasks() -> None:
     account = Account(slots=4)
-    account.observe(0.0, 0.0, 4.0, progress(claim(1, 3), claim(2, 1)))
-    account.observe(1.0, 4.0, 4.0, progress(claim(1, 3), claim(2, 1)))
+    account = account.observed(0.0, 0.0, 4.0, progress(claim(1, 3), claim(2, 1)))
+    account = account.observed(1.0, 4.0, 4.0, progress(claim(1, 3), claim(2, 1)))
     assert uses(account)[1].cpu_core_s == pytest.approx(3.0)
     assert uses(account)[2].cpu_core_s == pytest.approx(1.0)
 
 
 def test_a_task_that_began_and_ended_between_two_looks_counts_half() -> None:
     account = Account(slots=4)
-    account.observe(0.0, 0.0, 4.0, progress(claim(1, 1)))
+    account = account.observed(0.0, 0.0, 4.0, progress(claim(1, 1)))
     # stage 1 ran one task, stage 2 ended two in between: 1 to 1
-    account.observe(1.0, 4.0, 4.0, progress(claim(1, 1), claim(2, 0, done=2)))
+    account = account.observed(1.0, 4.0, 4.0, progress(claim(1, 1), claim(2, 0, done=2)))
     assert uses(account)[2].cpu_core_s == pytest.approx(2.0)
 
 
 def test_without_progress_cpu_goes_on_to_what_ran_last() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 0.0, 1.0, progress(claim(1, 2)))
-    account.observe(1.0, 1.0, 1.0, None)
-    account.observe(2.0, 2.0, 1.0, None)
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 2)))
+    account = account.observed(1.0, 1.0, 1.0, None)
+    account = account.observed(2.0, 2.0, 1.0, None)
     assert uses(account)[1].cpu_core_s == pytest.approx(2.0)
     assert account.executor(2.0).idle_s == 0.0
 
 
 def test_counters_never_go_backwards() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 3.0, 1.0, progress(claim(1, 1, done=5, records_done=500)))
-    account.observe(1.0, 1.0, 1.0, progress(claim(1, 1, done=2, records_done=100)))
+    account = account.observed(0.0, 3.0, 1.0, progress(claim(1, 1, done=5, records_done=500)))
+    account = account.observed(1.0, 1.0, 1.0, progress(claim(1, 1, done=2, records_done=100)))
     use = uses(account)[1]
     assert (use.done, use.records, use.cpu_core_s) == (5, 500.0, 0.0)
 
 
 def test_no_more_tasks_run_than_there_are_slots() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 0.0, 1.0, progress(claim(1, 1_000_000), claim(2, 1)))
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 1_000_000), claim(2, 1)))
     # the newest stage, the last in the file, is believed first
     assert (uses(account)[2].running, uses(account)[1].running) == (1, 1)
 
 
 def test_a_stage_no_longer_in_the_file_does_not_run() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 0.0, 1.0, progress(claim(1, 2, records_running=7)))
-    account.observe(1.0, 1.0, 1.0, progress(claim(2, 1)))
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 2, records_running=7)))
+    account = account.observed(1.0, 1.0, 1.0, progress(claim(2, 1)))
     assert (uses(account)[1].running, uses(account)[1].records_running, uses(account)[1].speed) == (0, 0.0, 0.0)
 
 
 def test_records_of_running_tasks_need_running_tasks() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 0.0, 1.0, progress(claim(1, 0, records_running=99)))
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 0, records_running=99)))
     assert uses(account)[1].records_running == 0.0
 
 
 def test_stages_that_ended_a_while_ago_are_no_longer_reported() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 0.0, 1.0, progress(claim(1, 2)))
-    account.observe(1.0, 1.0, 1.0, progress(claim(2, 2)))
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 2)))
+    account = account.observed(1.0, 1.0, 1.0, progress(claim(2, 2)))
     assert set(uses(account)) == {1, 2}
-    account.observe(62.0, 1.0, 1.0, progress(claim(2, 2)))
+    account = account.observed(62.0, 1.0, 1.0, progress(claim(2, 2)))
     assert {use.stage for use in account.uses(since_s=2.0)} == {2}
 
 
 def test_idle_time_counts_from_the_last_task() -> None:
     account = Account(slots=2)
-    account.observe(0.0, 0.0, 1.0, None)
+    account = account.observed(0.0, 0.0, 1.0, None)
     assert account.executor(0.0).idle_s is None
-    account.observe(1.0, 0.0, 1.0, progress(claim(1, 1)))
-    account.observe(2.0, 0.5, 1.0, progress(claim(1, 0, done=1)))
-    account.observe(5.0, 0.5, 1.0, progress(claim(1, 0, done=1)))
+    account = account.observed(1.0, 0.0, 1.0, progress(claim(1, 1)))
+    account = account.observed(2.0, 0.5, 1.0, progress(claim(1, 0, done=1)))
+    account = account.observed(5.0, 0.5, 1.0, progress(claim(1, 0, done=1)))
     assert account.executor(5.0).idle_s == pytest.approx(3.0)
 
 
 def test_a_file_that_names_new_stages_all_the_time_does_not_fill_the_memory() -> None:
     account = Account(slots=2)
     for tick in range(20):
-        account.observe(float(tick), 0.0, 1.0, progress(*(claim(1000 * tick + n, 0) for n in range(100))))
+        account = account.observed(float(tick), 0.0, 1.0, progress(*(claim(1000 * tick + n, 0) for n in range(100))))
     assert len(account.stages) == STAGES_KEPT
     # the last touched ones are kept
     assert {(1000 * 19 + n, 0) for n in range(100)} <= set(account.stages)

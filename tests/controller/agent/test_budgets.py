@@ -227,7 +227,7 @@ def test_what_is_over_leaves_no_orders_behind(worker: FakeWorker) -> None:
     worker.want(stopped=["first/1"], ended=["first"])
     for _ in range(4):
         worker.tick()
-    assert worker.agent.held == {}
+    assert worker.agent.known == {}
     assert not worker.site.orders_dir(FIRST).exists()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.agent.decide import Memory
+from controller.agent.core import State, step
 from controller.master.feasibility import make_estimate
 from experiments.machine import PROJECT
 from experiments.overhead import decisions, executor
@@ -59,10 +59,9 @@ def test_stages_of_different_applications_begin_at_different_moments() -> None:
 
 def test_a_decide_step_grants_cores_to_every_executor_within_the_worker() -> None:
     here = decisions.executors(5, seed=1)
-    memory = [Memory()] * 5
-    grants = decisions.step(here, memory, 10.0, 0.0)
-    assert len(grants) == 5
-    assert all(cores >= decisions.QUOTA.floor for cores in grants.values())
-    assert sum(grants.values()) <= 10.0 + 1e-9
+    orders, state = step(decisions.snapshot(here, 10.0, 1.0), State(), 1.0)
+    assert len(orders.grants) == 5
+    assert all(cores >= decisions.QUOTA.floor for cores in orders.grants.values())
+    assert sum(orders.grants.values()) <= 10.0 + 1e-9
     # a law decided, so that what is measured is not a special case
-    assert all(one.demand and one.demand > 0 for one in memory)
+    assert all(one.decision and one.decision.planned for one in state.held.values())
