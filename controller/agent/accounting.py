@@ -57,7 +57,7 @@ class Account:
     busy_at_s: float | None = None
 
     def observed(self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None) -> Account:
-        """The account after an observation. `cpu_s` is cumulative container CPU, `quota_cores` was in force since the last."""
+        """The account after an observation. `cpu_s`: cumulative container CPU; `quota_cores`: in force since the last one."""
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
         stages = dict(self.stages)

@@ -1,0 +1,142 @@
+"""One period of a worker as a pure function: what is granted, written and sampled, worked out by hand.
+
+Whole agents are in `test_loop`, bounds of quotas in `tests/properties/test_quota_bounds.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from msgspec import structs
+
+from controller.agent.accounting import Account
+from controller.agent.apply import Change
+from controller.agent.core import Held, Orders, Seen, Snapshot, State, TimedPlan, step
+from controller.runtime.base import ExecutorKey, Observed
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.progress import SCHEMA, Progress, StageProgress
+from stage_model.settings import QuotaSettings
+
+KEY, OTHER = ExecutorKey("app", "1"), ExecutorKey("other", "1")
+QUOTA = QuotaSettings()
+
+
+def plan(application: str = "app", **changed: object) -> ApplicationPlan:
+    """20 tasks under way; alpha 1, so 50 core-seconds in 100 s ask for exactly half a core."""
+    plain = ApplicationPlan(
+        application_id=application,
+        name=application,
+        settings={"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0},
+        deadline_s=200.0,
+        left_s=100.0,
+        elapsed_s=100.0,
+        stages=(StagePlan(stage=1, attempt=0, tasks=20, work_core_s=50.0),),
+        slots=2,
+        cores=2.0,
+    )
+    return structs.replace(plain, **changed)
+
+
+def seen(
+    key: ExecutorKey = KEY, *, quota: float | None = 0.5, cpu_s: float = 0.0, running: bool = True, tasks: int | None = 2
+) -> Seen:
+    claim = StageProgress(stage=1, attempt=0, running=tasks or 0, done=0)
+    told = Progress(schema=SCHEMA, executor=key.executor_id, sequence=1, stages=(claim,))
+    return Seen(2, Observed(key, running, quota, cpu_s, 0), told if tasks is not None else None, QUOTA.floor)
+
+
+def period(state: State, now_s: float, executors: dict[ExecutorKey, Seen], *plans: ApplicationPlan) -> tuple[Orders, State]:
+    """On a worker of two cores, with plans that came at 0 s."""
+    timed = {p.application_id: TimedPlan(p, 0.0) for p in plans}
+    return step(Snapshot(2.0, 1.0, QUOTA, executors, timed), state, now_s)
+
+
+def test_a_law_a_grant_a_write_and_a_sample() -> None:
+    orders, state = period(State(), 0.0, {KEY: seen()}, plan())
+    # 50 core-seconds in 100 s: what is set already, so nothing is written
+    assert (orders.grants, orders.changes) == ({KEY: 0.5}, ())
+    orders, state = period(state, 10.0, {KEY: seen(cpu_s=2.0)}, plan())
+    # 48 core-seconds are left for 90 s: 0.533, in quanta of 0.05
+    assert orders.grants == {KEY: 0.55}
+    assert orders.changes == (Change(KEY, 0.5, 0.55),)
+    [sample] = orders.samples
+    assert (sample.time_s, sample.grant, sample.quota, sample.squeezed) == (110.0, 0.55, 0.5, False)
+    assert sample.demand == pytest.approx(48 / 90)
+    assert sample.usage == pytest.approx(2 / 10)
+    assert (orders.troubles, state.at_s) == ({}, 10.0)
+
+
+def test_what_lowers_is_written_before_what_raises() -> None:
+    executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
+    orders, _ = period(State(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
+    # 50 core-seconds in 30 s are 1.67 cores
+    assert orders.grants == {KEY: 1.7, OTHER: pytest.approx(0.3)}
+    assert [change.key for change in orders.changes] == [OTHER, KEY]
+    assert {sample.application_id: sample.squeezed for sample in orders.samples} == {"app": False, "other": True}
+
+
+def test_without_a_plan_it_has_all_it_can_use_and_no_sample() -> None:
+    orders, _ = period(State(), 0.0, {KEY: seen()})
+    assert (orders.grants, orders.samples) == ({KEY: 2.0}, ())
+
+
+def test_an_unlimited_executor_is_limited() -> None:
+    orders, _ = period(State(), 0.0, {KEY: seen(quota=None)}, plan())
+    assert orders.changes == (Change(KEY, None, 0.5),)
+
+
+def test_what_does_not_run_holds_no_cores() -> None:
+    ended, waiting, starting = seen(running=False), Seen(2, None, None, 0.1, waits=True), Seen(2, None, None, 0.1)
+    for other in (ended, waiting):
+        orders, _ = period(State(), 0.0, {KEY: other, OTHER: seen(OTHER, tasks=None)})
+        assert orders.grants == {OTHER: 2.0}
+    orders, _ = period(State(), 0.0, {KEY: starting, OTHER: seen(OTHER, tasks=None)})
+    # both ask for two cores; nothing is written to what is not there yet
+    assert orders.grants == {KEY: 1.0, OTHER: 1.0}
+    assert [change.key for change in orders.changes] == [OTHER]
+
+
+def test_samples_come_once_a_period_and_at_once_when_it_exits_for_the_last_time() -> None:
+    counts, state = [], State()
+    for now_s, running in ((0.0, True), (0.5, True), (0.95, True), (1.0, False), (2.0, False)):
+        orders, state = period(state, now_s, {KEY: seen(running=running)}, plan())
+        counts.append(len(orders.samples))
+    assert counts == [1, 0, 1, 1, 0]
+
+
+def test_a_floor_of_its_own_is_kept() -> None:
+    # nothing to do
+    orders, _ = period(State(), 0.0, {KEY: Seen(2, seen().observed, None, 0.75)}, plan(stages=()))
+    assert orders.grants[KEY] >= 0.75
+
+
+def test_an_error_is_its_executors_alone_and_gives_it_all_it_can_use() -> None:
+    executors = {KEY: seen(), OTHER: seen(OTHER)}
+    orders, state = period(State(), 0.0, executors, plan(law="of a later release", left_s=150.0), plan("other"))
+    assert list(orders.troubles) == [KEY]
+    assert orders.grants[OTHER] == 0.5
+    # it asks for its two slots and has what is left
+    assert orders.grants[KEY] == 1.5
+    decision = state.held[KEY].decision
+    assert decision is not None
+    assert decision.demand == 2.0
+
+
+def test_a_demand_that_is_no_number_is_an_error() -> None:
+    orders, _ = period(State(), 0.0, {KEY: seen()}, plan(speed_limit=math.nan))
+    assert list(orders.troubles) == [KEY]
+    assert orders.grants == {KEY: 2.0}
+
+
+def test_slots_that_become_known_later_count_from_then_on() -> None:
+    state = State({KEY: Held(Account(4))})
+    _, state = period(state, 0.0, {KEY: seen(tasks=3)}, plan())
+    assert state.held[KEY].account.slots == 2
+    assert state.held[KEY].account.stages[1, 0].running == 2
+
+
+def test_who_is_no_longer_there_is_forgotten() -> None:
+    _, state = period(State(), 0.0, {KEY: seen(), OTHER: seen(OTHER)}, plan())
+    _, state = period(state, 1.0, {OTHER: seen(OTHER)}, plan())
+    assert set(state.held) == {OTHER}
