@@ -74,7 +74,6 @@ class Held:
     account: Account
     memory: Memory = field(default_factory=Memory)
     decision: Decision | None = None
-    grant: float = 0.0
     sampled: tuple[float, float] | None = None
     over: bool = False
 
@@ -103,35 +102,40 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
     """One period at `now_s` (monotonic seconds). Changes neither of its arguments; raises nothing because of one executor."""
     dt_s = snapshot.period_s if state.at_s is None else now_s - state.at_s
     troubles: dict[ExecutorKey, Exception] = {}
-    held: dict[ExecutorKey, Held] = {}
-    plans: dict[ExecutorKey, ApplicationPlan] = {}
+    accounts: dict[ExecutorKey, Account] = {}
+    decisions: dict[ExecutorKey, Decision] = {}
     requests = []
     for key, seen in snapshot.executors.items():
-        one = state.held.get(key) or Held(Account(seen.slots))
+        before = state.held.get(key) or Held(Account(seen.slots))
+        account, plan = before.account, None
         with _kept_apart(key, troubles):
-            one = replace(one, account=_accounted(one.account, seen, now_s))
-        decision = None
-        if seen.shares:
-            # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
-            decision = Decision(float(one.account.slots), one.memory, "no plan yet")
-            with _kept_apart(key, troubles):
-                if key.application_id in snapshot.plans:
-                    plans[key] = snapshot.plans[key.application_id].now(now_s)
-                    decision = _decision(snapshot, one, plans[key], dt_s, now_s)
-            requests.append(request(key, key.application_id, decision, plans.get(key), seen.floor))
-        held[key] = replace(one, decision=decision, memory=decision.memory if decision else one.memory)
+            account = _accounted(account, seen, now_s)
+        accounts[key] = account
+        if not seen.shares:
+            continue
+        # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
+        decision = Decision(float(account.slots), before.memory, "no plan yet")
+        with _kept_apart(key, troubles):
+            if timed := snapshot.plans.get(key.application_id):
+                plan = timed.now(now_s)
+                decision = _decision(snapshot, account, before.memory, plan, dt_s, now_s)
+        decisions[key] = decision
+        requests.append(request(key, key.application_id, decision, plan, seen.floor))
     grants = arbitrate(requests, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
-    for key, grant in grants.items():
-        held[key] = replace(held[key], grant=grant)
     due = now_s - state.sampled_s >= SAMPLED_AFTER * snapshot.period_s
+    held: dict[ExecutorKey, Held] = {}
     samples = []
     for key, seen in snapshot.executors.items():
-        one, timed = held[key], snapshot.plans.get(key.application_id)
-        if seen.observed is None or timed is None or one.over or not (due or not seen.observed.running):
-            continue
-        with _kept_apart(key, troubles):
-            samples.append(_sample(key, snapshot, one, seen.observed, timed, now_s))
-        held[key] = replace(one, sampled=(now_s, seen.observed.cpu_s), over=not seen.observed.running)
+        before, decided = state.held.get(key) or Held(accounts[key]), decisions.get(key)
+        memory = decided.memory if decided else before.memory
+        sampled, over = before.sampled, before.over
+        timed, observed = snapshot.plans.get(key.application_id), seen.observed
+        if observed is not None and timed is not None and not over and (due or not observed.running):
+            with _kept_apart(key, troubles):
+                decision = decided or Decision(0.0, memory, "exited")
+                samples.append(_sample(key, snapshot, decision, grants.get(key, 0.0), observed, sampled, timed, now_s))
+            sampled, over = (now_s, observed.cpu_s), not observed.running
+        held[key] = Held(accounts[key], memory, decided, sampled, over)
     current = {
         key: seen.observed.quota_cores
         for key, seen in snapshot.executors.items()
@@ -157,24 +161,26 @@ def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
     return account.observed(now_s, seen.observed.cpu_s, seen.observed.quota_cores or 0.0, seen.progress)
 
 
-def _decision(snapshot: Snapshot, one: Held, plan: ApplicationPlan, dt_s: float, now_s: float) -> Decision:
-    """What its application's plan asks for it."""
-    decision = decide(
-        plan,
-        one.account.executor(now_s),
-        one.memory,
-        dt_s=dt_s,
-        period_s=snapshot.period_s,
-        quota=snapshot.quota,
-    )
+def _decision(
+    snapshot: Snapshot, account: Account, memory: Memory, plan: ApplicationPlan, dt_s: float, now_s: float
+) -> Decision:
+    """What its application's plan, aged to now, asks for the executor."""
+    decision = decide(plan, account.executor(now_s), memory, dt_s=dt_s, period_s=snapshot.period_s, quota=snapshot.quota)
     if math.isnan(decision.demand):
         raise ValueError(f"its law asks for {decision.demand} cores")
     return decision
 
 
-def _sample(key: ExecutorKey, snapshot: Snapshot, one: Held, observed: Observed, timed: TimedPlan, now_s: float) -> Sample:
-    decision = one.decision or Decision(0.0, one.memory, "exited")
-    grant = one.grant if observed.running else 0.0
+def _sample(
+    key: ExecutorKey,
+    snapshot: Snapshot,
+    decision: Decision,
+    grant: float,
+    observed: Observed,
+    before: tuple[float, float] | None,
+    timed: TimedPlan,
+    now_s: float,
+) -> Sample:
     return Sample(
         application_id=key.application_id,
         executor_id=key.executor_id,
@@ -186,7 +192,7 @@ def _sample(key: ExecutorKey, snapshot: Snapshot, one: Held, observed: Observed,
         grant=grant,
         squeezed=squeezed(decision, grant, snapshot.cores, snapshot.quota.core_quantum),
         quota=(observed.quota_cores or 0.0) if observed.running else 0.0,
-        usage=_rate(one.sampled, now_s, observed.cpu_s),
+        usage=_rate(before, now_s, observed.cpu_s),
         cpu_core_s=observed.cpu_s,
         forecast_end_s=decision.forecast_end_s,
     )
