@@ -38,11 +38,11 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "bridge" / "build.py"
 FAULTS: list[str | Answer] = [
     (500, b"{}"),
-    "lost",
     (200, b"<html>not JSON</html>"),
     (200, b"{}"),
     (200, b'{"acknowledged": 999999}'),
     "unknown",
+    "lost",
     "forgot",
 ]
 
