@@ -7,7 +7,7 @@ them by running tasks. Counters are cumulative over this life of the agent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.agent.decide import Executor, OwnStage, StageKey
 from controller.messages import StageUse
@@ -40,24 +40,13 @@ class _Stage:
         """What the running tasks have used so far."""
         return sum(self.each_core_s - begun for begun in self.begun)
 
-    def copied(self) -> _Stage:
-        return _Stage(
-            self.running,
-            self.done,
-            self.records_done,
-            self.records_running,
-            self.cpu_core_s,
-            self.allocated_core_s,
-            self.speed,
-            self.touched_s,
-            self.each_core_s,
-            self.begun,
-        )
-
     @property
     def moves(self) -> bool:
         """Whether the next observation may change it although nothing is claimed of it."""
         return bool(self.running or self.speed or self.records_running or self.begun)
+
+
+_NEW = _Stage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +64,7 @@ class Account:
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
         stages = dict(self.stages)
-        moved = {key: stage.copied() for key, stage in self.stages.items() if stage.moves}
+        moved = {key: replace(stage) for key, stage in self.stages.items() if stage.moves}
         stages |= moved
         weights = self._take(progress, stages, moved) if progress else {k: float(s.running) for k, s in moved.items()}
         total = sum(weights.values())
@@ -102,7 +91,7 @@ class Account:
             before = self.stages.get(key, _NEW)
             # taken out and put in again: the last touched ones come last
             stages.pop(key, None)
-            stage = stages[key] = moved[key] = moved.get(key) or before.copied()
+            stage = stages[key] = moved[key] = moved.get(key) or replace(before)
             running = min(claim.running, running_left)
             running_left -= running
             ended = max(0, claim.done - before.done)
@@ -165,6 +154,3 @@ def _follow(stage: _Stage, running_before: int, done_before: int, core_s: float)
     begun = stage.begun[stage.done - done_before :]
     begun += (stage.each_core_s - each / 2,) * (stage.running - len(begun))
     stage.begun = begun[len(begun) - stage.running :]
-
-
-_NEW = _Stage()

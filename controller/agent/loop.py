@@ -1,8 +1,7 @@
-"""The control loop of one worker: `run_once` is the algorithm, read it first.
+"""The control loop of one worker, a shell around the pure core (`core`, read that first).
 
-Look at every executor, let the core decide (`core.step`), write changed quotas, reconcile what should run, report. This is
-the shell around the pure core; the network is `link`'s, the process `child`'s. Nothing here stops an executor without an
-explicit order or a provably dead driver.
+`run_once`: look at every executor, let the core decide, write changed quotas, reconcile what should run, report. The network
+is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order or a provably dead driver.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ MOST_CLAIMED = 16
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _Tracked:
     """An executor as its agent and the master know it."""
 
     key: ExecutorKey
@@ -53,7 +53,7 @@ class Paced:
     app: App
     application: Application
     most: Capacity
-    held: list[_Held] = field(default_factory=list)
+    executors: list[_Tracked] = field(default_factory=list)
     plans: dict[str, TimedPlan] = field(default_factory=dict)
     writes: int = 0
     turns: int = 0
@@ -78,7 +78,7 @@ class Pacing:
         self.quota = QuotaSettings(period_s=period_s)
         self.paced: dict[int, Paced] = {}
         self.running: dict[int, Paced] = {}
-        self.on_worker: dict[str, list[_Held]] = {}
+        self.on_worker: dict[str, list[_Tracked]] = {}
         self.states: dict[str, State] = {}
         self.woken: set[str] = set()
         self.refused: list[App] = []
@@ -107,9 +107,9 @@ class Pacing:
             executor = self.engine.start(app, worker, self.quota.floor)
             known = KnownExecutor(_executor_record(application.id, executor))
             application.executors[executor.name] = known
-            held = _Held(ExecutorKey(application.id, executor.name), executor, known, paced)
-            paced.held.append(held)
-            self.on_worker.setdefault(worker.name, []).append(held)
+            one = _Tracked(ExecutorKey(application.id, executor.name), executor, known, paced)
+            paced.executors.append(one)
+            self.on_worker.setdefault(worker.name, []).append(one)
         self._plan(paced)
         self._wake(app)
 
@@ -130,8 +130,8 @@ class Pacing:
     def ended(self, app: App) -> None:
         paced = self.running.pop(app.number)
         paced.application.record.ended_s = self.engine.now_s - app.asked.at_s
-        for held in paced.held:
-            self.on_worker[held.executor.worker.name].remove(held)
+        for one in paced.executors:
+            self.on_worker[one.executor.worker.name].remove(one)
         # what it held is free at once, as the agents are told at once
         self._wake(app)
 
@@ -140,7 +140,7 @@ class Pacing:
 
     def _wake(self, app: App) -> None:
         """Agents look as soon as the notice reaches them; notices that come together are one."""
-        names = {held.executor.worker.name for held in self.paced[app.number].held} - self.woken
+        names = {one.executor.worker.name for one in self.paced[app.number].executors} - self.woken
         if names:
             self.woken |= names
             self.engine.at(self.engine.now_s + self.engine.effects.latency_s, self._look_now, (app, sorted(names)))
@@ -148,7 +148,7 @@ class Pacing:
     def _look_now(self, which: tuple[App, list[str]]) -> None:
         _, names = which
         self.woken.difference_update(names)
-        touched = {held.paced.app.number: held.paced for name in names for held in self.on_worker.get(name, ())}
+        touched = {one.paced.app.number: one.paced for name in names for one in self.on_worker.get(name, ())}
         for paced in touched.values():
             if not paced.application.ended:
                 self._plan(paced)
@@ -182,32 +182,32 @@ class Pacing:
         """One period of every agent; then the master answers all reports."""
         if self.engine.left:
             self.engine.at(self.engine.now_s + self.period_s, self._period)
-        self._ticks(name for name, held in self.on_worker.items() if held)
+        self._ticks(name for name, here in self.on_worker.items() if here)
 
     def _ticks(self, names: Iterable[str]) -> None:
         reported: dict[int, Paced] = {}
         for name in names:
-            for held in self._tick(name):
-                reported[held.paced.app.number] = held.paced
+            for one in self._tick(name):
+                reported[one.paced.app.number] = one.paced
         for paced in reported.values():
             self._plan(paced)
 
     def _plan(self, paced: Paced) -> None:
         """The master's answer to the workers of an application."""
-        names = [held.executor.worker.name for held in paced.held]
+        names = [one.executor.worker.name for one in paced.executors]
         plans = planning.application_plans(paced.application, names, paced.most, self.engine.now_s)
         paced.plans = {name: TimedPlan(plan, self.engine.now_s) for name, plan in zip(names, plans, strict=True)}
 
-    def _tick(self, name: str) -> list[_Held]:
+    def _tick(self, name: str) -> list[_Tracked]:
         """One agent's period: look, let the core decide, do it, report."""
         now_s, here = self.engine.now_s, self.on_worker.get(name, [])
-        by_key = {held.key: held for held in here}
+        by_key = {one.key: one for one in here}
         snapshot = Snapshot(
             cores=self.by_name[name].cores,
             period_s=self.period_s,
             quota=self.quota,
-            executors={key: self._seen(held) for key, held in by_key.items()},
-            plans={held.key.application_id: held.paced.plans[name] for held in here},
+            executors={key: self._seen(one) for key, one in by_key.items()},
+            plans={one.key.application_id: one.paced.plans[name] for one in here},
         )
         orders, state = step(snapshot, self.states.get(name, State()), now_s)
         for error in orders.troubles.values():
@@ -220,19 +220,19 @@ class Pacing:
             self.most_over_capacity = max(self.most_over_capacity, sum(orders.grants.values()) - snapshot.cores)
         for change in orders.changes:
             self._write(by_key[change.key], change)
-        for held in here:
-            self._report(held, state)
+        for one in here:
+            self._report(one, state)
         for sample in orders.samples:
-            held = by_key[ExecutorKey(sample.application_id, sample.executor_id)]
-            held.known.sampled(sample)
-            if self.traced and held is held.paced.held[-1]:
-                held.paced.trace.append((now_s - held.paced.app.asked.at_s, sum(other.grant for other in held.paced.held)))
+            one = by_key[ExecutorKey(sample.application_id, sample.executor_id)]
+            one.known.sampled(sample)
+            if self.traced and one is one.paced.executors[-1]:
+                one.paced.trace.append((now_s - one.paced.app.asked.at_s, sum(other.grant for other in one.paced.executors)))
         return here
 
-    def _seen(self, held: _Held) -> Seen:
-        executor, engine = held.executor, self.engine
+    def _seen(self, one: _Tracked) -> Seen:
+        executor, engine = one.executor, self.engine
         engine.advance(executor)
-        held.sequence += 1
+        one.sequence += 1
         stages = []
         for place, counters in list(executor.counters.items())[-MOST_CLAIMED:]:
             running = round(engine.records_running(executor, place)) if counters.running else 0
@@ -246,31 +246,31 @@ class Pacing:
                     records_running=running,
                 )
             )
-        progress = Progress(schema=SCHEMA, executor=executor.name, sequence=held.sequence, stages=tuple(stages))
-        observed = Observed(held.key, True, executor.ordered, executor.cpu_core_s, 0)
+        progress = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
+        observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0)
         return Seen(executor.slots, observed, progress, self.quota.floor)
 
-    def _write(self, held: _Held, change: Change) -> None:
-        self.engine.set_quota(held.executor, change.cores)
-        paced, name = held.paced, held.executor.name
+    def _write(self, one: _Tracked, change: Change) -> None:
+        self.engine.set_quota(one.executor, change.cores)
+        paced, name = one.paced, one.executor.name
         paced.writes += 1
         direction = 1 if change.before is not None and change.cores > change.before else -1
         paced.turns += paced.directions.get(name, direction) == -direction
         paced.directions[name] = direction
 
-    def _report(self, held: _Held, state: State) -> None:
-        core = state.held[held.key]
+    def _report(self, one: _Tracked, state: State) -> None:
+        core = state.held[one.key]
         assert core.decision is not None
-        held.paced.application.take(
-            held.known,
+        one.paced.application.take(
+            one.known,
             "life",
             ExecutorReport(
-                application_id=held.key.application_id,
-                executor_id=held.key.executor_id,
+                application_id=one.key.application_id,
+                executor_id=one.key.executor_id,
                 state="running",
-                quota_cores=held.executor.ordered,
+                quota_cores=one.executor.ordered,
                 demand_cores=core.decision.demand,
-                cpu_core_s=held.executor.cpu_core_s,
+                cpu_core_s=one.executor.cpu_core_s,
                 stages=tuple(core.account.uses(self.engine.now_s - 2 * self.period_s)),
             ),
         )

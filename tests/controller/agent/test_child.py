@@ -21,6 +21,7 @@ from controller.runtime.base import ExecutorKey, Observed
 from controller.runtime.fake import FakeRuntime
 from stage_model.errors import RuntimeFailed
 from tests.controller.runtime import rigs
+from tests.fakes.options import agent_options
 
 KEYS = [ExecutorKey("app-1", "1"), ExecutorKey("app-1", "2")]
 
@@ -52,16 +53,7 @@ def options_of(home: Path, period_s: float) -> AgentOptions:
     Home(home).create()
     (home / "agents/w1").mkdir(parents=True)
     (home / "agents/w1/cluster_id").write_text("mine\n")
-    return AgentOptions(
-        home=home,
-        worker_id="w1",
-        cores=1.0,
-        memory_mb=1024,
-        runtime="process",
-        period_s=period_s,
-        floor=0.1,
-        master_url="http://127.0.0.1:1",
-    )
+    return agent_options(home, cores=1.0, period_s=period_s)
 
 
 class _Machine(FakeRuntime):

@@ -9,11 +9,11 @@ import pytest
 
 from controller.agent import open_quotas
 from controller.agent.open_quotas import open_all
-from controller.options import AgentOptions
 from controller.runtime.base import ExecutorKey
 from controller.runtime.fake import FakeRuntime
 from stage_model.errors import RuntimeFailed
 from tests.controller.runtime import rigs
+from tests.fakes.options import agent_options
 
 
 class _Failing(FakeRuntime):
@@ -51,16 +51,7 @@ def test_the_program_says_whether_all_are_open(
         runtime.start(rig.launch(rigs.IDLE, key=ExecutorKey("app-1", str(number)), cores=0.5))
     (tmp_path / "agents/w1").mkdir(parents=True)
     (tmp_path / "agents/w1/cluster_id").write_text(rig.cluster)
-    options = AgentOptions(
-        home=tmp_path,
-        worker_id="w1",
-        cores=2.0,
-        memory_mb=1024,
-        runtime="process",
-        period_s=1.0,
-        floor=0.1,
-        master_url="http://127.0.0.1:1",
-    )
+    options = agent_options(tmp_path)
     monkeypatch.setattr(open_quotas, "make_runtime", lambda _options, _cluster_id: runtime)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(options.to_json())))
     assert open_quotas.main() == code

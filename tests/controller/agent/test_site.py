@@ -10,20 +10,11 @@ import pytest
 from controller.agent.site import archive_root, make_site, make_worker
 from controller.options import AgentOptions
 from controller.runtime.base import ExecutorKey
+from tests.fakes.options import agent_options
 
 
 def options(home: Path, master_url: str = "http://127.0.0.1:7070") -> AgentOptions:
-    return AgentOptions(
-        home=home,
-        worker_id="w1",
-        cores=1.5,
-        memory_mb=2048,
-        runtime="process",
-        period_s=2.5,
-        floor=0.1,
-        master_url=master_url,
-        allow_mounts=(home / "data",),
-    )
+    return agent_options(home, cores=1.5, memory_mb=2048, period_s=2.5, master_url=master_url, allow_mounts=(home / "data",))
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"])

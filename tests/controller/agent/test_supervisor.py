@@ -13,6 +13,7 @@ import pytest
 
 from controller.agent.supervisor import Supervisor
 from controller.options import AgentOptions
+from tests.fakes.options import agent_options
 
 SILENT = (sys.executable, "-c", "import time; time.sleep(60)")
 TICKING = (sys.executable, "-c", "import os, sys; sys.stdin.read(); os.write(1, b'.'); sys.exit(3)")
@@ -21,16 +22,7 @@ HANGING_OPENER = SILENT
 
 @pytest.fixture
 def options(tmp_path: Path) -> AgentOptions:
-    return AgentOptions(
-        home=tmp_path,
-        worker_id="w1",
-        cores=2.0,
-        memory_mb=1024,
-        runtime="process",
-        period_s=1.0,
-        floor=0.1,
-        master_url="http://127.0.0.1:1",
-    )
+    return agent_options(tmp_path)
 
 
 def opener(place: Path) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ import msgspec
 import pytest
 
 from controller.agent.open_quotas import open_all
-from controller.options import AgentOptions
 from controller.runtime import docker_engine, executor_record, launching, process_identity
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import CgroupTree, Group
@@ -33,6 +32,7 @@ from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
 from tests.controller.runtime.hanging_engine import HangingEngine
 from tests.controller.runtime.rigs import KEY, MEMORY_BYTES, DockerRig
+from tests.fakes.options import agent_options
 
 pytestmark = pytest.mark.docker
 
@@ -306,16 +306,7 @@ def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Ide
 def test_the_opener_opens_every_quota_while_the_engine_hangs(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
 ) -> None:
-    options = AgentOptions(
-        home=tmp_path,
-        worker_id="w1",
-        cores=1.7,
-        memory_mb=1024,
-        runtime="docker",
-        period_s=1.0,
-        floor=0.1,
-        master_url="http://127.0.0.1:1",
-    )
+    options = agent_options(tmp_path, cores=1.7, runtime="docker")
     directory = tmp_path / "agents" / "w1"
     runtime = DockerRuntime(rig.cluster, "w1", records=directory / "containers", base_url=engine.url)
     rig._open.append(runtime)
