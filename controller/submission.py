@@ -24,7 +24,7 @@ from controller.spark_install import SparkInstall
 from controller.submit_args import SubmitArguments
 from placement.dependencies import parse_after
 from stage_model.errors import BadInput
-from stage_model.settings import parse_law, parse_law_settings, to_numbers
+from stage_model.laws import parse_constants, parse_law
 from stage_model.units import parse_deadline, parse_priority
 
 CLASS_PATH = "spark.driver.extraClassPath"
@@ -91,7 +91,7 @@ def check(
         priority=priority,
         law=law,
         profile=profile,
-        law_settings=to_numbers(parse_law_settings(arguments.conf)),
+        law_settings=parse_constants(arguments.conf),
         mounts=mounts,
         image=_not_empty(own, "image"),
         python=_not_empty(own, "python"),

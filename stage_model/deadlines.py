@@ -1,7 +1,7 @@
 """Stage deadlines and initial cores, exactly as document 004 has them (section 2; docs/design.md).
 
 Durations and deadlines are seconds. Not covered here: where the durations come from (profiles), how many cores a stage's
-work asks for (`controller.master.capacity`), and what is done with them (`stage_model.paper_law`).
+work asks for (`controller.master.capacity`), and what is done with them (`stage_model.laws.paper`).
 """
 
 from __future__ import annotations
@@ -49,6 +49,13 @@ def stage_deadline(
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha is {alpha}; it lies in [0, 1]")
     return max(0.0, alpha * deadline_s - spent_s) / omega(remaining_s, index, beta=beta)
+
+
+def set_point(elapsed_s: float, length_s: float) -> float:
+    """Planned progress `elapsed_s` after the stage's submission; 1 from its deadline on (at once if that is 0 long)."""
+    if length_s <= 0 or elapsed_s >= length_s:
+        return 1.0
+    return max(0.0, elapsed_s / length_s)
 
 
 def initial_cores(cores: float, executors: int, *, core_quantum: float = CORE_QUANTUM) -> float:

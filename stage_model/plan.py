@@ -1,14 +1,15 @@
 """What an agent must know of an application to control it alone: stages under way, work to come, time left.
 
-The master makes these from profile and events (`controller.master.planning`), the laws read them (`laws`). Core-seconds are
-container CPU, times are seconds, `left_s` counts from the moment of sending. Not covered: the messages around them.
+The master makes these from profile and events (`controller.master.planning`), the laws read them (`stage_model.laws`).
+Core-seconds are container CPU, times are seconds, `left_s` counts from the moment of sending. Not covered: the messages
+around them.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from stage_model.paper_law import set_point
+from stage_model.deadlines import set_point
 from stage_model.units import NORMAL_PRIORITY
 
 

@@ -1,6 +1,7 @@
 """The constants of control: frozen dataclasses by topic, each field with unit, default, reason and accepted range.
 
-`parse` reads a topic from Spark conf entries (`spark.pace.law.paper.alpha=0.9`), all checked before anything is built.
+The laws' constants are in the laws' files (`stage_model.laws`). `parse` reads a topic from Spark conf entries
+(`spark.pace.law.paper.alpha=0.9`), all checked before anything is built.
 Not covered: settings that are not numbers (deadline, priority, mounts).
 """
 
@@ -17,7 +18,6 @@ from stage_model.nearest import nearest
 from stage_model.units import parse_duration
 
 LAW_PREFIX = "spark.pace.law."
-LAWS = ("paper", "forecast", "constant")
 CORE_QUANTUM = 0.05
 """cq: grants and quotas are multiples of it (cores; document 004, section 2)."""
 
@@ -65,80 +65,16 @@ class Topic:
 
     @classmethod
     def from_numbers(cls, numbers: Mapping[str, float]) -> Self:
-        """This topic from `to_numbers`'s mapping. A missing name has its default; other names are not looked at, as a
-        newer peer may send some.
+        """This topic from {"paper.alpha": 0.95, ...}, as plans carry it. A missing name has its default; other names are not
+        looked at, as a newer peer may send some.
         """
         return cls(**{name: numbers[key] for key, name in cls._numbers() if key in numbers})
 
     @classmethod
     @cache
     def _numbers(cls) -> tuple[tuple[str, str], ...]:
-        """What `to_numbers` calls the fields, and the fields."""
+        """What plans call the fields, and the fields."""
         return tuple((cls.PREFIX.removeprefix(LAW_PREFIX) + rule.name, name) for name, rule in rules(cls))
-
-
-@dataclass(frozen=True, slots=True)
-class PaperSettings(Topic):
-    """The law `paper`: constants of dynaSpark, as printed (docs/design.md, "Control law")."""
-
-    PREFIX: ClassVar[str] = "spark.pace.law.paper."
-
-    alpha: float = setting(
-        0.95, "alpha", unit="", least=0, most=1, open_least=True,
-        reason="1 aims exactly at the deadline; 5% are kept for what stage deadlines cannot foresee",
-    )  # fmt: skip
-    beta: float = setting(
-        0.33, "beta", unit="", least=0, most=1,
-        reason="0 splits the time as the profile did, 1 equally; a third keeps the split from over-fitting one pre-run",
-    )  # fmt: skip
-    k: float = setting(
-        50.0, "k", unit="cores per unit of progress", least=0, open_least=True,
-        reason="dynaSpark's gain; at 1 or 2 slots it is nearly on/off, so scale it to the slots there",
-    )  # fmt: skip
-    ti_s: float = setting(
-        12.0, "ti", unit="s", least=0, open_least=True,
-        reason="dynaSpark's integral time: twelve of its periods",
-    )  # fmt: skip
-    overscale: float = setting(
-        2.0, "overscale", unit="times initial cores", least=1,
-        reason="a stage may catch up with at most twice the cores that its profile asks for",
-    )  # fmt: skip
-    quota_cap: float = setting(
-        1.0, "quotaCap", unit="", least=0, most=1,
-        reason="1: never more cores than tasks that the executor could run now, as others are wasted; 0: no such cap",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ForecastSettings(Topic):
-    """The law `forecast` (docs/control.md)."""
-
-    PREFIX: ClassVar[str] = "spark.pace.law.forecast."
-
-    alpha: float = setting(
-        0.995, "alpha", unit="", least=0, most=1, open_least=True,
-        reason="a forecast re-planned every period needs little spare time",
-    )  # fmt: skip
-    surety: float = setting(
-        1.2, "surety", unit="tasks", least=0,
-        reason="the end hangs on the last tasks: so many standard deviations of one are kept besides",
-    )  # fmt: skip
-    lead: float = setting(
-        0.1, "lead", unit="", least=0, most=0.5,
-        reason="this share of the time left is kept ahead: what is late in the last stage cannot be made good",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ConstantSettings(Topic):
-    """The law `constant`: the same cores from the first task to the end, as a yardstick for the others."""
-
-    PREFIX: ClassVar[str] = "spark.pace.law.constant."
-
-    cores: float = setting(
-        1.0, "cores", unit="cores of the application", least=0, open_least=True,
-        reason="a yardstick has to be chosen; one core is the smallest stock Spark knows",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +86,6 @@ class QuotaSettings:
     """An executor at the floor still answers heartbeats and is never declared lost."""
     period_s: float = 1.0
     """The paper's Ts."""
-
-
-@dataclass(frozen=True, slots=True)
-class LawSettings:
-    """The constants of every law, as one application has them."""
-
-    paper: PaperSettings = PaperSettings()
-    forecast: ForecastSettings = ForecastSettings()
-    constant: ConstantSettings = ConstantSettings()
 
 
 AnyTopic = TypeVar("AnyTopic", bound=Topic)
@@ -177,44 +104,6 @@ def parse(topic: type[AnyTopic], conf: Mapping[str, str]) -> AnyTopic:
         elif key.startswith(topic.PREFIX):
             raise unknown_key(key, known)
     return topic(**given)
-
-
-def parse_law_settings(conf: Mapping[str, str]) -> LawSettings:
-    """Both laws' constants from an application's conf. Raises `BadInput` as `parse`, for any `spark.pace.law.*`."""
-    known = [
-        topic.PREFIX + rule.name for topic in (PaperSettings, ForecastSettings, ConstantSettings) for _, rule in rules(topic)
-    ]
-    for key in conf:
-        if key.startswith(LAW_PREFIX) and key not in known:
-            raise unknown_key(key, known)
-    return LawSettings(
-        paper=parse(PaperSettings, conf), forecast=parse(ForecastSettings, conf), constant=parse(ConstantSettings, conf)
-    )
-
-
-def parse_law(text: str, *, option: str = "--law") -> str:
-    """The name of a law. Raises `BadInput`."""
-    if text in LAWS:
-        return text
-    raise BadInput(f"{option} {text[:100]!r} is no law; give {', '.join(LAWS[:-1])} or {LAWS[-1]}.")
-
-
-def to_numbers(settings: LawSettings) -> dict[str, float]:
-    """For `ApplicationPlan.settings`: {"paper.alpha": 0.95, ...}."""
-    return {
-        topic.PREFIX.removeprefix(LAW_PREFIX) + rule.name: getattr(topic, name)
-        for topic in (settings.paper, settings.forecast, settings.constant)
-        for name, rule in rules(type(topic))
-    }
-
-
-def from_numbers(numbers: Mapping[str, float]) -> LawSettings:
-    """The reverse (see `Topic.from_numbers`)."""
-    return LawSettings(
-        paper=PaperSettings.from_numbers(numbers),
-        forecast=ForecastSettings.from_numbers(numbers),
-        constant=ConstantSettings.from_numbers(numbers),
-    )
 
 
 def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:

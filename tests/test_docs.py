@@ -10,20 +10,21 @@ import pytest
 from controller.agent.secret_places import CREDENTIALS, ENGINE, SPARKPACE_HOME
 from controller.cli.main import main
 from controller.master.job_options import KNOWN, PREFIX
-from stage_model.settings import ConstantSettings, ForecastSettings, PaperSettings, Topic, rules
+from stage_model.laws import LAWS
+from stage_model.settings import Topic, rules
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "bridge" / "README.md", *(ROOT / "docs").rglob("*.md")])
-LAWS: list[type[Topic]] = [PaperSettings, ForecastSettings, ConstantSettings]
 SETTING = re.compile(r"`(spark\.pace\.[A-Za-z.]*[A-Za-z])\b(?!\.?\*)")
 SOURCES = ("stage_model", "placement", "master_memory", "controller", "experiments", "tests", "bridge", "dockerfiles", "docs")
 CITED = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*\.md\b")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("topic", LAWS)
-def test_tables_of_settings_are_those_of_the_code(topic: type[Topic]) -> None:
-    heading = f"<!-- {topic.__name__}, from stage_model/settings.py -->\n"
+@pytest.mark.parametrize("name", LAWS)
+def test_tables_of_settings_are_those_of_the_code(name: str) -> None:
+    topic = LAWS[name].settings
+    heading = f"<!-- {topic.__name__}, from stage_model/laws/{name}.py -->\n"
     _, _, after = (ROOT / "docs" / "control.md").read_text().partition(heading)
     assert after.partition("\n\n")[0].rstrip("\n") == table(topic)
 
@@ -44,7 +45,7 @@ def test_every_call_of_the_master_is_described() -> None:
 
 
 def test_every_setting_that_is_described_is_one() -> None:
-    laws = {topic.PREFIX + rule.name for topic in LAWS for _, rule in rules(topic)}
+    laws = {law.settings.PREFIX + rule.name for law in LAWS.values() for _, rule in rules(law.settings)}
     described = {key for page in PAGES for key in SETTING.findall(page.read_text())}
     assert len(described) > 20
     assert sorted(described - {PREFIX + name for name in KNOWN} - laws) == []

@@ -6,7 +6,7 @@ Not covered: the decision (`decide`) and the sharing (`arbitrate`).
 from __future__ import annotations
 
 from controller.agent.arbitrate import Key, Request
-from controller.agent.laws import Decision
+from stage_model.laws.base import Decision
 from stage_model.plan import ApplicationPlan
 from stage_model.units import NORMAL_PRIORITY
 

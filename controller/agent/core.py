@@ -16,9 +16,10 @@ from controller.agent.accounting import Account
 from controller.agent.apply import Change, changes
 from controller.agent.arbitrate import arbitrate
 from controller.agent.asking import request, squeezed
-from controller.agent.decide import Decision, Memory, aged, decide
+from controller.agent.decide import aged, decide
 from controller.messages import Sample
 from controller.runtime.base import ExecutorKey, Observed
+from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
 from stage_model.settings import QuotaSettings
@@ -72,7 +73,7 @@ class Held:
     last sample is taken."""
 
     account: Account
-    memory: Memory = field(default_factory=Memory)
+    law: LawState = field(default_factory=LawState)
     decision: Decision | None = None
     sampled: tuple[float, float] | None = None
     over: bool = False
@@ -114,11 +115,11 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
         if not seen.shares:
             continue
         # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
-        decision = Decision(float(account.slots), before.memory, "no plan yet")
+        decision = Decision(float(account.slots), before.law, "no plan yet")
         with _kept_apart(key, troubles):
             if timed := snapshot.plans.get(key.application_id):
                 plan = timed.now(now_s)
-                decision = _decision(snapshot, account, before.memory, plan, dt_s, now_s)
+                decision = _decision(snapshot, account, before.law, plan, dt_s, now_s)
         decisions[key] = decision
         requests.append(request(key, key.application_id, decision, plan, seen.floor))
     grants = arbitrate(requests, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
@@ -127,15 +128,15 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
     samples = []
     for key, seen in snapshot.executors.items():
         before, decided = state.held.get(key) or Held(accounts[key]), decisions.get(key)
-        memory = decided.memory if decided else before.memory
+        law = decided.state if decided else before.law
         sampled, over = before.sampled, before.over
         timed, observed = snapshot.plans.get(key.application_id), seen.observed
         if observed is not None and timed is not None and not over and (due or not observed.running):
             with _kept_apart(key, troubles):
-                decision = decided or Decision(0.0, memory, "exited")
+                decision = decided or Decision(0.0, law, "exited")
                 samples.append(_sample(key, snapshot, decision, grants.get(key, 0.0), observed, sampled, timed, now_s))
             sampled, over = (now_s, observed.cpu_s), not observed.running
-        held[key] = Held(accounts[key], memory, decided, sampled, over)
+        held[key] = Held(accounts[key], law, decided, sampled, over)
     current = {
         key: seen.observed.quota_cores
         for key, seen in snapshot.executors.items()
@@ -162,10 +163,10 @@ def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
 
 
 def _decision(
-    snapshot: Snapshot, account: Account, memory: Memory, plan: ApplicationPlan, dt_s: float, now_s: float
+    snapshot: Snapshot, account: Account, law: LawState, plan: ApplicationPlan, dt_s: float, now_s: float
 ) -> Decision:
     """What its application's plan, aged to now, asks for the executor."""
-    decision = decide(plan, account.executor(now_s), memory, dt_s=dt_s, period_s=snapshot.period_s, quota=snapshot.quota)
+    decision = decide(plan, account.executor(now_s), law, dt_s=dt_s, period_s=snapshot.period_s, quota=snapshot.quota)
     if math.isnan(decision.demand):
         raise ValueError(f"its law asks for {decision.demand} cores")
     return decision

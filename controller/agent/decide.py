@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from controller.agent.laws import LAWS, Decision, Memory, StageKey, View, group_progress
+from stage_model.laws import LAWS
+from stage_model.laws.base import Decision, LawState, View, group_progress
 from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
-
-__all__ = ["Decision", "Executor", "Memory", "OwnStage", "StageKey", "aged", "decide", "live_stages"]
+from stage_model.stage_run import StageKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ for nothing."""
 def decide(
     plan: ApplicationPlan,
     executor: Executor,
-    memory: Memory,
+    state: LawState,
     *,
     dt_s: float,
     period_s: float,
@@ -112,34 +112,34 @@ def decide(
             deadline_s=plan.deadline_s,
             dt_s=dt_s,
             quota=quota,
-            memory=memory,
+            state=state,
         )
     if executor.idle_s is None:
-        decision = Decision(float(executor.slots) if waiting else START_CORES, memory, "before its first task")
-    elif plan.law == "constant" and constrained is not None:
-        decision = LAWS["constant"](constrained)
+        decision = Decision(float(executor.slots) if waiting else START_CORES, state, "before its first task")
+    elif constrained is not None and LAWS[plan.law].always:
+        decision = LAWS[plan.law].decide(constrained)
     elif not own:
-        decision = _idle(executor, memory, period_s, others_run=total > 0)
+        decision = _idle(executor, state, period_s, others_run=total > 0)
     elif constrained is None:
-        decision = Decision(own * plan.speed_limit, memory, "no deadline")
+        decision = Decision(own * plan.speed_limit, state, "no deadline")
     elif not plan.known:
-        decision = Decision(own * plan.speed_limit, memory, "no profile")
+        decision = Decision(own * plan.speed_limit, state, "no profile")
     else:
-        decision = LAWS[plan.law](constrained)
+        decision = LAWS[plan.law].decide(constrained)
     shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
     return replace(
         decision,
-        memory=Memory(decision.demand, decision.memory.paper),
+        state=LawState(decision.demand, decision.state.kept),
         stage=shown.plan.stage if shown else None,
         set_point=shown.plan.set_point if shown else None,
         progress=group_progress([s for s in stages if s.plan.control_group == shown.plan.control_group]) if shown else None,
     )
 
 
-def _idle(executor: Executor, memory: Memory, period_s: float, *, others_run: bool) -> Decision:
+def _idle(executor: Executor, state: LawState, period_s: float, *, others_run: bool) -> Decision:
     """No runnable task. Where other executors still run the stage's last tasks, nothing is asked for: the next stage
     cannot follow before they end. Else it usually follows at once, so the demand is held for two periods, then given up."""
     between = executor.idle_s is not None and executor.idle_s < 2 * period_s
-    if between and memory.demand is not None and not others_run:
-        return Decision(memory.demand, memory, "between stages")
-    return Decision(0.0, memory, "no runnable task")
+    if between and state.demand is not None and not others_run:
+        return Decision(state.demand, state, "between stages")
+    return Decision(0.0, state, "no runnable task")

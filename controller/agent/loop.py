@@ -20,7 +20,6 @@ from msgspec import structs
 from controller.agent.apply import SAME_CORES, Change
 from controller.agent.budgets import Budgets
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, step
-from controller.agent.decide import Decision
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
 from controller.agent.progress_file import ProgressRefused, read_progress
@@ -28,6 +27,7 @@ from controller.messages import Desired, ExecutorReport, ExecutorSpec, Sample, S
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from stage_model.errors import RuntimeFailed
+from stage_model.laws.base import Decision
 from stage_model.progress import MemoryProgress, Progress
 from stage_model.settings import QuotaSettings
 

@@ -27,7 +27,8 @@ from controller.prepare import prepare
 from controller.spark_install import find_spark
 from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable
-from stage_model.settings import CORE_QUANTUM, LAWS
+from stage_model.laws import LAWS
+from stage_model.settings import CORE_QUANTUM
 from stage_model.units import parse_memory_mb
 
 
@@ -51,7 +52,7 @@ from stage_model.units import parse_memory_mb
     help="Root that --mount may name (repeat) [default: your home].",
 )
 @click.option("--image", help="Executor image for jobs that name none.")
-@click.option("--law", type=click.Choice(LAWS), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @placement_options
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")

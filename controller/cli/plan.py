@@ -15,8 +15,8 @@ from controller.messages import PlanReply, PlanRequest
 from controller.profile_choice import read_profile
 from controller.profile_store import ProfileStore
 from stage_model.errors import BadInput, Infeasible
+from stage_model.laws import LAWS
 from stage_model.nearest import nearest_names
-from stage_model.settings import LAWS
 from stage_model.units import format_duration, parse_deadline, parse_priority
 
 
@@ -29,7 +29,7 @@ from stage_model.units import format_duration, parse_deadline, parse_priority
 @click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: beside whose promises it must fit.")
 @click.option(
     "--law",
-    type=click.Choice(LAWS),
+    type=click.Choice(list(LAWS)),
     help="Whose cores and stage deadlines to show; only `paper` has the latter. [default: the cluster's]",
 )
 @click.option("--json", "as_json", is_flag=True)

@@ -18,7 +18,7 @@ from master_memory.split import POLICIES
 from placement.labels import parse_labels
 from placement.resources import SCALE, parse_advertised
 from stage_model.errors import BadInput
-from stage_model.settings import LAWS
+from stage_model.laws import LAWS
 from stage_model.units import parse_memory_mb
 
 absolute = click.Path(path_type=Path)
@@ -29,7 +29,7 @@ absolute = click.Path(path_type=Path)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
-@click.option("--law", type=click.Choice(LAWS), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @placement_options
 @click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")

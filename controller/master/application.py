@@ -31,9 +31,8 @@ from stage_model.events import AnyEvent, TaskEnd
 from stage_model.match import Matched
 from stage_model.profile import Profile
 from stage_model.run import Run
+from stage_model.stage_run import StageKey
 from stage_model.virtual_time import Busy
-
-StageKey = tuple[int, int]
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):

@@ -6,7 +6,7 @@ application is `planning`'s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from stage_model.deadlines import round_up, stage_deadline
 from stage_model.errors import BadInput
 from stage_model.estimate import ApplicationEstimate, estimate
 from stage_model.fixed import explained_s
+from stage_model.laws import LAWS, parse_constants, parse_law
+from stage_model.laws.paper import PaperSettings
 from stage_model.profile import Profile, parse_profile, profile_key
 from stage_model.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.schedule import to_come
-from stage_model.settings import CORE_QUANTUM, LAW_PREFIX, LawSettings, PaperSettings, parse_law, parse_law_settings
+from stage_model.settings import CORE_QUANTUM, LAW_PREFIX
 from stage_model.units import NORMAL_PRIORITY, format_duration
 from stage_model.virtual_time import Forecast
 
@@ -104,7 +106,7 @@ def plan_reply(
     stages' deadlines, are its law's. Raises `BadInput` for an unusable profile, law or constant, or an empty cluster that
     does not grow."""
     law = default_law if request.law is None else parse_law(request.law)
-    constants = parse_law_settings({LAW_PREFIX + name: str(value) for name, value in request.settings.items()})
+    constants = parse_constants({LAW_PREFIX + name: str(value) for name, value in request.settings.items()})
     if request.profile_json is not None:
         profile: Profile | None = parse_profile(request.profile_json.encode())
     else:
@@ -125,21 +127,23 @@ def plan_reply(
 
 
 def _under(
-    law: str, constants: LawSettings, reply: PlanReply, what: ApplicationEstimate, deadline_s: float | None, most: Capacity
+    name: str,
+    constants: Mapping[str, float],
+    reply: PlanReply,
+    what: ApplicationEstimate,
+    deadline_s: float | None,
+    most: Capacity,
 ) -> PlanReply:
-    """What a law makes of a plan: `forecast` and `paper` aim at their alpha's part of the deadline, `constant` gives what it
-    is told, and `paper` alone has deadlines for stages."""
-    forecast, cores, reason = whole_forecast(what, most), reply.cores, reply.reason
-    if deadline_s is not None and law == "constant":
-        cores = min(constants.constant.cores, most.cores)
-        reason += (
-            f"; the law constant gives it {cores:.2f} cores, with which it takes {format_duration(forecast.time_s(cores))}"
-        )
-    elif deadline_s is not None and reply.feasible:
-        alpha = constants.paper.alpha if law == "paper" else constants.forecast.alpha
-        wanted = forecast.least_cores(alpha * deadline_s)
-        cores = most.cores if wanted is None else round_up(min(wanted, most.cores), CORE_QUANTUM)
-    stages = _planned(what, deadline_s if law == "paper" else None, most, constants.paper)
+    """What a law makes of a plan: the cores that it would give, and the stages' deadlines if it follows them."""
+    law, cores, reason = LAWS[name], reply.cores, reply.reason
+    if deadline_s is not None and (reply.feasible or law.always):
+        forecast = whole_forecast(what, most)
+        cores = law.planned_cores(forecast, deadline_s, most.cores, constants)
+        if law.always:
+            takes = format_duration(forecast.time_s(cores))
+            reason += f"; the law {name} gives it {cores:.2f} cores, with which it takes {takes}"
+    followed_s = deadline_s if law.stage_deadlines else None
+    stages = _planned(what, followed_s, most, PaperSettings.from_numbers(constants))
     return structs.replace(reply, cores=cores, stages=stages, reason=reason)
 
 

@@ -13,7 +13,7 @@ from controller.master.placement_options import NAMES, PlacementOptions, placeme
 from controller.messages import Mount
 from controller.mounts import parse_mounts
 from stage_model.errors import BadInput
-from stage_model.settings import parse_law, parse_law_settings, to_numbers
+from stage_model.laws import parse_constants, parse_law
 from stage_model.units import NORMAL_PRIORITY, is_time, parse_deadline, parse_priority
 
 PREFIX = "spark.pace."
@@ -69,7 +69,7 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
         deadline_s=deadline_s,
         priority=parse_priority(own["priority"], option=f"{PREFIX}priority") if "priority" in own else NORMAL_PRIORITY,
         law=parse_law(own["law"], option=f"{PREFIX}law") if "law" in own else default_law,
-        settings=to_numbers(parse_law_settings(conf)),
+        settings=parse_constants(conf),
         profile=own.get("profile"),
         image=own.get("image"),
         python=own.get("python"),

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.master.application import Ahead, Application, Outline, StageGoal, StageKey, Target
+from controller.master.application import Ahead, Application, Outline, StageGoal, Target
 from controller.master.capacity import Capacity, initial
 from controller.master.feasibility import make_estimate
 from controller.messages import Sample, StageUse
@@ -20,13 +20,13 @@ from stage_model.deadlines import stage_deadline
 from stage_model.estimate import ApplicationEstimate, StageEstimate, reference_run
 from stage_model.events import AnyEvent, StageCompleted, StageSubmitted
 from stage_model.fixed import modelled_s
+from stage_model.laws.paper import PaperSettings
 from stage_model.match import Matched, match
 from stage_model.pace import pace
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.promises import Claim
 from stage_model.schedule import to_come
-from stage_model.settings import LawSettings, from_numbers
-from stage_model.stage_run import StageRun
+from stage_model.stage_run import StageKey, StageRun
 from stage_model.units import format_duration
 from stage_model.virtual_time import Busy, Forecast
 
@@ -105,7 +105,7 @@ def set_goal(
     target, what = application.target(), application.estimate
     if target is None or what is None:
         return
-    constants = _constants(application).paper
+    constants = PaperSettings.from_numbers(application.options.settings)
     submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
     matched = _matched(application, what)
     mine = matched.active.get((stage, attempt))
@@ -318,7 +318,3 @@ def watch_forecast(application: Application, sample: Sample) -> None:
             f"the forecast end, {format_duration(sample.forecast_end_s)}, is past the deadline, "
             f"{format_duration(target.due_s)}; the application goes on"
         )
-
-
-def _constants(application: Application) -> LawSettings:
-    return from_numbers(application.options.settings)

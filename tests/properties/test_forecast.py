@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.agent.decide import Decision, Executor, Memory, OwnStage, decide, live_stages
+from controller.agent.decide import Executor, OwnStage, decide, live_stages
+from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
 from stage_model.virtual_time import Forecast, schedule
@@ -116,7 +117,7 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, Executor]:
 
 
 def decided(plan: ApplicationPlan, executor: Executor, held: float | None = None) -> Decision:
-    return decide(plan, executor, Memory(held), dt_s=1.0, period_s=1.0, quota=QUOTA)
+    return decide(plan, executor, LawState(held), dt_s=1.0, period_s=1.0, quota=QUOTA)
 
 
 @given(states(), st.floats(0, 100), st.none() | st.floats(0, 4))

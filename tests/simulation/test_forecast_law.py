@@ -9,7 +9,7 @@ import pytest
 
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.trials import Outcome, SimCluster, all_cores, run
-from stage_model.settings import ForecastSettings
+from stage_model.laws.forecast import ForecastSettings
 from tests.fakes.jobs import log_normal_job
 
 TWO_SMALL = SimCluster(executors=2, slots=1, cores=1.0)

@@ -13,7 +13,7 @@ from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
 from experiments.simulator.trials import SimCluster, all_cores, constant, known, oracle, outcome, run, static
-from stage_model.settings import ForecastSettings
+from stage_model.laws.forecast import ForecastSettings
 from stage_model.units import parse_priority
 from tests.fakes.jobs import log_normal_job
 

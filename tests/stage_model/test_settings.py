@@ -5,30 +5,19 @@ from __future__ import annotations
 import pytest
 
 from stage_model.errors import BadInput
-from stage_model.settings import (
-    ConstantSettings,
-    ForecastSettings,
-    LawSettings,
-    PaperSettings,
-    Topic,
-    from_numbers,
-    parse_law,
-    parse_law_settings,
-    rules,
-    to_numbers,
-)
-
-TOPICS: list[type[Topic]] = [PaperSettings, ForecastSettings, ConstantSettings]
+from stage_model.laws import LAWS, parse_constants, parse_law
+from stage_model.laws.paper import PaperSettings
+from stage_model.settings import Topic, parse, rules
 
 
 def test_the_papers_constants_are_the_default() -> None:
-    paper = parse_law_settings({}).paper
+    paper = parse(PaperSettings, {})
     assert (paper.alpha, paper.beta, paper.k, paper.ti_s, paper.overscale) == (0.95, 0.33, 50, 12, 2)
 
 
 def test_given_values_replace_defaults_and_others_stay() -> None:
     conf = {"spark.pace.law": "paper", "spark.pace.law.paper.alpha": "0.9", "spark.pace.law.paper.ti": "1min"}
-    paper = parse_law_settings(conf | {"spark.executor.memory": "1g"}).paper
+    paper = parse(PaperSettings, conf | {"spark.executor.memory": "1g"})
     assert (paper.alpha, paper.ti_s, paper.beta) == (0.9, 60, 0.33)
 
 
@@ -48,25 +37,24 @@ def test_given_values_replace_defaults_and_others_stay() -> None:
 )
 def test_a_bad_value_is_refused_with_key_value_and_range(key: str, value: str, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
-        parse_law_settings({f"spark.pace.law.paper.{key}": value})
+        parse_constants({f"spark.pace.law.paper.{key}": value})
 
 
 def test_an_unknown_key_is_refused_with_the_closest_known_one() -> None:
     with pytest.raises(BadInput, match=r"spark.pace.law.paper.alhpa is no setting; did you mean \S*paper.alpha\?"):
-        parse_law_settings({"spark.pace.law.paper.alhpa": "1"})
+        parse_constants({"spark.pace.law.paper.alhpa": "1"})
     with pytest.raises(BadInput, match=r"spark.pace.law.alpha is no setting; did you mean spark.pace.law.*alpha\?"):
-        parse_law_settings({"spark.pace.law.alpha": "1"})
+        parse_constants({"spark.pace.law.alpha": "1"})
 
 
 def test_settings_survive_the_way_to_an_agent_of_another_version() -> None:
-    settings = LawSettings(paper=PaperSettings(k=3.125))
-    numbers = to_numbers(settings)
-    assert numbers["paper.k"] == 3.125
-    assert from_numbers(numbers) == settings
-    assert from_numbers({"paper.k": 3.125, "paper.newer": 1.0}) == settings
+    numbers = parse_constants({"spark.pace.law.paper.k": "3.125"})
+    assert (numbers["paper.k"], numbers["forecast.alpha"]) == (3.125, 0.995)
+    assert PaperSettings.from_numbers(numbers) == PaperSettings(k=3.125)
+    assert PaperSettings.from_numbers({"paper.k": 3.125, "paper.newer": 1.0}) == PaperSettings(k=3.125)
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", [law.settings for law in LAWS.values()])
 def test_every_setting_has_a_reason_and_an_acceptable_default(topic: type[Topic]) -> None:
     defaults = topic()
     for name, rule in rules(topic):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.agent.decide import Decision, Executor, Memory, OwnStage, aged, decide, live_stages
+from controller.agent.decide import Executor, OwnStage, aged, decide, live_stages
+from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
 
@@ -20,8 +21,8 @@ def executor(running: int = 0, done: int = 0, slots: int = 4, idle_s: float | No
     return Executor(slots, {(3, 0): OwnStage(running, done)}, idle_s)
 
 
-def decided(plan: ApplicationPlan, seen: Executor, memory: Memory = Memory()) -> Decision:  # noqa: B008
-    return decide(plan, seen, memory, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+def decided(plan: ApplicationPlan, seen: Executor, state: LawState = LawState()) -> Decision:  # noqa: B008
+    return decide(plan, seen, state, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
 
 
 def test_before_its_first_task_an_executor_asks_for_all_its_slots_when_tasks_wait_and_else_for_a_core() -> None:
@@ -92,25 +93,25 @@ def test_few_waiting_tasks_starve_no_executor() -> None:
 
 def test_a_flicker_around_a_quantum_is_not_followed() -> None:
     plan = msgspec.structs.replace(PLAN, settings=EXACTLY)
-    assert decided(plan, executor(running=4), Memory(0.86)).demand == 0.86
+    assert decided(plan, executor(running=4), LawState(0.86)).demand == 0.86
     # a quantum and a half above is too much, and too little is raised at once
-    assert decided(plan, executor(running=4), Memory(0.88)).demand == pytest.approx(0.8)
-    assert decided(plan, executor(running=4), Memory(0.79)).demand == pytest.approx(0.8)
+    assert decided(plan, executor(running=4), LawState(0.88)).demand == pytest.approx(0.8)
+    assert decided(plan, executor(running=4), LawState(0.79)).demand == pytest.approx(0.8)
 
 
 def test_between_stages_the_demand_is_held_for_two_periods() -> None:
     nothing = msgspec.structs.replace(PLAN, stages=())
-    assert decided(nothing, Executor(4, {}, 1.9), Memory(1.3)).demand == 1.3
-    assert decided(nothing, Executor(4, {}, 2.0), Memory(1.3)).demand == 0.0
+    assert decided(nothing, Executor(4, {}, 1.9), LawState(1.3)).demand == 1.3
+    assert decided(nothing, Executor(4, {}, 2.0), LawState(1.3)).demand == 0.0
 
 
 def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
     """The next stage cannot follow before they end, and its start is told at once."""
     last = msgspec.structs.replace(STAGE, tasks=8, elsewhere_done=6, elsewhere_running=2)
     tail = msgspec.structs.replace(PLAN, stages=(last,), slots=8, executors=2)
-    assert decided(tail, executor(running=0), Memory(1.3)).demand == 0.0
+    assert decided(tail, executor(running=0), LawState(1.3)).demand == 0.0
     over = msgspec.structs.replace(tail, stages=(msgspec.structs.replace(last, elsewhere_done=8, elsewhere_running=0),))
-    assert decided(over, executor(running=0), Memory(1.3)).demand == 1.3
+    assert decided(over, executor(running=0), LawState(1.3)).demand == 1.3
 
 
 def test_the_constant_law_asks_for_the_same_always() -> None:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.agent.decide import Decision, Executor, Memory, OwnStage, StageKey, decide
-from stage_model.paper_law import PaperState
+from controller.agent.decide import Executor, OwnStage, decide
+from stage_model.laws.base import Decision, LawState
+from stage_model.laws.paper import PaperState
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
+from stage_model.stage_run import StageKey
 
 
 def stage(number: int, *, planned: float = 0.0, **fields: object) -> StagePlan:
@@ -31,8 +33,8 @@ def decided(
     own = {(number, 0): OwnStage(0, count) for number, count in (done or {}).items()}
     if running:
         own[(stages[0].stage, 0)] = OwnStage(running)
-    memory = Memory(None, {group: PaperState(cores) for group, cores in (csi or {}).items()})
-    return decide(plan, Executor(4, own, 0.0), memory, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+    state = LawState(None, {group: PaperState(cores) for group, cores in (csi or {}).items()})
+    return decide(plan, Executor(4, own, 0.0), state, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
 
 
 def test_a_stage_that_begins_when_no_time_is_left_gets_all_slots() -> None:
@@ -58,7 +60,7 @@ def test_a_later_stage_goes_on_with_the_integrator_of_its_own_group() -> None:
     second = stage(6, planned=0.5, group=(5, 0), group_base=0.5, group_share=0.5)
     got = decided(other, second, done={3: 5}, csi={(3, 0): 0.3, (5, 0): 1.2})
     assert got.demand == pytest.approx(1.5)
-    assert {group: state.csi for group, state in got.memory.paper.items()} == pytest.approx({(3, 0): 0.3, (5, 0): 1.2})
+    assert {group: state.csi for group, state in got.state.kept.items()} == pytest.approx({(3, 0): 0.3, (5, 0): 1.2})
 
 
 def test_a_stage_with_nothing_to_run_here_for_a_period_keeps_its_integrator() -> None:
@@ -66,21 +68,21 @@ def test_a_stage_with_nothing_to_run_here_for_a_period_keeps_its_integrator() ->
     busy = decided(stage(3, tasks=5, elsewhere_running=5), stage(4), csi={(3, 0): 0.8, (4, 0): 0.4})
     assert busy.demand == pytest.approx(0.4)
     # one has failed and may come here: 0.8 + 0.4, not the initial core + 0.4
-    kept = {group: state.csi for group, state in busy.memory.paper.items()}
+    kept = {group: state.csi for group, state in busy.state.kept.items()}
     got = decided(stage(3, tasks=5, elsewhere_running=4), stage(4), csi=kept)
     assert got.demand == pytest.approx(1.2)
 
 
 def test_between_two_stages_of_a_group_its_integrator_is_kept_although_another_stage_runs() -> None:
     alone = decided(stage(1), csi={(1, 0): 0.2, (5, 0): 1.2})
-    kept = {group: state.csi for group, state in alone.memory.paper.items()}
+    kept = {group: state.csi for group, state in alone.state.kept.items()}
     second = stage(6, planned=0.5, group=(5, 0), group_base=0.5, group_share=0.5)
     assert decided(stage(1), second, csi=kept).demand == pytest.approx(0.2 + 1.2)
 
 
 def test_an_ended_stage_is_forgotten_once_another_has_begun() -> None:
     got = decided(stage(4), csi={(3, 0): 0.8, (4, 0): 0.4})
-    assert set(got.memory.paper) == {(4, 0)}
+    assert set(got.state.kept) == {(4, 0)}
 
 
 def test_stages_of_a_group_under_way_at_once_are_controlled_as_one() -> None:
@@ -107,8 +109,8 @@ def test_the_order_of_stages_does_not_matter(data: st.DataObject, done: list[tup
             begun = [2 * number for number in order]
             stages = [stage(n + turn, planned=0.4 + now, group=(n, 0), group_base=now, group_share=0.5) for n in begun]
             got = decided(*stages, done={n + turn: done[n // 2][turn] for n in begun}, csi=csi)
-            csi = {group: state.csi for group, state in got.memory.paper.items()}
-        return got.demand, got.memory.paper
+            csi = {group: state.csi for group, state in got.state.kept.items()}
+        return got.demand, got.state.kept
 
     places = list(range(len(done)))
     assert run(data.draw(st.permutations(places))) == run(places)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.paper_law import PaperLimits, PaperState, core_max, set_point, step
-from stage_model.settings import PaperSettings
+from stage_model.deadlines import set_point
+from stage_model.laws.paper import PaperLimits, PaperSettings, PaperState, core_max, step
 
 SETTINGS = PaperSettings()
 WIDE = PaperLimits(core_min=0.1, core_max=16, tasks_left=100)

@@ -1,23 +1,45 @@
-"""The `forecast` law: the least cores with which the whole application ends at its deadline, found anew every period.
+"""The law `forecast`: the least cores with which the whole application ends at its deadline, found anew every period.
 
 Work left of the running stages comes from profile and live progress, work of later stages from the master's plan; both are
-one virtual-time schedule (`virtual_time`), so an error in one stage is repaid by the next. See docs/control.md.
+one virtual-time schedule (`stage_model.virtual_time`), so an error in one stage is repaid by the next. See docs/control.md.
 Not covered: sharing with other applications (`controller.agent.arbitrate`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import PROFILE_DOUBT, StageLive, tasks_worth
+from stage_model.settings import LAW_PREFIX, Topic, setting
 from stage_model.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
 
 WARY = 2.0 * PROFILE_DOUBT
 """So much more work of the stages to come than expected is prepared for: two standard errors."""
 MOST_REMAINDER_CV = 2.0
 """What is left of the running tasks spreads no further than this around its mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSettings(Topic):
+    """The law `forecast` (docs/control.md)."""
+
+    PREFIX: ClassVar[str] = LAW_PREFIX + "forecast."
+
+    alpha: float = setting(
+        0.995, "alpha", unit="", least=0, most=1, open_least=True,
+        reason="a forecast re-planned every period needs little spare time",
+    )  # fmt: skip
+    surety: float = setting(
+        1.2, "surety", unit="tasks", least=0,
+        reason="the end hangs on the last tasks: so many standard deviations of one are kept besides",
+    )  # fmt: skip
+    lead: float = setting(
+        0.1, "lead", unit="", least=0, most=0.5,
+        reason="this share of the time left is kept ahead: what is late in the last stage cannot be made good",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +134,45 @@ def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, mo
         return cores
     needed = now.least_cores(left_s - worst.time_s(most_cores))
     return max(cores, most_cores if needed is None else min(needed, most_cores))
+
+
+def decide(view: View) -> Decision:
+    """This executor's share, by runnable tasks, of the least cores for the application; never more than its own tasks use."""
+    plan = view.plan
+    settings = ForecastSettings.from_numbers(plan.settings)
+    last_task_s = plan.future_task_sd_s or max((stage.plan.task_sd_s for stage in view.stages), default=0.0)
+    aim_s = view.left_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
+    seen = outlook(
+        view.stages,
+        future_busy=plan.future_busy,
+        future_fixed_s=plan.future_fixed_s,
+        work_ratio=plan.work_ratio,
+        slots=plan.slots,
+        speed_limit=plan.speed_limit,
+        left_s=min(aim_s, (1 - settings.lead) * aim_s) / plan.pace,
+        most_cores=plan.cores,
+    )
+    most = view.own * plan.speed_limit
+    wanted = plan.cores if seen.wary_cores is None else min(seen.wary_cores, plan.cores)
+    demand = min(most, wanted * view.own / view.total)
+    held = view.state.demand
+    # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high
+    if held is not None and held <= most and demand <= held < demand + 1.5 * view.quota.core_quantum:
+        demand = held
+    fastest_s = plan.pace * seen.forecast.time_s(plan.cores)
+    on_time = seen.cores is not None and seen.cores <= plan.cores
+    return Decision(
+        demand,
+        view.state,
+        f"forecast: {wanted:.2f} cores for the application",
+        planned=True,
+        beyond_saving=fastest_s > view.left_s,
+        forecast_end_s=plan.elapsed_s + (max(aim_s, fastest_s) if on_time else fastest_s),
+    )
+
+
+def planned_cores(forecast: Forecast, deadline_s: float, most: float, constants: Mapping[str, float]) -> float:
+    return least_cores(forecast, ForecastSettings.from_numbers(constants).alpha * deadline_s, most)
+
+
+LAW = Law(decide, ForecastSettings, planned_cores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stage_model.forecast_law import WARY, Outlook, outlook, stage_work_left
+from stage_model.laws.forecast import WARY, Outlook, outlook, stage_work_left
 from stage_model.live import LEAST_REMAINDER, PROFILE_DOUBT, StageLive, residual
 from stage_model.plan import StagePlan
 from stage_model.virtual_time import STEADY_WAVES, Busy

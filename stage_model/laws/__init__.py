@@ -1,0 +1,40 @@
+"""The control laws, by name: the table. Another law is a file here and a row below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stage_model.errors import BadInput
+from stage_model.laws import constant, forecast, paper
+from stage_model.laws.base import Law
+from stage_model.settings import LAW_PREFIX, parse, rules, unknown_key
+
+LAWS: Mapping[str, Law] = {
+    "paper": paper.LAW,
+    "forecast": forecast.LAW,
+    "constant": constant.LAW,
+}
+
+
+def parse_law(text: str, *, option: str = "--law") -> str:
+    """The name of a law. Raises `BadInput`."""
+    if text in LAWS:
+        return text
+    *others, last = LAWS
+    raise BadInput(f"{option} {text[:100]!r} is no law; give {', '.join(others)} or {last}.")
+
+
+def parse_constants(conf: Mapping[str, str]) -> dict[str, float]:
+    """The constants of every law from an application's conf, as plans carry them: {"paper.alpha": 0.95, ...}. Raises
+    `BadInput` as `parse`, for any `spark.pace.law.*`."""
+    topics = [law.settings for law in LAWS.values()]
+    known = [topic.PREFIX + rule.name for topic in topics for _, rule in rules(topic)]
+    for key in conf:
+        if key.startswith(LAW_PREFIX) and key not in known:
+            raise unknown_key(key, known)
+    return {
+        topic.PREFIX.removeprefix(LAW_PREFIX) + rule.name: getattr(constants, name)
+        for topic in topics
+        for constants in [parse(topic, conf)]
+        for name, rule in rules(topic)
+    }

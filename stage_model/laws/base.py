@@ -1,0 +1,100 @@
+"""What a control law is: it takes a `View` of one application on one worker and says a `Decision`.
+
+A law is one file of this folder that ends in a `Law`, and one row of the table in `stage_model.laws`. All control the
+*stage's* progress over all executors (docs/control.md, "What is controlled"). Not covered: when a law is asked at all
+(`controller.agent.decide`), and sharing a worker (`controller.agent.arbitrate`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stage_model.deadlines import round_up
+from stage_model.live import StageLive
+from stage_model.plan import ApplicationPlan
+from stage_model.settings import CORE_QUANTUM, QuotaSettings, Topic
+from stage_model.stage_run import StageKey
+from stage_model.virtual_time import Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class LawState:
+    """What is remembered of one executor from period to period: its last demand, and what its law keeps besides, which no
+    other looks into."""
+
+    demand: float | None = None
+    kept: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`demand` in cores for this executor. `planned`: a law asked for it, so less of it is a squeeze. `beyond_saving`: not
+    even all cores would keep the deadline.
+    `stage`, `set_point`, `progress` describe the stage shown in records; `forecast_end_s` is seconds after submission."""
+
+    demand: float
+    state: LawState
+    reason: str
+    planned: bool = False
+    beyond_saving: bool = False
+    forecast_end_s: float | None = None
+    stage: int | None = None
+    set_point: float | None = None
+    progress: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a law sees. `plan` is aged to now and has a deadline; `own` and `total` are the tasks that this executor and all
+    of them could run now, `slots` this executor's; `dt_s` is the time since the last decision."""
+
+    plan: ApplicationPlan
+    stages: Sequence[StageLive]
+    slots: int
+    own: int
+    total: int
+    left_s: float
+    deadline_s: float
+    dt_s: float
+    quota: QuotaSettings
+    state: LawState
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """`decide` is the law. `settings` are its constants, read from `spark.pace.law.NAME.*`. `planned_cores` answers
+    `sparkpace plan`: the cores for a whole application by its forecast, its deadline (seconds), the most cores there are, and
+    the constants by name.
+
+    `always`: it is asked without tasks, without a profile and beyond any hope, too. `stage_deadlines`: it follows those of
+    document 004, so `plan` shows them."""
+
+    decide: Callable[[View], Decision]
+    settings: type[Topic]
+    planned_cores: Callable[[Forecast, float, float, Mapping[str, float]], float]
+    always: bool = False
+    stage_deadlines: bool = False
+
+
+def least_cores(forecast: Forecast, within_s: float, most: float) -> float:
+    """Cores with which the application ends within `within_s`, in whole quanta; `most` if that is not enough."""
+    wanted = forecast.least_cores(within_s)
+    return most if wanted is None else round_up(min(wanted, most), CORE_QUANTUM)
+
+
+def control_groups(stages: Sequence[StageLive]) -> dict[StageKey, list[StageLive]]:
+    """Stages by the control group they belong to."""
+    groups: dict[StageKey, list[StageLive]] = {}
+    for stage in stages:
+        groups.setdefault(stage.plan.control_group, []).append(stage)
+    return groups
+
+
+def group_progress(stages: Sequence[StageLive]) -> float:
+    """Progress of a control group of which these stages are under way: those of it that have ended count in full."""
+    submitted = max(stage.plan.group_base + stage.plan.group_share for stage in stages)
+    ended = submitted - math.fsum(stage.plan.group_share for stage in stages)
+    return min(1.0, max(0.0, ended) + math.fsum(stage.plan.group_share * stage.progress() for stage in stages))
