@@ -1,7 +1,8 @@
 """The control loop of one worker, a shell around the pure core (`core`, read that first).
 
-`run_once`: look at every executor, let the core decide, write changed quotas, reconcile what should run, report. The network
-is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order or a provably dead driver.
+`run_once`: look at every executor, let the core decide, write changed quotas, reconcile what should run, report; each phase
+is timed. The network is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order or a
+provably dead driver.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from controller.agent.budgets import Budgets
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, step
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
+from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.messages import Desired, ExecutorReport, ExecutorSpec, Sample, StageUse, WorkerInfo, WorkerSync
 from controller.processes import ProcessId, alive
@@ -82,6 +84,7 @@ class Agent:
         self.received: Received | None = None
         self.known: dict[ExecutorKey, _Known] = {}
         self.state = State()
+        self.phases = Phases(clock)
         self.samples: list[Sample] = []
         self.sample_seq = 0
         self.plans: dict[str, TimedPlan] = {}
@@ -95,19 +98,26 @@ class Agent:
 
     def run_once(self) -> WorkerSync:
         """One period: returns the report for the master."""
-        now_s = self.clock()
+        now_s = self.phases.begin()
         self._drivers.clear()
         self._take_desired()
         observed = self.runtime.observe()
         self._read_progress(observed)
+        self.phases.ended("look")
         self._share_memory(observed)
+        self.phases.ended("share memory")
         orders, self.state = step(self._snapshot(observed), self.state, now_s)
+        self.phases.ended("decide")
         for key, error in orders.troubles.items():
             self._tell_trouble(key, error)
         self._apply(orders, observed)
+        self.phases.ended("write quotas")
         self._reconcile(observed, orders.grants)
         self._keep(orders.samples)
-        return self._report(observed)
+        report = self._report(observed)
+        self.phases.ended("reconcile and report")
+        self.phases.tell(self.period_s)
+        return report
 
     @contextmanager
     def _trouble_of(self, key: ExecutorKey) -> Iterator[None]:
