@@ -46,10 +46,18 @@ def task_works(count: int, mean: float, cv: float) -> list[float]:
         return [0.0] * max(0, count)
     if cv <= 0.01 or count == 1:
         return [mean] * count
-    sigma = math.sqrt(math.log1p(cv * cv))
-    raw = [math.exp(sigma * quantile) for quantile in _quantiles(count)]
-    scale = mean * count / sum(raw)
+    raw, total = _log_normal(count, cv)
+    scale = mean * count / total
     return [x * scale for x in raw]
+
+
+@lru_cache(maxsize=1024)
+def _log_normal(count: int, cv: float) -> tuple[tuple[float, ...], float]:
+    """Quantiles of a log-normal distribution of no particular mean, and their sum: an agent asks for the same ones every
+    period until a task of the stage has begun or ended."""
+    sigma = math.sqrt(math.log1p(cv * cv))
+    raw = tuple([math.exp(sigma * quantile) for quantile in _quantiles(count)])
+    return raw, sum(raw)
 
 
 def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> Busy:

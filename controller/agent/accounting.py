@@ -7,7 +7,10 @@ them by running tasks. Counters are cumulative over this life of the agent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from controller.agent.decide import Executor, OwnStage
 from controller.messages import StageUse
@@ -19,8 +22,7 @@ STAGES_KEPT = 512
 name new ones all the time."""
 
 
-@dataclass(slots=True)
-class _Stage:
+class _Stage(Struct):
     """Changed only while `Account.observed` makes the account that holds it."""
 
     running: int = 0
@@ -65,7 +67,7 @@ class Account:
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
         stages = dict(self.stages)
-        moved = {key: replace(stage) for key, stage in self.stages.items() if stage.moves}
+        moved = {key: copy(stage) for key, stage in self.stages.items() if stage.moves}
         stages |= moved
         weights = self._take(progress, stages, moved) if progress else {k: float(s.running) for k, s in moved.items()}
         total = sum(weights.values())
@@ -92,7 +94,7 @@ class Account:
             before = self.stages.get(key, _NEW)
             # taken out and put in again: the last touched ones come last
             stages.pop(key, None)
-            stage = stages[key] = moved[key] = moved.get(key) or replace(before)
+            stage = stages[key] = moved[key] = moved.get(key) or copy(before)
             running = min(claim.running, running_left)
             running_left -= running
             ended = max(0, claim.done - before.done)

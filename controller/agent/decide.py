@@ -8,7 +8,7 @@ a stage the master has not described yet. Arbitration between applications is `a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -127,7 +127,7 @@ def decide(
     else:
         decision = LAWS[plan.law].decide(constrained)
     shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
-    return replace(
+    return structs.replace(
         decision,
         state=LawState(decision.demand, decision.state.kept),
         stage=shown.plan.stage if shown else None,

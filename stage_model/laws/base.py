@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from stage_model.deadlines import round_up
 from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan
@@ -29,8 +31,7 @@ class LawState:
     kept: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """`demand` in cores for this executor. `planned`: a law asked for it, so less of it is a squeeze. `beyond_saving`: not
     even all cores would keep the deadline.
     `stage`, `set_point`, `progress` describe the stage shown in records; `forecast_end_s` is seconds after submission."""
