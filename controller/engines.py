@@ -75,19 +75,6 @@ def _knock(url: str) -> None:
                 probe.connect("/" + url.removeprefix(scheme).lstrip("/"))
 
 
-def choose_runtime(wanted: str) -> str:
-    """What was asked for; for "auto" docker where an engine answers, else process. Raises `Unavailable`."""
-    if wanted == "process":
-        return "process"
-    try:
-        docker_version()
-    except Unavailable:
-        if wanted == "docker":
-            raise
-        return "process"
-    return "docker"
-
-
 def machine_cores() -> float:
     """Cores this process may use: affinity and, in a container, its CPU quota."""
     cores = float(len(os.sched_getaffinity(0)))

@@ -51,7 +51,7 @@ class MasterOptions:
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """`sparkpace agent`. `runtime` is "docker" or "process": "auto" was decided by the command line."""
+    """`sparkpace agent`. `runtime` is a row of `controller.runtime.table`: "auto" was decided by the command line."""
 
     home: Path
     worker_id: str

@@ -8,7 +8,8 @@ classes and constants, not methods or fields.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +49,12 @@ def test_a_script_uses_names_and_needs_no_user(tmp_path: Path) -> None:
     assert unused(tmp_path, ("app",), ("build.py",)) == ["app.shapes.angle"]
 
 
+def test_a_module_that_a_table_names_is_used_by_its_name(tmp_path: Path) -> None:
+    write(tmp_path / "app" / "round.py", "def draw(): ...\ndef rest(): ...\n")
+    write(tmp_path / "app" / "table.py", "def draw(name): load({'round': 'app.round'}[name]).draw()\ndraw('round')\n")
+    assert unused(tmp_path, ("app",)) == ["app.round.rest"]
+
+
 # ---------------------------------------------------------------- the finder
 
 
@@ -58,6 +65,7 @@ def unused(root: Path, packages: tuple[str, ...], scripts: tuple[str, ...] = ())
     }
     users = trees | {script: ast.parse((root / script).read_text()) for script in scripts}
     used = {name for user, tree in users.items() for name in uses(user, tree, trees)}
+    used |= set(uses_by_name(users.values(), trees))
     return sorted(f"{where}.{name}" for where, tree in trees.items() for name in defined(tree) if (where, name) not in used)
 
 
@@ -114,6 +122,14 @@ def uses(user: str, tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iter
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and (of := known.get(dotted(node.value))):
             yield of, node.attr
+
+
+def uses_by_name(users: Iterable[ast.Module], modules: Mapping[str, ast.Module]) -> Iterator[Name]:
+    """A module whose name is a string somewhere is imported by that name; any attribute that is read may be its."""
+    nodes = [node for tree in users for node in ast.walk(tree)]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    named = {node.value for node in nodes if isinstance(node, ast.Constant) and node.value in modules}
+    yield from itertools.product(named, read)
 
 
 def dotted(value: ast.expr) -> str:

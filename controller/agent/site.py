@@ -11,6 +11,7 @@ from controller.messages import WorkerInfo
 from controller.options import AgentOptions
 from controller.runtime.base import Runtime
 from controller.runtime.process_identity import boot_id
+from controller.runtime.table import Owner, runtime_module
 
 
 def make_site(options: AgentOptions) -> Site:
@@ -50,22 +51,9 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
 
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
-    """The runtime of that name; its libraries are imported only here, so an agent carries only what it uses.
-
-    Raises `Unavailable` when there is no engine and no runtime has run here before."""
-    if options.runtime == "docker":
-        from controller.runtime.docker_engine import DockerRuntime
-
-        return DockerRuntime(
-            cluster_id,
-            options.worker_id,
-            image=options.image,
-            base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
-            records=options.home / "agents" / options.worker_id / "containers",
-        )
-    from controller.runtime.process import ProcessRuntime
-
-    return ProcessRuntime(cluster_id, options.worker_id, options.home / "agents" / options.worker_id / "processes")
+    """The runtime of that name. Raises `Unavailable` when it cannot work here and never has."""
+    folder = options.home / "agents" / options.worker_id
+    return runtime_module(options.runtime).make(Owner(cluster_id, options.worker_id, folder, options.image))
 
 
 def _address(options: AgentOptions) -> str:

@@ -18,12 +18,13 @@ from controller.cli.checks import LEAST_MB, check_host, check_port, checked_fold
 from controller.cli.common import POLICY_HELP, admin_client, floor_option, home_option
 from controller.cli.master_placement import MasterPlacement, placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
-from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, choose_runtime, find_java, machine_cores, machine_memory_mb
+from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
 from controller.healing import Healing, decide
 from controller.home import Cluster, Home
 from controller.local_cluster import Plan, WorkerPlan, heal, look, start
 from controller.locks import turn
 from controller.prepare import prepare
+from controller.runtime.table import RUNTIMES, choose_runtime
 from controller.spark_install import find_spark
 from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable
@@ -36,7 +37,7 @@ from stage_model.units import parse_memory_mb
 @home_option
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
 @click.option("--worker", "each", multiple=True, help=WORKER_HELP)
-@click.option("--runtime", type=click.Choice(["auto", "docker", "process"]), default="auto", show_default=True)
+@click.option("--runtime", type=click.Choice(["auto", *RUNTIMES]), default="auto", show_default=True)
 @click.option("--cores", type=float, help="For executors, all workers together [default: the machine's less 0.3].")
 @click.option("--memory", help="Memory for executors, all workers together, as 8g [default: 80% of the machine's].")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address the master listens on.")

@@ -14,6 +14,7 @@ from controller.cli.worker_words import parse_type
 from controller.home import Home
 from controller.locks import agent_lock
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
+from controller.runtime.table import RUNTIMES
 from master_memory.split import POLICIES
 from placement.labels import parse_labels
 from placement.resources import SCALE, parse_advertised
@@ -86,7 +87,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @click.option("--worker-id", required=True, help="This worker's name, unique in the cluster.")
 @click.option("--cores", type=CoresRange(0.05), required=True, help="Cores for executors.")
 @click.option("--memory", required=True, help="Memory for executors, as 8g or 8192 (MiB).")
-@click.option("--runtime", type=click.Choice(["docker", "process"]), required=True)
+@click.option("--runtime", type=click.Choice(list(RUNTIMES)), required=True)
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
 @click.option("--master", "master_url", required=True, help="The master's URL, http://HOST:PORT.")

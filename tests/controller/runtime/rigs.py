@@ -227,3 +227,12 @@ class DockerRig(Rig):
             runtime.close()
         with contextlib.closing(connect(None)) as client:
             docker_container.clear(client, {docker_container.CLUSTER: self.cluster})
+
+
+RIGS: Mapping[str, Callable[[Path], Rig]] = {
+    "fake": FakeRig,
+    "process-signals": ProcessRig,
+    "process-cgroup": CgroupProcessRig,
+    "docker": DockerRig,
+}
+"""By runtime, and after a hyphen how it paces."""

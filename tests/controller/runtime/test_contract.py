@@ -15,6 +15,7 @@ import pytest
 
 from controller.runtime.base import Bind, ExecutorKey, Program
 from controller.runtime.cgroup import CgroupTree
+from controller.runtime.table import RUNTIMES
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 from tests.controller.runtime import rigs
 from tests.controller.runtime.rigs import Rig
@@ -26,29 +27,21 @@ def _cgroups_writable() -> bool:
     return group is not None and tree.remove(group)
 
 
-@pytest.fixture(
-    params=[
-        "fake",
-        "process-signals",
-        "process-cgroup",
-        pytest.param("docker", marks=pytest.mark.docker),
-    ]
-)
+def _marked(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.docker) if name == "docker" else name
+
+
+@pytest.fixture(params=map(_marked, rigs.RIGS))
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
-    made: Rig
-    match request.param:
-        case "fake":
-            made = rigs.FakeRig(tmp_path)
-        case "process-signals":
-            made = rigs.ProcessRig(tmp_path)
-        case "process-cgroup":
-            if not _cgroups_writable():
-                pytest.skip("control groups are not writable here")
-            made = rigs.CgroupProcessRig(tmp_path)
-        case _:
-            made = rigs.DockerRig(tmp_path)
+    if request.param == "process-cgroup" and not _cgroups_writable():
+        pytest.skip("control groups are not writable here")
+    made = rigs.RIGS[request.param](tmp_path)
     yield made
     made.close()
+
+
+def test_every_runtime_of_the_table_has_a_rig() -> None:
+    assert set(RUNTIMES) == {name.partition("-")[0] for name in rigs.RIGS} - {"fake"}
 
 
 GONE = ExecutorKey("app-1", "never-there")

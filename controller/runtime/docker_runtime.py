@@ -1,0 +1,75 @@
+"""The row `docker`: executors in containers. Ends those that outlived their agent, and any others by their labels."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from docker import APIClient
+from docker.errors import APIError, DockerException
+
+from controller.engines import docker_version
+from controller.runtime import docker_container
+from controller.runtime.base import Runtime
+from controller.runtime.docker_engine import DockerRuntime, connect
+from controller.runtime.table import Owner
+from stage_model.errors import Unavailable
+
+ENGINE_S = 10
+"""Longest wait for one answer of the engine."""
+GONE_S = 20.0
+"""Longest wait for containers to be gone."""
+LOOK_S = 0.1
+GONE, UNDER_WAY = 404, 409
+
+
+def check() -> None:
+    """Raises `Unavailable` when no engine answers."""
+    docker_version()
+
+
+def make(owner: Owner) -> Runtime:
+    return DockerRuntime(
+        owner.cluster_id,
+        owner.worker_id,
+        image=owner.image,
+        base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
+        records=owner.folder / "containers",
+    )
+
+
+def end_all(owner: Owner) -> int:
+    return end_containers({docker_container.CLUSTER: owner.cluster_id, docker_container.WORKER: owner.worker_id})
+
+
+def end_containers(labels: Mapping[str, str]) -> int:
+    """Removes those with these labels; how many there were, ended ones included. Raises `Unavailable` when the engine does
+    not answer or remove them."""
+    client = connect(None)
+    try:
+        client.timeout = ENGINE_S
+        return _remove_all(client, [f"{name}={value}" for name, value in labels.items()])
+    except (DockerException, OSError) as error:  # requests' errors are OSErrors
+        raise Unavailable(
+            f"the Docker engine does not remove its containers ({error}); run `sparkpace down` again once it answers"
+        ) from error
+    finally:
+        client.close()
+
+
+def _remove_all(client: APIClient, labels: list[str]) -> int:
+    seen: set[str] = set()
+    until = time.monotonic() + GONE_S
+    while found := [one["Id"] for one in client.containers(all=True, filters={"label": labels})]:
+        if time.monotonic() > until:
+            raise DockerException(f"{len(found)} are there after {GONE_S:g} s")
+        seen.update(found)
+        for container in found:
+            try:
+                client.remove_container(container, force=True, v=True)
+            except APIError as error:
+                if error.status_code not in (GONE, UNDER_WAY):
+                    raise
+        time.sleep(LOOK_S)
+    return len(seen)

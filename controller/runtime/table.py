@@ -1,0 +1,65 @@
+"""The runtimes by name: the table. Another one is a module that offers what `RuntimeModule` says, and a row below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from controller.runtime.base import Runtime
+from stage_model.errors import Unavailable
+
+RUNTIMES: Mapping[str, str] = {
+    "docker": "controller.runtime.docker_runtime",
+    "process": "controller.runtime.process_runtime",
+}
+"""Modules, imported when used: an agent carries the libraries of its own runtime alone. `auto` takes the first one that works
+on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose executors a runtime runs: a cluster's on one worker. `folder` is the agent's own; `image` the name of a container
+    image (None: the runtime's own)."""
+
+    cluster_id: str
+    worker_id: str
+    folder: Path
+    image: str | None = None
+
+
+class RuntimeModule(Protocol):
+    """What a row's module offers."""
+
+    def check(self) -> None:
+        """Raises `Unavailable` where it cannot work on this machine."""
+
+    def make(self, owner: Owner) -> Runtime:
+        """Raises `Unavailable` when it cannot work and has never run here."""
+        ...
+
+    def end_all(self, owner: Owner) -> int:
+        """Ends and removes the executors that outlived their agent; how many there were. Raises `PaceError` for those that
+        cannot be removed: the next call tries again."""
+        ...
+
+
+def runtime_module(name: str) -> RuntimeModule:
+    return cast(RuntimeModule, import_module(RUNTIMES[name]))
+
+
+def choose_runtime(wanted: str) -> str:
+    """What was asked for; for "auto" the first one that works here. Raises `Unavailable`."""
+    if wanted != "auto":
+        runtime_module(wanted).check()
+        return wanted
+    *others, last = RUNTIMES
+    for name in others:
+        try:
+            runtime_module(name).check()
+        except Unavailable:
+            continue
+        return name
+    return choose_runtime(last)
