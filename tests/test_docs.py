@@ -14,7 +14,15 @@ from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "bridge" / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "bridge" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
 SETTING = re.compile(r"`(spark\.pace\.[A-Za-z.]*[A-Za-z])\b(?!\.?\*)")
 SOURCES = ("stage_model", "placement", "master_memory", "controller", "experiments", "tests", "bridge", "dockerfiles", "docs")
 CITED = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*\.md\b")
