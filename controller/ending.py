@@ -6,7 +6,6 @@ Only processes that cluster.json or the home's locks name by pid, start time and
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from controller.leftovers import Removed, clear_groups, clear_grown, clear_worke
 from controller.local_cluster import LOOK_S, STOP_S, look
 from controller.locks import end
 from controller.processes import ProcessId, alive, send, send_group
+from controller.waiting import wait_until
 from stage_model.errors import PaceError
 
 END_S = 15.0
@@ -81,16 +81,12 @@ def _elsewhere(client: MasterClient, home: Home) -> list[str]:
 
 
 def _end_applications(client: MasterClient) -> list[str]:
-    until = time.monotonic() + END_S
     try:
         for view in client.applications():
             if view.state != "ended":
                 client.kill(view.application_id)
-        while True:
-            left = [view for view in client.applications() if view.state != "ended" or view.executors > 0]
-            if not left or time.monotonic() > until:
-                return [view.application_id for view in left if view.state != "ended"]
-            time.sleep(LOOK_S)
+        wait_until(lambda: all(view.state == "ended" and not view.executors for view in client.applications()), END_S, LOOK_S)
+        return [view.application_id for view in client.applications() if view.state != "ended"]
     except PaceError:
         return []  # the master died meanwhile: the agents, asked next, end what is theirs
 
@@ -99,9 +95,7 @@ def _end_processes(processes: Sequence[ProcessId]) -> None:
     """With what they started in their own sessions, once their time is over."""
     for process in processes:
         send(process, signal.SIGTERM)
-    until = time.monotonic() + STOP_S
-    while any(alive(process) for process in processes) and time.monotonic() < until:
-        time.sleep(LOOK_S)
+    wait_until(lambda: not any(map(alive, processes)), STOP_S, LOOK_S)
     for process in processes:
         send_group(process, signal.SIGKILL)
     end(tuple(processes), 0.0)

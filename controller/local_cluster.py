@@ -22,6 +22,7 @@ from controller.healing import Found, FoundAgent, Healing
 from controller.home import AgentProcess, Cluster, Home
 from controller.locks import Holder, holder
 from controller.processes import ProcessId, alive, identify
+from controller.waiting import wait_until
 from stage_model.errors import Unavailable
 
 JOIN_S = 120.0
@@ -265,21 +266,23 @@ def _silent(
 
 def _await_reports(client: MasterClient, home: Home, workers: Collection[str]) -> None:
     """Until agents that live have found a new master, so that a job submitted next finds them; they come by themselves."""
-    until = time.monotonic() + JOIN_S
-    while _silent(client, home, workers) and time.monotonic() < until:
-        time.sleep(LOOK_S)
+    wait_until(lambda: not _silent(client, home, workers), JOIN_S, LOOK_S)
 
 
 def _wait(home: Home, children: Sequence[_Child], missing: Callable[[], Sequence[str]]) -> None:
     """Until nothing is missing. Raises `Unavailable` with a log's end when a child dies or takes too long."""
-    until = time.monotonic() + JOIN_S
-    while late := missing():
-        for child in children:
+    late: Sequence[str] = ()
+
+    def ready() -> bool:
+        nonlocal late
+        late = missing()
+        for child in children if late else ():
             child.check()
-        if time.monotonic() > until:
-            said = tail(home.logs / f"{late[0]}.log")
-            raise Unavailable(f"the {late[0]} is not ready after {JOIN_S:g} s; its log ends:\n{said}")
-        time.sleep(LOOK_S)
+        return not late
+
+    if not wait_until(ready, JOIN_S, LOOK_S):
+        said = tail(home.logs / f"{late[0]}.log")
+        raise Unavailable(f"the {late[0]} is not ready after {JOIN_S:g} s; its log ends:\n{said}")
 
 
 def _end_children(children: Sequence[_Child]) -> None:

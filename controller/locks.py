@@ -19,6 +19,7 @@ import msgspec
 
 from controller.home import Home
 from controller.processes import ProcessId, alive, identify, send
+from controller.waiting import wait_until
 from stage_model.errors import Unavailable
 
 SETTLE_S = 1.0
@@ -116,9 +117,7 @@ def end(processes: tuple[ProcessId, ...], grace_s: float) -> tuple[ProcessId, ..
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, SETTLE_S)):
         for process in processes:
             send(process, number)
-        until = time.monotonic() + wait_s
-        while any(alive(process) for process in processes) and time.monotonic() < until:
-            time.sleep(LOOK_S)
+        wait_until(lambda: not any(map(alive, processes)), wait_s, LOOK_S)
     return tuple(process for process in processes if alive(process))
 
 

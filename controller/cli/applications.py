@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 
 import click
@@ -13,6 +12,7 @@ from controller.cli.tables import applications_table
 from controller.driver_run import RECORD_S
 from controller.home import Home
 from controller.messages import Change
+from controller.waiting import wait_until
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, PaceError
 from stage_model.units import format_duration, is_time, parse_deadline, parse_priority
@@ -47,12 +47,13 @@ def kill(home: Home, application: str) -> None:
         click.echo(f"Application {view.application_id} has already ended.")
         return
     client.kill(view.application_id)
-    until = time.monotonic() + RECORD_S
-    while view.state != "ended" or view.executors > 0:
-        if time.monotonic() > until:
-            raise PaceError(f"application {view.application_id} has not ended within {RECORD_S:g} s; look at `ps`")
-        time.sleep(0.25)
-        view = client.application(view.application_id)
+
+    def ended() -> bool:
+        now = client.application(view.application_id)
+        return now.state == "ended" and not now.executors
+
+    if not wait_until(ended, RECORD_S, 0.25):
+        raise PaceError(f"application {view.application_id} has not ended within {RECORD_S:g} s; look at `ps`")
     click.echo(f"Application {view.application_id} was ended.")
 
 

@@ -12,13 +12,13 @@ import errno
 import math
 import os
 import signal
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
+from controller.waiting import wait_until
 
 PARENT = "sparkpace"
 """Executors' groups lie in one of this name, which goes with the last of them."""
@@ -354,12 +354,7 @@ def _write(path: Path, value: str) -> bool:
 
 def _removed_soon(directory: Path) -> bool:
     """Killed processes stay in their group until they have let go of their memory."""
-    until = time.monotonic() + EMPTY_S
-    while not _removed(directory):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
+    return wait_until(lambda: _removed(directory), EMPTY_S, 0.05)
 
 
 def _removed(directory: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 
 from docker import APIClient
@@ -14,13 +13,13 @@ from controller.runtime import docker_container
 from controller.runtime.base import Runtime
 from controller.runtime.docker_engine import DockerRuntime, connect
 from controller.runtime.table import Owner
+from controller.waiting import wait_until
 from stage_model.errors import Unavailable
 
 ENGINE_S = 10
 """Longest wait for one answer of the engine."""
 GONE_S = 20.0
 """Longest wait for containers to be gone."""
-LOOK_S = 0.1
 GONE, UNDER_WAY = 404, 409
 
 
@@ -60,10 +59,9 @@ def end_containers(labels: Mapping[str, str]) -> int:
 
 def _remove_all(client: APIClient, labels: list[str]) -> int:
     seen: set[str] = set()
-    until = time.monotonic() + GONE_S
-    while found := [one["Id"] for one in client.containers(all=True, filters={"label": labels})]:
-        if time.monotonic() > until:
-            raise DockerException(f"{len(found)} are there after {GONE_S:g} s")
+
+    def none_left() -> bool:
+        found = [one["Id"] for one in client.containers(all=True, filters={"label": labels})]
         seen.update(found)
         for container in found:
             try:
@@ -71,5 +69,8 @@ def _remove_all(client: APIClient, labels: list[str]) -> int:
             except APIError as error:
                 if error.status_code not in (GONE, UNDER_WAY):
                     raise
-        time.sleep(LOOK_S)
+        return not found
+
+    if not wait_until(none_left, GONE_S):
+        raise DockerException(f"some are there after {GONE_S:g} s")
     return len(seen)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
-from controller.runtime.base import ExecutorKey, Runtime
+from controller.runtime.base import Runtime
 from controller.runtime.process import ProcessRuntime
 from controller.runtime.table import Owner
+from controller.waiting import wait_until
 from stage_model.errors import RuntimeFailed
 
 GONE_S = 20.0
 """Longest wait for processes to be gone."""
-LOOK_S = 0.1
 
 
 def check() -> None:
@@ -27,18 +25,11 @@ def end_all(owner: Owner) -> int:
     runtime = _of(owner)
     try:
         found = runtime.observe()
-        ran = sum(seen.running for seen in found.values())
         for key in found:
             runtime.stop(key)
-        until = time.monotonic() + GONE_S
-        while found := runtime.observe():
-            for key, seen in found.items():
-                if not seen.running:
-                    _try_remove(runtime, key, last=time.monotonic() > until)
-            if any(seen.running for seen in found.values()) and time.monotonic() > until:
-                raise RuntimeFailed(f"{len(found)} executors do not end within {GONE_S:g} s; run `sparkpace down` again")
-            time.sleep(LOOK_S)
-        return ran
+        if not wait_until(lambda: not _left(runtime), GONE_S) and (left := _left(runtime)):
+            raise RuntimeFailed(left)
+        return sum(seen.running for seen in found.values())
     finally:
         runtime.close()
 
@@ -47,9 +38,15 @@ def _of(owner: Owner) -> ProcessRuntime:
     return ProcessRuntime(owner.cluster_id, owner.worker_id, owner.folder / "processes")
 
 
-def _try_remove(runtime: ProcessRuntime, key: ExecutorKey, *, last: bool) -> None:
-    try:
-        runtime.remove(key)
-    except RuntimeFailed:
-        if last:
-            raise
+def _left(runtime: ProcessRuntime) -> str:
+    """Removes those that have ended; a sentence on what is there still."""
+    left = ""
+    for key, seen in runtime.observe().items():
+        if seen.running:
+            left = f"executor {key.executor_id} of {key.application_id} does not end; run `sparkpace down` again"
+            continue
+        try:
+            runtime.remove(key)
+        except RuntimeFailed as error:
+            left = str(error)
+    return left
