@@ -377,6 +377,8 @@ class DockerRuntime:
             except RuntimeFailed:
                 known.memory_bytes = before
                 raise
+        if known.unwritable:  # found out just now
+            return self._have_limited(key, known, memory_bytes)
         self._tell(key, known, "memory")
         return True
 

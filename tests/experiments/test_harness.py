@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from controller.home import Home
 from controller.plot import plot_run
 from experiments import harness, machine
 from experiments.__main__ import main
+from experiments.packed import unpack
 from experiments.recorded import Data, JobRun, Order
 from experiments.result_folder import ResultFolder
 from experiments.scenarios import make
@@ -163,8 +163,7 @@ def test_a_packed_folder_goes_on_once_it_is_unpacked(tmp_path: Path, cluster: ty
     assert isinstance(refused.exception, BadInput)
     assert "`tar -xf data.tar.xz && rm data.tar.xz` in it" in str(refused.exception)
     assert len(cluster.performed) == 3
-    with tarfile.open(tmp_path / "r" / "data.tar.xz") as tar:
-        tar.extractall(tmp_path / "r", filter="data")
+    unpack(tmp_path / "r" / "data.tar.xz", tmp_path / "r")
     (tmp_path / "r" / "data.tar.xz").unlink()
     assert call("run", "fig4", "--quick", "--repetitions", 2, "--out", tmp_path / "r").exit_code == 0
     assert cluster.performed[3:] == ["both-1"]

@@ -115,6 +115,7 @@ def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
     return answers[0]
 
 
+@pytest.mark.groups
 def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_answers(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient
 ) -> None:
@@ -137,6 +138,7 @@ def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_ans
     assert len(updates) <= 4  # the first, which hung; the newest; once more; an engine slow enough for one repetition
 
 
+@pytest.mark.groups
 def test_an_older_value_that_the_engine_writes_late_is_put_right(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient
 ) -> None:
@@ -154,6 +156,7 @@ def test_an_older_value_that_the_engine_writes_late_is_put_right(
     assert quota_of(group) == pytest.approx(0.3)
 
 
+@pytest.mark.groups
 def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig, client: docker.APIClient) -> None:
     """It does so with each update, whatever that is about."""
     runtime = rig.docker()
@@ -167,6 +170,7 @@ def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: Docker
     rig.until(lambda: quota_of(group) == pytest.approx(0.3))
 
 
+@pytest.mark.groups
 def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
     runtime = rig.docker()
     started(rig, runtime)
@@ -251,6 +255,7 @@ def _exit_code(runtime: DockerRuntime, key: ExecutorKey) -> int | None:
     return runtime.observe()[key].exit_code
 
 
+@pytest.mark.groups
 def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
     first = rig.docker()
     started(rig, first, KEY, OTHER)
@@ -303,6 +308,7 @@ def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Ide
     executor_record.write(path, msgspec.structs.replace(record, process=process))
 
 
+@pytest.mark.groups
 def test_the_opener_opens_every_quota_while_the_engine_hangs(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
 ) -> None:
@@ -338,6 +344,7 @@ class _Refusing(CgroupTree):
         return super().write_quota(group, cores)
 
 
+@pytest.mark.groups
 def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig, client: docker.APIClient) -> None:
     tree = _Refusing()
     runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), cgroups=tree)
