@@ -1,30 +1,106 @@
-"""Whether an application is admitted: settings that can be read, executors that fit somewhere, a deadline that can be met."""
+"""Whether an application is admitted: settings that can be read, executors that fit somewhere, a deadline that can be met.
+
+`Admission` puts the checks together, on the cluster as it is; `sparkpace plan` asks it beforehand."""
 
 from __future__ import annotations
 
-import logging
 import re
+import time
 import uuid
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
+from controller.master import dependencies
 from controller.master.application import Application, ApplicationRecord
 from controller.master.capacity import Capacity
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
-from controller.master.feasibility import feasibility, find_profile, make_estimate
-from controller.master.guard import Caught
-from controller.messages import ExecutorWish, Registration, WorkerInfo
-from controller.profile_store import ProfileStore
+from controller.master.feasibility import feasibility, plan_reply
+from controller.master.from_record import make_application
+from controller.master.growing import Growing
+from controller.master.job_options import job_options
+from controller.master.placing import Placing
+from controller.master.registry import Registry
+from controller.messages import ExecutorWish, PlanReply, PlanRequest, Registration, WorkerInfo
 from controller.runtime.process_identity import PROC, boot_id
 from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, Denied, Infeasible
-from stage_model.profile import profile_key
 from stage_model.promises import NOTHING_PROMISED, Promised
 
-log = logging.getLogger("sparkpace.master")
+OUTLIVED_FROM = 1001
+"""First executor number of an application that the master had forgotten: those before may be in use."""
+HIGHEST_ID = 2**31 - 1
+"""Of users, groups and processes."""
+
+
+class Admission:
+    """`default_law` is that of applications that name none; `growing` says who starts workers, if anybody does."""
+
+    def __init__(self, registry: Registry, placing: Placing, default_law: str, growing: Callable[[], Growing | None]) -> None:
+        self.registry, self.placing, self.default_law, self._growing = registry, placing, default_law, growing
+
+    def admit(self, registration: Registration, token_hash: str, now_s: float) -> Application:
+        """The application of a registration. Raises `BadInput` and `Infeasible`; nobody knows of it yet."""
+        # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
+        # ones; what runs already is not judged again, and an hour of the day counts from its submission
+        outlived, age_s = registration.application_id is not None, registration.age_s
+        now = datetime.now().astimezone()
+        record = ApplicationRecord(
+            application_id=checked_id(registration.application_id) if registration.application_id else new_id(),
+            token_hash=token_hash,
+            registration=registration,
+            started_epoch_s=time.time() - age_s,
+            started_monotonic_s=now_s - age_s,
+            boot_id=boot_id(),
+            next_executor=OUTLIVED_FROM if outlived else 1,
+            outlived=outlived,
+            options=job_options(
+                registration.conf,
+                age_s=0.0 if outlived else age_s,
+                now=now - timedelta(seconds=age_s) if outlived else now,
+                working_dir=Path(registration.working_dir),
+                default_law=self.default_law,
+            ),
+        )
+        profiles = self.registry.profiles
+        application = make_application(record, record.started_monotonic_s, profiles, now_s, restored=outlived)
+        dependencies.check(application, self.registry.applications, self.registry.past)
+        if not outlived:  # nobody knows how much of one that runs is done
+            self._check_executors(application, now_s)
+            most = self.registry.workers.capacity(application, now_s)
+            check_feasible(application, most, now_s, self.registry.promised(now_s))
+        return application
+
+    def _check_executors(self, application: Application, now_s: float) -> None:
+        """Raises `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
+        Labels may still be given to a worker: who asks for one that nobody has waits, where no worker can be started. So does
+        everybody, just after a restart, for workers that have not reported yet."""
+        check_executors(application)
+        self.placing.refresh(now_s)
+        growing, all_heard = self._growing(), self.registry.workers.all_heard(now_s)
+        workers = self.registry.workers.known(now_s)
+        for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
+            kind = self.placing.needed_type(application, profile_id, wish, now_s, labels=growing is not None)
+            if growing is None and workers:
+                check_fits(application, profile_id, wish, workers)
+                if kind is not None and all_heard and len(self.placing.places):
+                    raise BadInput(
+                        f"no single worker has what an executor of this application needs ({kind}); accepted: less"
+                    )
+            elif growing and kind and all_heard and (reason := growing.refuses(kind)):
+                raise BadInput(f"no worker has what an executor of this application needs, and {reason}; accepted: less")
+
+    def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
+        """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
+        workers, grows = self.registry.workers.expected(now_s), self._growing() is not None
+        if request.conf is not None:
+            # for one that is too large for all that are there, a worker may be started
+            check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
+        profiles, promised = self.registry.profiles, self.registry.promised(now_s)
+        return plan_reply(request, profiles, workers, promised, default_law=self.default_law, grows=grows)
 
 
 def new_id() -> str:
@@ -36,10 +112,6 @@ def checked_id(given: str) -> str:
     if not re.fullmatch(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", given):
         raise BadInput(f"application id {given[:60]!r} is not one of ours; accepted: the id given at registration")
     return given
-
-
-HIGHEST_ID = 2**31 - 1
-"""Of users, groups and processes."""
 
 
 def check_usable(registration: Registration) -> None:
@@ -84,44 +156,6 @@ def check_owner(registration: Registration) -> None:
             raise Denied(f"uid {uid} is not that of process {registration.pid}, the driver; accepted: the driver's own uid")
     elif uid == 0:
         raise Denied("a driver on another host claims to be root; accepted: a user of its own")
-
-
-def make_application(
-    record: ApplicationRecord, started_s: float, profiles: ProfileStore, now_s: float, *, restored: bool = False
-) -> Application:
-    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile; one that is
-    `restored` goes on without."""
-    registration, options = record.registration, record.options
-    with Caught() as problem:
-        key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
-        estimate = make_estimate(profile, arguments=options.arguments) if profile else None
-    lost = f"the profile {key!r} is gone" if not problem.error and restored and record.planned and not profile else ""
-    if problem.error is not None:
-        if not restored:
-            raise problem.error
-        key, profile, estimate = record.profile_key or profile_key(None, registration.name, registration.main), None, None
-        lost = str(problem.error)
-    if lost:
-        log.error("%s goes on without its profile: %s", record.application_id, lost)
-    record.profile_key, record.planned = key, profile is not None or record.planned
-    application = Application(
-        record=record,
-        started_s=started_s,
-        profile_key=key,
-        profile_runs=len(profile.runs) if profile else 0,
-        estimate=estimate,
-        profile=profile,
-        wanted=dict(registration.wanted),
-        data=dict(registration.data),
-        heard_s=now_s,
-    )
-    if application.estimate is None:
-        application.notify(
-            f"it goes on without its profile: {lost}"
-            if lost
-            else f"no profile {key!r} yet: this run takes what is free and teaches"
-        )
-    return application
 
 
 def check_executors(application: Application) -> None:

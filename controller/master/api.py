@@ -96,46 +96,46 @@ class Api:
     # ------------------------------------------------------------------ anybody
 
     async def health(self, _: Request) -> Health:
-        return Health(cluster_id=self.cluster.cluster_id, version=VERSION)
+        return Health(cluster_id=self.cluster.identity.cluster_id, version=VERSION)
 
     # ------------------------------------------------------------------ drivers
 
     async def register(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return self.cluster.register(await _body(request, Registration), self.clock())
+        return self.cluster.drivers.register(await _body(request, Registration), self.clock())
 
     async def driver_sync(self, request: Request) -> object:
         application_id = request.path_params["id"]
-        self.gate.application(_token(request), self.cluster.token_hash(application_id))
-        return self.cluster.driver_sync(application_id, await _body(request, DriverSync), self.clock())
+        self.gate.application(_token(request), self.cluster.drivers.token_hash(application_id))
+        return self.cluster.drivers.sync(application_id, await _body(request, DriverSync), self.clock())
 
     # ------------------------------------------------------------------ commands
 
     async def views(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return {"applications": self.cluster.views(self.clock())}
+        return {"applications": self.cluster.commands.views(self.clock())}
 
     async def view(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return self.cluster.view(request.path_params["id"], self.clock())
+        return self.cluster.commands.view(request.path_params["id"], self.clock())
 
     async def explain(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return self.cluster.explain(request.path_params["id"], self.clock())
+        return self.cluster.commands.explain(request.path_params["id"], self.clock())
 
     async def kill(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        self.cluster.kill(request.path_params["id"], self.clock())
+        self.cluster.commands.kill(request.path_params["id"], self.clock())
         return {}
 
     async def change(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        self.cluster.change(request.path_params["id"], await _body(request, Change), self.clock())
+        self.cluster.commands.change(request.path_params["id"], await _body(request, Change), self.clock())
         return {}
 
     async def plan(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return self.cluster.plan(await _body(request, PlanRequest), self.clock())
+        return self.cluster.admission.plan(await _body(request, PlanRequest), self.clock())
 
     async def workers(self, request: Request) -> object:
         self.gate.submit(_token(request))
@@ -149,20 +149,20 @@ class Api:
     async def label(self, request: Request) -> object:
         self.gate.admin(_token(request))
         asked = await _body(request, Labels)
-        return Labels(labels=dict(self.cluster.label(request.path_params["id"], asked.labels, self.clock())))
+        return Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
 
     # ------------------------------------------------------------------ agents
 
     async def worker_sync(self, request: Request) -> object:
         self.gate.admin(_token(request))
-        return self.cluster.worker_sync(request.path_params["id"], await _body(request, WorkerSync), self.clock())
+        return self.cluster.agents.sync(request.path_params["id"], await _body(request, WorkerSync), self.clock())
 
     async def worker_changes(self, request: Request) -> object:
         self.gate.admin(_token(request))
         worker_id, seen = request.path_params["id"], _number(request, "seen")
-        if self.cluster.version_of(worker_id) == seen:
+        if self.cluster.versions.of(worker_id) == seen:
             await self.changes.wait(worker_id, min(LONGEST_WAIT_S, _number(request, "wait")))
-        return {"version": self.cluster.version_of(worker_id)}
+        return {"version": self.cluster.versions.of(worker_id)}
 
 
 def _token(request: Request) -> str:

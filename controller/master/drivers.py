@@ -1,113 +1,112 @@
-"""What drivers tell, taken in: live, and once more at a start of the master, by the same code in the same order.
-
-Every event and snapshot is stored as it came. One that cannot be read or applied is left out, alike each time (`guard`).
-"""
+"""What drivers say is answered: a registration, and then the levels and events that they tell (`driver_events`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+import logging
 
-import msgspec
-
-from controller.master import executors, planning
+from controller.master import driver_events, executors
+from controller.master.admission import Admission, check_owner, check_usable, checked_id
 from controller.master.application import Application
 from controller.master.guard import guarded
+from controller.master.lifecycle import Lifecycle
+from controller.master.locality import locality
+from controller.master.recorder import Recorder
 from controller.master.registry import Registry
-from controller.messages import DriverSync, Sequenced
-from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
+from controller.master.tokens import digest, mint
+from controller.messages import DriverReply, DriverSync, Registered, Registration
+from controller.runtime.process_identity import boot_id
+from stage_model.errors import BadInput, Denied
 
-_decoder = msgspec.json.Decoder(AnyEvent)
-_snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
-
-
-def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
-    """Takes a driver's snapshot and events in; says whether agents should look at once.
-
-    Stored first and for good: what is acknowledged must survive."""
-    behind = application.acknowledged
-    reached = behind if sync.snapshot is None else max(behind, sync.next_seq - 1)
-    gapless: list[Sequenced] = []
-    for numbered in sorted((e for e in sync.events if e.seq > reached), key=lambda e: e.seq):
-        if numbered.seq == reached + len(gapless) + 1:
-            gapless.append(numbered)
-    with registry.store.transaction():
-        if sync.snapshot is not None:
-            registry.store.add_snapshot(application.id, behind, sync.next_seq, msgspec.json.encode(sync.snapshot))
-        registry.store.add_events(application.id, ((e.seq, bytes(e.event)) for e in gapless))
-    changed = sync.snapshot is not None
-    if sync.snapshot is not None:
-        _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
-    for numbered in gapless:
-        changed = _event(application, numbered.seq, bytes(numbered.event), registry, now_s) or changed
-    return changed
+log = logging.getLogger("sparkpace.master")
 
 
-def replay(application: Application, registry: Registry, now_s: float) -> None:
-    """Takes in again what an earlier life of the master had stored."""
-    snapshots = registry.store.snapshots(application.id)
-    for seq, data in registry.store.events(application.id):
-        while snapshots and snapshots[0][0] < seq:
-            _stored_snapshot(application, *snapshots.pop(0)[1:], registry, now_s)
-        _event(application, seq, data, registry, now_s, again=True)
-    for snapshot in snapshots:
-        _stored_snapshot(application, *snapshot[1:], registry, now_s)
+class Drivers:
+    """Their applications come and go."""
 
+    def __init__(self, registry: Registry, lifecycle: Lifecycle, admission: Admission, recorder: Recorder) -> None:
+        self.registry, self.lifecycle, self.admission, self.recorder = registry, lifecycle, admission, recorder
 
-def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
-    """Folds one event in; says whether agents should look at once."""
-    application.acknowledged = seq
-    event: AnyEvent | None = None
-    with guarded(application, "taking in an event of its driver") as problem:
-        event = _decoder.decode(data)
-        at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
-        planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
-        _follow(application, event, registry, now_s)
-    application.left_out += problem.error is not None
-    return not isinstance(event, TaskEnd)
+    def register(self, registration: Registration, now_s: float) -> Registered:
+        """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's, `Infeasible` when
+        its deadline cannot be met."""
+        check_usable(registration)
+        check_owner(registration)
+        known = self._again(registration, now_s)
+        if known:
+            return known
+        token = mint()
+        application = self.admission.admit(registration, digest(token), now_s)
+        self.recorder.begin(application.id)
+        self.registry.add(application)
+        log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
+        for worker in self.registry.workers.by_id.values():
+            for report in worker.reports:
+                if report.application_id == application.id:
+                    with guarded(application, "taking over an executor"):
+                        executors.adopt(application, worker.info, report, self.registry)
+        self.lifecycle.reconcile(application, now_s)
+        self.lifecycle.versions.bump(application)
+        return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
 
+    def _again(self, registration: Registration, now_s: float) -> Registered | None:
+        """A bridge that registers once more is given a new token for what it already had; None for what nobody here knows.
+        Raises `Denied` for an application of another driver, `BadInput` for one that has ended."""
+        application_id = registration.application_id or ""
+        application = self.registry.applications.get(application_id)
+        if application is None:
+            if application_id in self.registry.past or (
+                application_id and self.recorder.recorded(checked_id(application_id))
+            ):
+                raise BadInput(f"application {application_id} has ended; accepted: a new one, which gets an id of its own")
+            return None
+        if application.record.registration.instance != registration.instance:
+            raise Denied(f"application {application_id} is another driver's; accepted: a registration without its id")
+        token = mint()
+        application.record.token_hash = digest(token)
+        application.heard_s = now_s
+        self.registry.save(application)
+        return Registered(application_id=application.id, token=token, acknowledged=application.acknowledged)
 
-def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
-    """What follows from an event besides plans."""
-    if application.ended:
-        return
-    if isinstance(event, ExecutorRemoved):
-        executor = application.executors.get(event.executor)
-        if executor and executor.live:
-            executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}", now_s)
-            registry.save_executor(application, executor)
-    if isinstance(event, ApplicationEnd):
-        ended_s = min(application.since_submission(event.time_ms), application.elapsed_s(now_s))
-        registry.end(application, "", now_s, ended_s=max(0.0, ended_s))
+    def sync(self, application_id: str, sync: DriverSync, now_s: float) -> DriverReply:
+        """Takes a driver's levels and events in."""
+        application = self.registry.known(application_id)
+        application.heard_s = now_s
+        if sync.steady_ms is not None:
+            # What a message takes on its way makes its sender look younger, so the oldest look is the best. A restart of this
+            # machine takes a time that only its wall clock would tell.
+            started_s = now_s - application.since_submission(sync.steady_ms)
+            restarted = application.record.boot_id != boot_id()
+            application.started_s = started_s if restarted else min(application.started_s, started_s)
+        changed = sync.instance != application.instance
+        application.instance = sync.instance
+        changed = driver_events.take(application, sync, self.registry, now_s) or changed
+        if application.wanted != sync.wanted or not set(sync.killed) <= application.unwanted:
+            application.wanted = dict(sync.wanted)
+            application.unwanted |= set(sync.killed)
+            changed = True
+        if sync.ended and not application.ended:
+            self.registry.end(application, "", now_s)
+            changed = True
+        if changed:
+            self.lifecycle.reconcile(application, now_s)
+            self.lifecycle.versions.bump(application)
+        stop = application.record.end_reason if application.ended and not sync.ended else ""
+        near = None
+        with guarded(application, "planning its waits for data"):
+            near = locality(application)
+        return DriverReply(
+            acknowledged=application.acknowledged,
+            gone=application.gone(),
+            stop=stop or None,
+            notices=self._new_notices(application),
+            locality=near,
+        )
 
+    def token_hash(self, application_id: str) -> str | None:
+        application = self.registry.applications.get(application_id)
+        return application.record.token_hash if application else None
 
-def _stored_snapshot(application: Application, next_seq: int, data: bytes, registry: Registry, now_s: float) -> None:
-    raw: tuple[msgspec.Raw, ...] = ()
-    with guarded(application, "reading a stored snapshot of its driver"):
-        raw = _snapshot_decoder.decode(data)
-    _snapshot(application, raw, next_seq, registry, now_s, again=True)
-
-
-def _snapshot(
-    application: Application,
-    raw: Iterable[msgspec.Raw],
-    next_seq: int,
-    registry: Registry,
-    now_s: float,
-    *,
-    again: bool = False,
-) -> None:
-    """Events were lost: what is active now replaces what was thought to be active."""
-    application.acknowledged = max(application.acknowledged, next_seq - 1)
-    events = []
-    for one in raw:
-        with guarded(application, "taking in an event of its driver") as problem:
-            events.append(_decoder.decode(one))
-        application.left_out += problem.error is not None
-    with guarded(application, "taking in a snapshot of its driver"):
-        application.replace_active(events)
-        for event in events:
-            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.goals:
-                capacity = registry.workers.capacity(application, now_s)
-                at_ms = event.time_ms if again else None
-                planning.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)
+    def _new_notices(self, application: Application) -> tuple[str, ...]:
+        new = tuple(application.notices[application.noticed :])
+        application.noticed = len(application.notices)
+        return new

@@ -15,15 +15,12 @@ from controller.home import Home
 from controller.local_cluster import url_of
 from controller.locks import master_lock
 from controller.master.api import Api, Changes
-from controller.master.cluster import ClusterState
-from controller.master.identity import begin_life
+from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.kept import Kept
 from controller.master.providers import make_provider
-from controller.master.recorder import Recorder
-from controller.master.store import Store
 from controller.master.tokens import Gatekeeper
 from controller.master.topology_file import TopologyFile
 from controller.options import MasterOptions
-from controller.profile_store import ProfileStore
 from placement.growth import Growth
 from placement.scores import parse_weights
 from stage_model.errors import Unavailable
@@ -44,19 +41,9 @@ def run(options: MasterOptions) -> None:
 async def _serve(options: MasterOptions, listening: socket.socket) -> None:
     home = Home(options.home)
     changes = Changes()
-    store = Store(home.database)
-    cluster = ClusterState(
-        store,
-        Recorder(home.runs, options.keep_runs),
-        ProfileStore(home.profiles),
-        begin_life(home.identity_file, store),
-        default_law=options.law,
-        memory_policy=options.memory_policy,
-        placement=options.placement,
-        weights=parse_weights(options.placement_weights),
-        changed=changes.notify,
-        now_s=time.monotonic(),
-    )
+    kept = Kept.of(home, options.keep_runs)
+    chosen = ClusterOptions(options.law, options.memory_policy, options.placement, parse_weights(options.placement_weights))
+    cluster = ClusterState(kept, chosen, changes.notify, time.monotonic())
     if options.growth is not None:
         grown = options.growth
         provider = make_provider(
@@ -65,7 +52,7 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
             image=grown.image,
             folders=grown.folders,
             options=grown.agent_options,
-            cluster_id=cluster.cluster_id,
+            cluster_id=kept.identity.cluster_id,
             master_url=url_of(options.host, listening.getsockname()[1]),
             home=options.home,
         )
@@ -77,12 +64,17 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))
     ticking.add_done_callback(lambda task: _ended(task, server))
-    log.info("cluster %s, generation %d, on %s:%d", cluster.cluster_id, cluster.generation, *listening.getsockname()[:2])
+    log.info(
+        "cluster %s, generation %d, on %s:%d",
+        kept.identity.cluster_id,
+        kept.identity.generation,
+        *listening.getsockname()[:2],
+    )
     await server.serve(sockets=[listening])
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await ticking
-    store.close()
+    kept.store.close()
 
 
 async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:
@@ -90,7 +82,7 @@ async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:
         if topology:
             with cluster.parts.guarded("reading the topology"):
                 if (new := topology.changed()) is not None:
-                    cluster.locate_by(new, time.monotonic())
+                    cluster.commands.locate_by(new, time.monotonic())
         with cluster.parts.guarded("the master's periodic pass"):
             cluster.tick(time.monotonic())
         await asyncio.sleep(TICK_S)

@@ -1,7 +1,7 @@
 """What the master remembers: workers and applications in memory, and in the store whatever must survive a restart.
 
-Executors are stored as they change, events as they come (`drivers`), counters of live executors now and then. What cannot be
-read at a start is set aside and told in the log; the rest is restored all the same.
+Executors are stored as they change, events as they come (`driver_events`), counters of live executors now and then. What
+cannot be read at a start is set aside and told in the log; the rest is restored all the same.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 from msgspec import structs
 
 from controller.master import planning
-from controller.master.admission import make_application
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Placed
 from controller.master.dependencies import Past
+from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
 from controller.master.store import Store
 from controller.master.workers import Workers
@@ -33,7 +33,7 @@ class Registry:
     """All workers and applications. Those of an earlier life of the master are restored at once."""
 
     def __init__(self, store: Store, profiles: ProfileStore, now_s: float) -> None:
-        self.store, self.profiles = store, profiles
+        self.store, self.profiles, self.begun_s = store, profiles, now_s
         self.workers = Workers(store, now_s)
         self.applications: dict[str, Application] = {}
         self.past: dict[str, Past] = {}
@@ -141,7 +141,7 @@ class Registry:
     # ------------------------------------------------------------------ restart
 
     def _restore(self, application_id: str, data: bytes, now_s: float) -> None:
-        """An application of an earlier life of the master; what its driver had told is `drivers.replay`'s."""
+        """An application of an earlier life of the master; what its driver had told is `driver_events.replay`'s."""
         with Caught() as problem:
             record = msgspec.json.decode(data, type=ApplicationRecord)
             same_boot = record.boot_id == boot_id()

@@ -17,10 +17,9 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from controller.master.cluster import ClusterState
-from controller.master.identity import begin_life
-from controller.master.recorder import Recorder
-from controller.master.store import Store
+from controller.home import Home
+from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.kept import Kept
 from controller.messages import (
     DriverSync,
     ExecutorReport,
@@ -78,19 +77,10 @@ class Crowd:
         self.now_s = 1000.0
         self.woken: set[str] = set()
         self.samples: dict[str, int] = defaultdict(int)
-        profiles = ProfileStore(folder / "profiles")
-        known = [self._kind(number, profiles) for number in range(kinds)]
+        kept = Kept.of(Home(folder), keep_runs=100)
+        known = [self._kind(number, kept.profiles) for number in range(kinds)]
         (folder / "runs").mkdir()
-        store = Store(folder / "master.db")
-        self.state = ClusterState(
-            store,
-            Recorder(folder / "runs", keep_runs=100),
-            profiles,
-            begin_life(folder / "cluster.id", store),
-            default_law="forecast",
-            changed=self._woken,
-            now_s=self.now_s,
-        )
+        self.state = ClusterState(kept, ClusterOptions(), self._woken, self.now_s)
         self.on_worker: dict[str, list[tuple[Driver, str]]] = {f"w{number}": [] for number in range(count)}
         for worker_id in self.on_worker:
             self.answer(worker_id, self.report(worker_id))
@@ -122,7 +112,7 @@ class Crowd:
             "spark.pace.priority": self.rng.choice(("low", "normal", "high")),
         }
         asked = registration(conf, EXECUTORS, name=driver.kind.name)
-        driver.application_id = self.state.register(asked, self.now_s).application_id
+        driver.application_id = self.state.drivers.register(asked, self.now_s).application_id
 
     # ------------------------------------------------------------------ what drivers and agents say
 
@@ -155,7 +145,7 @@ class Crowd:
 
     def say(self, application_id: str, data: bytes) -> None:
         """The master takes in what a driver told."""
-        reply = self.state.driver_sync(application_id, msgspec.json.decode(data, type=DriverSync), self.now_s)
+        reply = self.state.drivers.sync(application_id, msgspec.json.decode(data, type=DriverSync), self.now_s)
         msgspec.json.encode(reply)
 
     def hold(self, driver: Driver) -> None:
@@ -211,8 +201,8 @@ class Crowd:
             )
         sync = WorkerSync(
             instance=f"{worker_id}-life",
-            cluster_id=self.state.cluster_id,
-            generation=self.state.generation,
+            cluster_id=self.state.identity.cluster_id,
+            generation=self.state.identity.generation,
             worker=WorkerInfo(
                 worker_id=worker_id,
                 host="127.0.0.1",
@@ -232,7 +222,7 @@ class Crowd:
     def answer(self, worker_id: str, data: bytes) -> bytes:
         """The master's answer to an agent, as bytes."""
         sync = msgspec.json.decode(data, type=WorkerSync)
-        return msgspec.json.encode(self.state.worker_sync(worker_id, sync, self.now_s))
+        return msgspec.json.encode(self.state.agents.sync(worker_id, sync, self.now_s))
 
 
 class PassRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,7 +274,7 @@ def one_pass(crowd: Crowd, changed: Sequence[Driver], tracer: cProfile.Profile |
     told_s = time.perf_counter()
     concerned = sorted(crowd.woken)
     for worker_id in concerned:
-        msgspec.json.encode(crowd.state.desired(worker_id, crowd.now_s))
+        msgspec.json.encode(crowd.state.agents.desired(worker_id, crowd.now_s))
     planned_s, cpu_s = time.perf_counter(), time.process_time() - begun_cpu_s
     if tracer:
         tracer.disable()

@@ -8,10 +8,9 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from controller.master.cluster import ClusterState
-from controller.master.identity import begin_life
-from controller.master.recorder import Recorder
-from controller.master.store import Store
+from controller.home import Home
+from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.kept import Kept
 from controller.messages import (
     DriverReply,
     DriverSync,
@@ -25,7 +24,6 @@ from controller.messages import (
     WorkerSync,
     sequenced,
 )
-from controller.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id, of
 from stage_model.events import (
     AnyEvent,
@@ -68,18 +66,8 @@ class FakeCluster:
         self.restart()
 
     def restart(self) -> None:
-        store = Store(self.path / "master.db")
-        self.state = ClusterState(
-            store,
-            Recorder(self.path / "runs", keep_runs=3),
-            ProfileStore(self.path / "profiles"),
-            begin_life(self.path / "cluster.id", store),
-            default_law="forecast",
-            changed=self._changed,
-            now_s=self.now_s,
-            memory_policy=self.memory_policy,
-            pool=self.pool,
-        )
+        kept, options = Kept.of(Home(self.path), keep_runs=3), ClusterOptions(memory=self.memory_policy)
+        self.state = ClusterState(kept, options, self._changed, self.now_s, self.pool)
 
     def _changed(self, worker_ids: Collection[str]) -> None:
         self.changes += 1
@@ -87,7 +75,7 @@ class FakeCluster:
 
     def register(self, **changed: Any) -> str:
         self.now_s += 1e-6  # nobody comes at the very same moment, and who came first is what ranks equals
-        return self.state.register(registration(**changed), self.now_s).application_id
+        return self.state.drivers.register(registration(**changed), self.now_s).application_id
 
     def worker(
         self, worker_id: str, *reports: ExecutorReport, memory_mb: int = 8192, period_s: float = 1.0, **changed: Any
@@ -95,8 +83,8 @@ class FakeCluster:
         """One report of an agent of a worker with one core."""
         sync = WorkerSync(
             instance=changed.pop("instance", f"{worker_id}-life"),
-            cluster_id=self.state.cluster_id,
-            generation=self.state.generation,
+            cluster_id=self.state.identity.cluster_id,
+            generation=self.state.identity.generation,
             worker=WorkerInfo(
                 worker_id=worker_id,
                 host="127.0.0.1",
@@ -110,12 +98,12 @@ class FakeCluster:
             executors=reports,
             **changed,
         )
-        return self.state.worker_sync(worker_id, sync, self.now_s)
+        return self.state.agents.sync(worker_id, sync, self.now_s)
 
     def driver(self, application_id: str, *events: AnyEvent, first: int = 1, **changed: Any) -> DriverReply:
         changed.setdefault("wanted", {"0": ExecutorWish()})
         sync = DriverSync(instance="driver", events=sequenced(events, first), **changed)
-        return self.state.driver_sync(application_id, sync, self.now_s)
+        return self.state.drivers.sync(application_id, sync, self.now_s)
 
 
 def registration(**changed: Any) -> Registration:

@@ -30,7 +30,7 @@ class Scene:
         """Every agent reports; what it should run, runs, and what it should stop is gone."""
         for _ in range(2):
             for name in self.offers:
-                desired = self.state.desired(name, self.cluster.now_s)
+                desired = self.state.agents.desired(name, self.cluster.now_s)
                 self.report(name, *((spec.application_id, spec.executor_id) for spec in desired.executors))
         self.state.tick(self.cluster.now_s)
 
@@ -38,12 +38,12 @@ class Scene:
         info = WorkerInfo(worker_id=name, runtime="fake", pid=1, boot_id=boot_id(), **self.offers[name])
         sync = WorkerSync(
             instance=f"{name}-life",
-            cluster_id=self.state.cluster_id,
-            generation=self.state.generation,
+            cluster_id=self.state.identity.cluster_id,
+            generation=self.state.identity.generation,
             worker=info,
             executors=tuple(report(*key) for key in running),
         )
-        reply: WorkerReply = self.state.worker_sync(name, sync, self.cluster.now_s)
+        reply: WorkerReply = self.state.agents.sync(name, sync, self.cluster.now_s)
         return reply
 
     def register(self, name: str, count: int | None = 1, /, **conf: str) -> str:
@@ -51,7 +51,7 @@ class Scene:
         self.cluster.now_s += 1
         own = {f"spark.pace.{key.replace('_', '.')}": value for key, value in conf.items()}
         asked = registration(instance=name, name=name, conf={**ELASTIC, **own}, wanted={"0": ExecutorWish(count=count)})
-        application_id: str = self.state.register(asked, self.cluster.now_s).application_id
+        application_id: str = self.state.drivers.register(asked, self.cluster.now_s).application_id
         return application_id
 
     def where(self, application_id: str) -> list[str]:
@@ -59,7 +59,7 @@ class Scene:
         return [e.record.worker_id for e in self.state.applications[application_id].live_executors()]
 
     def view(self, application_id: str) -> ApplicationView:
-        view: ApplicationView = self.state.view(application_id, self.cluster.now_s)
+        view: ApplicationView = self.state.commands.view(application_id, self.cluster.now_s)
         return view
 
     def end(self, application_id: str) -> None:

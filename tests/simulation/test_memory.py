@@ -62,7 +62,7 @@ class World:
             bridge_jar=str(self.place / "bridge.jar"),
             working_dir=str(self.place),
         )
-        application_id = self.cluster.state.register(facts, self.cluster.now_s).application_id
+        application_id = self.cluster.state.drivers.register(facts, self.cluster.now_s).application_id
         self.speeds[application_id] = mb_per_s
         return application_id
 
@@ -70,7 +70,7 @@ class World:
         self.cluster.now_s += 1
         self.cluster.state.tick(self.cluster.now_s)
         sent = self.worker.tick()
-        reply = self.cluster.state.worker_sync("w1", sent, self.cluster.now_s)
+        reply = self.cluster.state.agents.sync("w1", sent, self.cluster.now_s)
         self.worker.agent.received = Received(reply.desired, self.worker.now_s)
         self.act()
         running = [seen for seen in self.worker.runtime.observe().values() if seen.running]
@@ -101,7 +101,7 @@ class World:
         raise AssertionError({key: self.view(key).off_heap_mb for key in budgets})
 
     def view(self, application_id: str) -> ApplicationView:
-        return self.cluster.state.view(application_id, self.cluster.now_s)
+        return self.cluster.state.commands.view(application_id, self.cluster.now_s)
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_a_third_waits_and_starts_by_itself(world: World) -> None:
     fourth = world.submit("fourth")
     world.second()
     assert [world.view(i).place for i in (third, fourth)] == [1, 2]
-    world.cluster.state.kill(first, world.cluster.now_s)
+    world.cluster.state.commands.kill(first, world.cluster.now_s)
     world.until({second: SHARED, third: SHARED}, 8)
     assert [world.view(i).place for i in (third, fourth)] == [None, 1]
 

@@ -71,7 +71,7 @@ def test_without_room_the_application_waits_and_says_why(cluster: FakeCluster) -
     first = cluster.register()  # 1024 heap + 384 overhead
     cluster.worker("w1", report(first, "1"), memory_mb=2000)
     second = cluster.register(instance="other")
-    view = cluster.state.view(second, cluster.now_s)
+    view = cluster.state.commands.view(second, cluster.now_s)
     assert view.state == "waiting"
     assert view.reason == "an executor needs 1408 MiB and the most that is free on a worker is 592 MiB"
 
@@ -132,9 +132,9 @@ def test_events_count_once_and_only_without_gaps(cluster: FakeCluster) -> None:
 def test_a_stage_event_changes_the_desired_state_at_once(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
-    before = cluster.state.version
+    before = cluster.state.versions.last
     cluster.driver(application_id, *one_stage_run(1000)[:2])
-    assert cluster.state.version > before
+    assert cluster.state.versions.last > before
     assert cluster.changes > 0
 
 
@@ -144,13 +144,13 @@ def test_only_agents_with_executors_of_an_application_are_woken_by_its_events(cl
     application_id = cluster.register(wanted={"0": ExecutorWish(count=2)})
     mine = {e.record.worker_id for e in cluster.state.applications[application_id].executors.values()}
     [other] = {"w1", "w2", "w3"} - mine
-    before = {worker: cluster.state.version_of(worker) for worker in ("w1", "w2", "w3")}
+    before = {worker: cluster.state.versions.of(worker) for worker in ("w1", "w2", "w3")}
     cluster.woken.clear()
     cluster.driver(application_id, *one_stage_run(1000)[:2], wanted={"0": ExecutorWish(count=2)})
     assert cluster.woken == mine
-    assert cluster.state.version_of(other) == before[other]
+    assert cluster.state.versions.of(other) == before[other]
     for worker in mine:
-        assert cluster.worker(worker).desired.version == cluster.state.version_of(worker) > before[worker]
+        assert cluster.worker(worker).desired.version == cluster.state.versions.of(worker) > before[worker]
 
 
 def test_an_executor_that_exits_wakes_the_agents_of_its_application_and_of_who_gets_its_place(cluster: FakeCluster) -> None:
@@ -171,11 +171,11 @@ def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
     application_id = cluster.register()
     cluster.driver(application_id, *one_stage_run(round(time.time() * 1000))[:4])
     before = cluster.worker("w1", report(application_id, "1", stages=(use(0, 3.0, done=2),))).desired
-    generation, cluster_id = cluster.state.generation, cluster.state.cluster_id
+    generation, cluster_id = cluster.state.identity.generation, cluster.state.identity.cluster_id
     cluster.state.tick(cluster.now_s + 60)  # counters are stored now and then
     cluster.now_s += 5
     cluster.restart()
-    assert (cluster.state.cluster_id, cluster.state.generation) == (cluster_id, generation + 1)
+    assert (cluster.state.identity.cluster_id, cluster.state.identity.generation) == (cluster_id, generation + 1)
     application = cluster.state.applications[application_id]
     assert application.acknowledged == 4
     assert application.elapsed_s(cluster.now_s) == pytest.approx(7.0)  # 2 s old at registration, 5 s away
@@ -187,7 +187,7 @@ def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
 
 def test_an_ended_application_stops_its_executors_and_leaves_a_record(cluster: FakeCluster) -> None:
     application_id = finished_run(cluster)
-    view = cluster.state.view(application_id, cluster.now_s)
+    view = cluster.state.commands.view(application_id, cluster.now_s)
     assert (view.state, view.finished) == ("ended", True)
     summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
     assert summary["tasks"] == 4
@@ -216,7 +216,7 @@ def test_an_executor_that_shows_itself_after_its_stop_is_stopped_again(cluster: 
     cluster.worker("w1")
     application_id = cluster.register()
     cluster.worker("w1", report(application_id, "1"))
-    cluster.state.kill(application_id, cluster.now_s)
+    cluster.state.commands.kill(application_id, cluster.now_s)
     cluster.worker("w1")  # not shown: thought removed
     assert cluster.worker("w1").desired.stopped == ()
     assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
@@ -251,10 +251,10 @@ def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
     assert identity is not None
     application_id = cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
     cluster.state.tick(cluster.now_s)
-    assert cluster.state.view(application_id, cluster.now_s).state != "ended"
+    assert cluster.state.commands.view(application_id, cluster.now_s).state != "ended"
     driver.communicate(b"\n")
     cluster.state.tick(cluster.now_s)
-    view = cluster.state.view(application_id, cluster.now_s)
+    view = cluster.state.commands.view(application_id, cluster.now_s)
     assert (view.state, view.reason) == ("ended", "its driver died")
     assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
 
@@ -281,7 +281,7 @@ def test_a_bridge_that_comes_again_keeps_its_application(cluster: FakeCluster) -
     cluster.worker("w1")
     application_id = cluster.register()
     cluster.driver(application_id, *one_stage_run(1000)[:3])
-    again = cluster.state.register(registration(application_id=application_id), cluster.now_s)
+    again = cluster.state.drivers.register(registration(application_id=application_id), cluster.now_s)
     assert (again.application_id, again.acknowledged) == (application_id, 3)
     assert len(cluster.state.applications) == 1
 
@@ -319,7 +319,7 @@ def test_a_driver_of_before_a_reboot_is_dead(cluster: FakeCluster) -> None:
     application.record.boot_id = "before"
     application.record.registration = structs.replace(application.record.registration, boot_id="before")
     cluster.state.tick(cluster.now_s)
-    assert cluster.state.view(application_id, cluster.now_s).reason == "its driver died"
+    assert cluster.state.commands.view(application_id, cluster.now_s).reason == "its driver died"
 
 
 def test_a_silent_driver_elsewhere_is_gone_only_when_its_executors_are(cluster: FakeCluster) -> None:
@@ -347,7 +347,7 @@ def test_agents_are_told_which_applications_are_over(cluster: FakeCluster) -> No
     cluster.worker("w1")
     application_id = cluster.register()
     assert cluster.worker("w1", report(application_id, "1")).desired.ended == ()
-    cluster.state.kill(application_id, cluster.now_s)
+    cluster.state.commands.kill(application_id, cluster.now_s)
     assert cluster.worker("w1", report(application_id, "1")).desired.ended == (application_id,)
 
 
@@ -390,7 +390,7 @@ class TestDebt:
         rows = tuple(sample(application_id, "1", float(t), **squeezed) for t in range(5))
         cluster.worker("w1", report(application_id, "1"), samples=rows)
         # four seconds of half a core; how long the last sample holds is not known yet
-        assert cluster.state.view(application_id, cluster.now_s).debt_core_s == pytest.approx(2.0)
+        assert cluster.state.commands.view(application_id, cluster.now_s).debt_core_s == pytest.approx(2.0)
         cluster.now_s += 20
         cluster.state.tick(cluster.now_s)
         cluster.restart()
@@ -398,7 +398,7 @@ class TestDebt:
         assert plan.debt_core_s == pytest.approx(2.0)
         repaid = tuple(sample(application_id, "1", 10.0 + t, demand=1.0, grant=1.0) for t in range(6))
         cluster.worker("w1", report(application_id, "1"), samples=repaid, sample_seq=5)
-        assert cluster.state.view(application_id, cluster.now_s).debt_core_s == pytest.approx(1.0)
+        assert cluster.state.commands.view(application_id, cluster.now_s).debt_core_s == pytest.approx(1.0)
         rows_read = read_samples(cluster.path / "runs" / application_id)
         assert [row.debt_core_s for row in rows_read[:5]] == pytest.approx([0.0, 0.5, 1.0, 1.5, 2.0])
 
@@ -431,16 +431,16 @@ class TestPromises:
         late = {"spark.pace.deadline": "3s", "spark.pace.force": "true", "spark.pace.priority": "high"}
         cluster.register(conf=late, instance="late")
         cluster.now_s += 5
-        beside = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=12.0), cluster.now_s)
-        above = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=12.0, priority=100), cluster.now_s)
+        beside = cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=12.0), cluster.now_s)
+        above = cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=12.0, priority=100), cluster.now_s)
         assert (beside.feasible, above.feasible) == (False, True)
 
     def test_a_plan_says_so_too(self, cluster: FakeCluster) -> None:
         finished_run(cluster)
-        alone = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s)
+        alone = cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s)
         cluster.register(conf={"spark.pace.deadline": "14s"})
-        beside = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s)
-        above = cluster.state.plan(PlanRequest(profile="app@app.py", deadline_s=15.0, priority=100), cluster.now_s)
+        beside = cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s)
+        above = cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0, priority=100), cluster.now_s)
         assert (alone.feasible, beside.feasible, above.feasible) == (True, False, True)
 
 
@@ -448,14 +448,14 @@ class TestSet:
     def test_deadline_and_priority_change_at_once_and_survive_a_restart(self, cluster: FakeCluster) -> None:
         cluster.worker("w1")
         application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
-        version = cluster.state.version
-        cluster.state.change(application_id, Change(deadline_s=60.0, priority="high"), cluster.now_s)
-        assert cluster.state.version > version
+        version = cluster.state.versions.last
+        cluster.state.commands.change(application_id, Change(deadline_s=60.0, priority="high"), cluster.now_s)
+        assert cluster.state.versions.last > version
         cluster.restart()
         [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
         assert (plan.deadline_s, plan.priority) == (60.0, 100)
         assert plan.left_s == pytest.approx(58.0)
-        cluster.state.change(application_id, Change(no_deadline=True), cluster.now_s)
+        cluster.state.commands.change(application_id, Change(no_deadline=True), cluster.now_s)
         [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
         assert (plan.deadline_s, plan.left_s) == (None, None)
         changes = cluster.state.applications[application_id].record.changes
@@ -468,7 +468,7 @@ class TestSet:
         cluster.driver(application_id, *one_stage_run(start_ms)[:2])
         application = cluster.state.applications[application_id]
         before = application.goals[(0, 0)].length_s
-        cluster.state.change(application_id, Change(deadline_s=50.0), cluster.now_s)
+        cluster.state.commands.change(application_id, Change(deadline_s=50.0), cluster.now_s)
         assert application.goals[(0, 0)].length_s < before - 40
 
     @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ class TestSet:
         application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="second")
         before = cluster.state.applications[application_id].options
         with pytest.raises(error, match=part):
-            cluster.state.change(application_id, asked, cluster.now_s)
+            cluster.state.commands.change(application_id, asked, cluster.now_s)
         assert cluster.state.applications[application_id].options == before
         assert cluster.state.applications[application_id].record.changes == []
 
@@ -495,13 +495,13 @@ class TestSet:
         finished_run(cluster)
         forced = {"spark.pace.deadline": "3s", "spark.pace.force": "true"}
         application_id = cluster.register(conf=forced, instance="second")
-        cluster.state.change(application_id, Change(priority="high"), cluster.now_s)
+        cluster.state.commands.change(application_id, Change(priority="high"), cluster.now_s)
         assert cluster.state.applications[application_id].options.priority == 100
 
     def test_force_takes_a_deadline_that_cannot_be_met_and_an_ended_application_none(self, cluster: FakeCluster) -> None:
         ended = finished_run(cluster)
         application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="second")
-        cluster.state.change(application_id, Change(deadline_s=8.0, force=True), cluster.now_s)
+        cluster.state.commands.change(application_id, Change(deadline_s=8.0, force=True), cluster.now_s)
         assert cluster.state.applications[application_id].options.deadline_s == 8.0
         with pytest.raises(BadInput, match="has ended"):
-            cluster.state.change(ended, Change(priority="low"), cluster.now_s)
+            cluster.state.commands.change(ended, Change(priority="low"), cluster.now_s)

@@ -145,11 +145,11 @@ def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be
     scene: Scene, provided: Provided
 ) -> None:
     large = {"spark.executor.memory": "4g"}
-    plan = scene.state.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
+    plan = scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
     assert plan.feasible is None
     scene.state.growing = None
     with pytest.raises(BadInput, match="more than any worker has"):
-        scene.state.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
+        scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
 
 
 def test_a_worker_that_is_not_what_it_was_started_as_is_told_and_not_started_again(scene: Scene, provided: Provided) -> None:

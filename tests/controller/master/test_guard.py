@@ -33,7 +33,7 @@ def raw(cluster: FakeCluster, application_id: str, *events: dict[str, Any], firs
     """What comes over the wire."""
     told = [{"seq": first + i, "event": event} for i, event in enumerate(events)]
     sync = msgspec.json.decode(json.dumps({"instance": "driver", "wanted": {"0": {}}, "events": told}), type=DriverSync)
-    return cluster.state.driver_sync(application_id, sync, cluster.now_s)
+    return cluster.state.drivers.sync(application_id, sync, cluster.now_s)
 
 
 def explode(*_: object) -> Any:
@@ -57,7 +57,7 @@ def test_an_event_that_cannot_be_read_is_left_out_and_told_once_and_the_next_is_
     again = raw(cluster, application_id, UNREADABLE, UNREADABLE, first=3)
     assert (again.acknowledged, again.notices) == (4, ())
     assert list(cluster.state.applications[application_id].run.jobs) == [1]
-    assert cluster.state.view(application_id, cluster.now_s).faults == 3
+    assert cluster.state.commands.view(application_id, cluster.now_s).faults == 3
 
 
 def test_a_master_starts_again_on_events_that_it_could_not_take_in(cluster: FakeCluster) -> None:
@@ -103,9 +103,9 @@ def test_what_is_wrong_with_one_application_keeps_no_other_from_its_turn(
     for _ in range(30):
         cluster.now_s += 1
         cluster.state.tick(cluster.now_s)
-    assert cluster.state.view(other, cluster.now_s).finished
+    assert cluster.state.commands.view(other, cluster.now_s).finished
     assert log.stat().st_size == 0  # emptied in spite of it
-    assert cluster.state.view(broken, cluster.now_s).faults >= 30
+    assert cluster.state.commands.view(broken, cluster.now_s).faults >= 30
     assert [r.levelno for r in caplog.records if "went wrong" in r.message] == [logging.ERROR]  # once
 
 
@@ -113,10 +113,10 @@ OUTLIVED = "pace-20261121-103319-c7e35d"
 STEPS = {
     "bringing its executors about": "controller.master.executors.reconcile",
     "ending it": "controller.master.registry.Registry.end",
-    "its turn in a pass": "controller.master.cluster.ClusterState._turn",
+    "its turn in a pass": "controller.master.lifecycle.Lifecycle._turn",
     "planning": "controller.master.planning.application_plan",
-    "planning its waits for data": "controller.master.cluster.locality",
-    "showing it": "controller.master.cluster.application_view",
+    "planning its waits for data": "controller.master.drivers.locality",
+    "showing it": "controller.master.commands.application_view",
     "storing its executors' counters": "controller.master.registry.Registry._put",
     "taking in a sample": "controller.master.planning.watch_forecast",
     "taking in a snapshot of its driver": "controller.master.application.Application.replace_active",
@@ -140,9 +140,9 @@ def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_o
         patched.setattr(step, explode)
         cluster.register(name="second", instance="second")
         cluster.register(name="outlived", instance="third", application_id=OUTLIVED)
-        assert cluster.state.driver_sync(application_id, sync, cluster.now_s).acknowledged == 4
+        assert cluster.state.drivers.sync(application_id, sync, cluster.now_s).acknowledged == 4
         cluster.worker("w1", own, samples=(sample(application_id, "1", 1.0),))
-        assert len(cluster.state.views(cluster.now_s)) == 3
+        assert len(cluster.state.commands.views(cluster.now_s)) == 3
         cluster.now_s += 60
         cluster.state.tick(cluster.now_s)
         cluster.worker("w1", own, drivers_gone=(application_id,))
@@ -200,7 +200,7 @@ def test_a_record_that_cannot_be_written_is_tried_again_ever_later_and_given_up_
     waits = [b - a for a, b in pairwise(tries[1:])]  # the first is the other's
     assert waits[:6] == [1, 2, 4, 8, 16, 32]
     assert (len(waits), set(waits[6:])) == (MOST_TRIES - 1, {60})
-    view = cluster.state.view(application_id, cluster.now_s)
+    view = cluster.state.commands.view(application_id, cluster.now_s)
     assert view.finished
     assert "its record could not be written: " in view.reason
     cluster.restart()
@@ -214,10 +214,10 @@ def test_a_record_that_can_be_written_later_is(cluster: FakeCluster) -> None:
     folder.write_text("in the way")
     whole_run(cluster, application_id)
     cluster.state.tick(cluster.now_s)
-    assert not cluster.state.view(application_id, cluster.now_s).finished
+    assert not cluster.state.commands.view(application_id, cluster.now_s).finished
     folder.unlink()
     cluster.state.tick(cluster.now_s + 1)
-    assert cluster.state.view(application_id, cluster.now_s).finished
+    assert cluster.state.commands.view(application_id, cluster.now_s).finished
     assert (folder / "summary.json").exists()
 
 
@@ -235,9 +235,9 @@ def test_one_bad_report_or_sample_of_an_agent_loses_no_other(cluster: FakeCluste
     assert reply.samples_acknowledged == 2
     assert (cluster.path / "runs" / good / "samples.csv").read_text().count("\n") == 2
     assert [plan.application_id for plan in reply.desired.applications] == [good]
-    assert cluster.state.view(good, cluster.now_s).state == "running"
-    assert [view.application_id for view in cluster.state.views(cluster.now_s)] == [bad, good]
-    assert cluster.state.view(bad, cluster.now_s).reason == "what it does cannot be shown, see the master's log"
+    assert cluster.state.commands.view(good, cluster.now_s).state == "running"
+    assert [view.application_id for view in cluster.state.commands.views(cluster.now_s)] == [bad, good]
+    assert cluster.state.commands.view(bad, cluster.now_s).reason == "what it does cannot be shown, see the master's log"
 
 
 def test_a_provider_that_fails_wildly_keeps_no_application_from_its_turn(cluster: FakeCluster) -> None:
@@ -254,7 +254,7 @@ def test_a_provider_that_fails_wildly_keeps_no_application_from_its_turn(cluster
     application_id = cluster.register()
     whole_run(cluster, application_id)
     cluster.state.tick(cluster.now_s + 20)
-    assert cluster.state.view(application_id, cluster.now_s).finished
+    assert cluster.state.commands.view(application_id, cluster.now_s).finished
     assert cluster.state.parts.failures["starting and ending workers"] == 1
     assert (cluster.path / "master.db-wal").stat().st_size == 0
 
@@ -280,20 +280,20 @@ def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster) -> None:
     cluster.worker("w1", report(application_id, "1"), samples=rows)
     whole_run(cluster, application_id)
     later = Later()
-    cluster.state.finisher.pool = later
+    cluster.state.lifecycle.finisher.pool = later
     samples = cluster.path / "runs" / application_id / "samples.csv"
     text = samples.read_text()
     samples.unlink()  # what is not there cannot be read
     for _ in range(3):
         cluster.state.tick(cluster.now_s)
-    assert not cluster.state.view(application_id, cluster.now_s).finished
+    assert not cluster.state.commands.view(application_id, cluster.now_s).finished
     samples.write_text(text)
     assert len(later.jobs) == 1
     later.work()
     # not before a pass has seen that it is written
-    assert not cluster.state.view(application_id, cluster.now_s).finished
+    assert not cluster.state.commands.view(application_id, cluster.now_s).finished
     cluster.state.tick(cluster.now_s)
-    assert cluster.state.view(application_id, cluster.now_s).finished
+    assert cluster.state.commands.view(application_id, cluster.now_s).finished
     summary = json.loads((samples.parent / "summary.json").read_text())
     assert summary["tasks"] == 4
 
@@ -346,7 +346,7 @@ def test_snapshots_survive_a_restart(cluster: FakeCluster) -> None:
     lost = {"instance": "driver", "wanted": {"0": {}}, "snapshot": [job, begun[1]], "next_seq": 9}
     sync = msgspec.json.decode(json.dumps(lost), type=DriverSync)
     for _ in range(2):  # a reply may be lost
-        assert cluster.state.driver_sync(application_id, sync, cluster.now_s).acknowledged == 8
+        assert cluster.state.drivers.sync(application_id, sync, cluster.now_s).acknowledged == 8
     raw(cluster, application_id, {"type": "stage_completed", "stage": 7, "attempt": 0, "time_ms": 3}, first=9)
     assert len(cluster.state.store.snapshots(application_id)) == 1
     cluster.restart()

@@ -23,7 +23,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
 def register(cluster: FakeCluster, name: str, conf: dict[str, str] | None = None, *, age_s: float = 0.0) -> str:
     cluster.now_s += 1
     changed: dict[str, Any] = {"instance": name, "name": name, "conf": {**ELASTIC, **(conf or {})}, "age_s": age_s}
-    return cluster.state.register(registration(**changed), cluster.now_s).application_id
+    return cluster.state.drivers.register(registration(**changed), cluster.now_s).application_id
 
 
 def sync(cluster: FakeCluster, *ids: str, worker: str = "w1", memory_mb: int = 8000, **changed: Any) -> WorkerReply:
@@ -36,7 +36,7 @@ def split(reply: WorkerReply) -> dict[str, int]:
 
 
 def view(cluster: FakeCluster, application_id: str) -> ApplicationView:
-    return cluster.state.view(application_id, cluster.now_s)
+    return cluster.state.commands.view(application_id, cluster.now_s)
 
 
 def started(cluster: FakeCluster) -> list[str]:
@@ -66,7 +66,7 @@ def test_a_killed_application_and_a_lost_executor_count_no_more(cluster: FakeClu
     sync(cluster)
     a, b = register(cluster, "a"), register(cluster, "b")
     sync(cluster, a, b)
-    cluster.state.kill(b, cluster.now_s)
+    cluster.state.commands.kill(b, cluster.now_s)
     assert split(sync(cluster, a, b)) == {f"{a}/1": 8000 - H}
     cluster.worker("w1", report(a, "1", "exited", exit_code=137), memory_mb=8000)
     cluster.worker("w1", memory_mb=8000)
@@ -215,7 +215,7 @@ def test_a_stock_driver_is_told_place_and_reason_once_per_change(cluster: FakeCl
     assert lines == ["waits, place 2: 1 ahead of it waits for memory, too"]
     for _ in range(3):
         cluster.state.tick(cluster.now_s)
-    cluster.state.kill(b, cluster.now_s)
+    cluster.state.commands.kill(b, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     lines = [line for line in view(cluster, c).notices if "waits" in line]
     assert len(lines) == 2

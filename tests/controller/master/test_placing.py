@@ -48,19 +48,19 @@ def test_labels_restrict_and_count_at_once_when_they_change(tmp_path: Path) -> N
     c = scene.register("c", placement_labels="zone=c")
     assert scene.where(c) == []
     assert scene.view(c).reason == "w1 and w2: its labels do not have zone=c"
-    assert scene.state.label("w1", {"zone": "c"}, scene.cluster.now_s) == {"zone": "c"}
+    assert scene.state.commands.label("w1", {"zone": "c"}, scene.cluster.now_s) == {"zone": "c"}
     assert scene.where(c) == ["w1"]
     scene.cluster.restart()
     scene.sync()
     assert scene.state.workers.by_id["w1"].info.labels == {"zone": "c"}
-    assert scene.state.label("w1", {"zone": None}, scene.cluster.now_s) == {}
+    assert scene.state.commands.label("w1", {"zone": None}, scene.cluster.now_s) == {}
 
 
 def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "b"}})
     a = scene.register("a", None, placement_labels="zone=a")
     assert scene.where(a) == ["w1"]
-    scene.state.change(a, Change(labels="zone=b"), scene.cluster.now_s)
+    scene.state.commands.change(a, Change(labels="zone=b"), scene.cluster.now_s)
     # what runs stays
     assert sorted(scene.where(a)) == ["w1", "w2", "w3"]
     scene.cluster.restart()
@@ -68,15 +68,15 @@ def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Pat
     assert [str(one) for one in scene.state.applications[a].options.placement.labels] == ["zone=b"]
     assert [changed.labels for changed in scene.state.applications[a].record.changes] == ["zone=b"]
     with pytest.raises(BadInput, match="--labels 'zone=b c' is no requirement"):
-        scene.state.change(a, Change(labels="zone=b c"), scene.cluster.now_s)
-    scene.state.change(a, Change(labels=""), scene.cluster.now_s)
+        scene.state.commands.change(a, Change(labels="zone=b c"), scene.cluster.now_s)
+    scene.state.commands.change(a, Change(labels=""), scene.cluster.now_s)
     assert scene.state.applications[a].options.placement.labels == ()
 
 
 @pytest.mark.parametrize(("worker", "changes"), [("w9", {"zone": "a"}), ("w1", {"zo ne": "a"}), ("w1", {"zone": "a b"})])
 def test_labels_that_cannot_be_are_refused(two: Scene, worker: str, changes: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="accepted: "):
-        two.state.label(worker, changes, two.cluster.now_s)
+        two.state.commands.label(worker, changes, two.cluster.now_s)
 
 
 # ---------------------------------------------------------------- pieces
@@ -100,7 +100,7 @@ def test_pieces_are_had_once_and_executors_see_their_ids(tmp_path: Path) -> None
 def test_sparks_own_resources_are_placed_and_told(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"resources": {"gpu": 2}})
     asked = registration(conf={"spark.executor.resource.gpu.amount": "2"}, wanted={"0": ExecutorWish(count=1)})
-    a = scene.state.register(asked, scene.cluster.now_s).application_id
+    a = scene.state.drivers.register(asked, scene.cluster.now_s).application_id
     spec = scene.state.applications[a].executors["1"].record.spec
     assert spec.resources == {"gpu": ("0", "1")}
     assert "--resourcesFile" in spec.java_args
@@ -144,7 +144,7 @@ def test_what_no_single_worker_has_is_refused_but_not_before_all_have_reported(t
 
     def register() -> str:
         asked = registration(conf={"spark.executor.memory": "4g", "spark.pace.placement.resources": "gpu=1"})
-        application_id: str = scene.state.register(asked, scene.cluster.now_s).application_id
+        application_id: str = scene.state.drivers.register(asked, scene.cluster.now_s).application_id
         return application_id
 
     with pytest.raises(BadInput, match="no single worker has what an executor of this application needs"):
@@ -175,7 +175,7 @@ def test_lower_priority_gives_off_heap_memory_up_instead_of_making_a_higher_one_
     high = scene.register("high", priority="high")
     scene.sync()
     assert scene.where(high) == ["w1"]
-    budgets = scene.state.desired("w1", scene.cluster.now_s).budgets_mb
+    budgets = scene.state.agents.desired("w1", scene.cluster.now_s).budgets_mb
     # M - 3 h is one h: with both of lower priority at their floor of 64 MiB the newcomer has less than h and is alone in that
     assert budgets[f"{low}/1"] == budgets[f"{other}/1"] == 64
     assert budgets[f"{high}/1"] == 4 * H - 3 * H - 128
@@ -207,7 +207,7 @@ def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -
     assert sorted(scene.where(high)) == ["w1", "w2"]
     assert scene.where(one) == ["w2"]
     assert application.executors_lost == 0
-    explained = scene.state.explain(one, scene.cluster.now_s)
+    explained = scene.state.commands.explain(one, scene.cluster.now_s)
     assert explained.evicted == (f"executor {victim.record.executor_id} on worker w1 for {high}",)
 
 
@@ -234,7 +234,7 @@ def test_it_starts_when_what_it_comes_after_has_ended(two: Scene) -> None:
     free = two.register("free")
     assert (two.where(after), two.where(success), two.where(free)) == ([], [], ["w2"])
     assert two.view(after).reason == f"it comes after {first} (first), which has not ended"
-    two.state.kill(first, two.cluster.now_s)
+    two.state.commands.kill(first, two.cluster.now_s)
     two.sync()
     assert len(two.where(after)) == 1
     ended = two.view(success)
@@ -297,7 +297,7 @@ def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: 
     scene = Scene(tmp_path, small={"cores": 1.0})
     fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
     asked = registration(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
-    first = scene.state.register(asked, scene.cluster.now_s).application_id
+    first = scene.state.drivers.register(asked, scene.cluster.now_s).application_id
     assert scene.where(first) == ["small"]
     # for so many slots 4 MiB are too little
     scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}
@@ -341,7 +341,7 @@ def test_the_host_of_the_input_comes_first_then_its_rack(tmp_path: Path) -> None
     )
     asked = {"placement_prefer": "10.0.0.1", "locality_wait": "none"}
     assert scene.where(scene.register("x", **asked)) == ["c"]
-    scene.state.locate_by(TOPOLOGY, scene.cluster.now_s)
+    scene.state.commands.locate_by(TOPOLOGY, scene.cluster.now_s)
     del scene.offers["c"]
     scene.cluster.now_s += 60
     scene.sync()
@@ -435,7 +435,7 @@ def test_a_wait_for_data_ends_with_the_workers_that_have_it(tmp_path: Path) -> N
 def test_every_worker_is_explained(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "a"}})
     a = scene.register("a", placement_labels="zone=a")
-    explained = scene.state.explain(a, scene.cluster.now_s)
+    explained = scene.state.commands.explain(a, scene.cluster.now_s)
     assert (explained.policy, explained.wanted) == ("spread", 1)
     by_id = {worker.worker_id: worker for worker in explained.workers}
     assert by_id["w1"].executors == ("1",)

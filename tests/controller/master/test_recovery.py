@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from controller.agent.link import Gate
-from controller.master.cluster import COME_BACK_S, OUTLIVED_FROM
+from controller.master.admission import OUTLIVED_FROM
+from controller.master.agents import COME_BACK_S
 from controller.master.identity import Identity, begin_life
 from controller.master.store import Store
 from stage_model.errors import BadInput, Denied, Infeasible
@@ -67,7 +68,7 @@ class TestIdentity:
 
 class TestLostDatabase:
     def test_agents_obey_the_master_that_lost_its_database(self, cluster: FakeCluster) -> None:
-        gate = Gate(cluster.state.cluster_id)
+        gate = Gate(cluster.state.identity.cluster_id)
         gate.check(cluster.worker("w1").desired)
         lose_database(cluster)
         gate.check(cluster.worker("w1").desired)
@@ -82,7 +83,7 @@ class TestLostDatabase:
         unknown = cluster.worker("w1", report(application_id, "1")).desired
         assert (unknown.executors, unknown.stopped, unknown.ended) == ((), (), ())
         late = registration(application_id=application_id, conf=deadline, age_s=79.0)
-        assert cluster.state.register(late, cluster.now_s).application_id == application_id
+        assert cluster.state.drivers.register(late, cluster.now_s).application_id == application_id
         with pytest.raises(Infeasible):
             cluster.register(conf=deadline, age_s=79.0, instance="another")
         known = cluster.worker("w1", report(application_id, "1")).desired
@@ -98,7 +99,7 @@ class TestLostDatabase:
         for worker in ("w1", "w2", "w3"):
             cluster.worker(worker)
         cluster.state.tick(cluster.now_s)
-        assert cluster.state.view(application_id, cluster.now_s).finished
+        assert cluster.state.commands.view(application_id, cluster.now_s).finished
 
     def test_neither_its_deadline_s_hour_nor_what_it_came_after_nor_a_damaged_profile_keeps_it_out(
         self, cluster: FakeCluster
@@ -160,7 +161,7 @@ class TestPast:
     ) -> None:
         application_id = cluster.register()
         assert cluster.worker("w1", report(application_id, "77")).desired.stopped == ()
-        cluster.state.kill(application_id, cluster.now_s)
+        cluster.state.commands.kill(application_id, cluster.now_s)
         desired = cluster.worker("w1", report(application_id, "77")).desired
         assert desired.stopped == (f"{application_id}/77",)
         assert desired.ended == (application_id,)
@@ -178,11 +179,11 @@ class TestAnother:
     def test_nobody_takes_over_a_living_application_by_its_id(self, cluster: FakeCluster) -> None:
         application_id = cluster.register()
         cluster.driver(application_id, *one_stage_run(1000)[:2])
-        token = cluster.state.token_hash(application_id)
+        token = cluster.state.drivers.token_hash(application_id)
         with pytest.raises(Denied, match="is another driver's; accepted: a registration without its id"):
             cluster.register(application_id=application_id, instance="foreign")
         application = cluster.state.applications[application_id]
-        assert (application.acknowledged, cluster.state.token_hash(application_id)) == (2, token)
+        assert (application.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
         assert application.record.registration.instance == "driver"
 
     def test_a_restart_does_not_make_it_easier(self, cluster: FakeCluster) -> None:
@@ -201,7 +202,7 @@ class TestProfiles:
         application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
         cluster.driver(application_id, *one_stage_run(1000)[:3])
         before = cluster.worker("w1", report(application_id, "1")).desired
-        token = cluster.state.token_hash(application_id)
+        token = cluster.state.drivers.token_hash(application_id)
         path = cluster.state.profiles.path("app@app.py")
 
         def lose() -> None:
@@ -212,7 +213,7 @@ class TestProfiles:
         again(cluster, lose)
         application = cluster.state.applications[application_id]
         assert application.acknowledged == 3
-        assert cluster.state.token_hash(application_id) == token
+        assert cluster.state.drivers.token_hash(application_id) == token
         assert cluster.worker("w1", report(application_id, "1")).desired.executors == before.executors
         assert application.profile_key == "app@app.py"
         [line] = cluster.driver(application_id, first=4).notices
@@ -287,16 +288,16 @@ class TestRows:
         assert cluster.worker("w1", report(application_id, "1")).desired.executors
 
     def test_the_generation(self, cluster: FakeCluster) -> None:
-        before = cluster.state.generation
+        before = cluster.state.identity.generation
         self.change(cluster, "UPDATE meta SET value = 'x' WHERE key = 'generation'")
-        assert cluster.state.generation == before + 1
+        assert cluster.state.identity.generation == before + 1
 
     @pytest.mark.parametrize("where", [0, 100, 4096])
     def test_a_damaged_database_is_kept_and_a_new_one_begun_for_the_same_cluster(
         self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, where: int
     ) -> None:
         application_id = cluster.register()
-        cluster_id, generation = cluster.state.cluster_id, cluster.state.generation
+        cluster_id, generation = cluster.state.identity.cluster_id, cluster.state.identity.generation
         cluster.state.store.checkpoint()
         path = cluster.path / "master.db"
 
@@ -306,7 +307,7 @@ class TestRows:
             path.write_bytes(content)
 
         again(cluster, damage)
-        assert (cluster.state.cluster_id, cluster.state.generation) == (cluster_id, generation + 1)
+        assert (cluster.state.identity.cluster_id, cluster.state.identity.generation) == (cluster_id, generation + 1)
         assert not cluster.state.applications
         assert (cluster.path / "master.db.damaged-1").exists()
         assert any("is damaged" in record.message for record in caplog.records)

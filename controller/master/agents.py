@@ -1,0 +1,168 @@
+"""What agents report is taken in, and answered with what their workers should be like."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from controller.master import executors, memory, planning
+from controller.master.application import Application
+from controller.master.guard import guarded
+from controller.master.identity import Identity
+from controller.master.lifecycle import Lifecycle
+from controller.master.recorder import Recorder
+from controller.master.registry import Registry
+from controller.master.workers import Worker
+from controller.messages import Desired, ExecutorReport, Sample, WorkerReply, WorkerSync
+from stage_model.plan import ApplicationPlan
+
+log = logging.getLogger("sparkpace.master")
+
+COME_BACK_S = 60.0
+"""Time for drivers to register again with a master that does not know their applications: a bridge tries every 10 s at the
+latest (5 s of patience, 5 s of back-off). Until then nothing of an unknown application is touched."""
+
+
+class Agents:
+    """`memory_policy` divides a worker's off-heap memory (`master_memory.split`)."""
+
+    def __init__(
+        self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder, identity: Identity, memory_policy: str
+    ) -> None:
+        self.registry, self.lifecycle, self.recorder = registry, lifecycle, recorder
+        self.identity, self.memory_policy = identity, memory_policy
+
+    def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
+        """Takes an agent's report in; the reply holds what its worker should be like."""
+        worker, joins = self.registry.workers.heard(sync.worker, now_s)
+        for note in sync.notes:
+            log.warning("worker %s: %s", worker_id, note)
+        self._take_samples(worker, sync)
+        changed: dict[str, Application] = {}
+        for report in sync.executors:
+            application = self.registry.applications.get(report.application_id)
+            if application is not None:
+                with guarded(application, "taking in an agent's report"):
+                    executors.adopt(application, worker.info, report, self.registry)
+                    if self._take_report(worker_id, sync.instance, application, report, now_s):
+                        changed[application.id] = application
+        worker.reports = sync.executors
+        reported = {(report.application_id, report.executor_id) for report in sync.executors}
+        for application, executor in self.registry.on(worker_id):
+            key = (application.id, executor.record.executor_id)
+            if executors.stopped(application, executor) and key not in reported:
+                executor.cleaned = True
+                self.registry.touched.add(worker_id)
+                executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
+        for application_id in sync.drivers_gone:
+            gone = self.registry.applications.get(application_id)
+            if gone and not gone.ended:
+                changed[application_id] = gone
+                with guarded(gone, "ending it"):
+                    self.registry.end(gone, "its driver died", now_s)
+        worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
+        if changed or joins:
+            self.lifecycle.reconcile_all(now_s)
+            for application in changed.values():
+                self.lifecycle.versions.bump(application)
+        return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
+
+    def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[tuple[str, str]]:
+        """Executors reported that nobody here will ever want again: of applications that have ended, and what has exited of
+        applications that nobody knows, once their drivers had time to register again. One of those that still runs is left
+        alone: it may be all that a lost memory has left of a job."""
+        for report in reports:
+            application = self.registry.applications.get(report.application_id)
+            executor = application.executors.get(report.executor_id) if application else None
+            if executor is not None and executor.record.worker_id == worker_id:
+                continue
+            if application is not None:
+                over = application.ended
+            elif report.application_id in self.registry.past:
+                over = True
+            else:
+                over = report.state == "exited" and now_s - self.registry.begun_s >= COME_BACK_S
+            if over:
+                yield (report.application_id, report.executor_id)
+
+    def desired(self, worker_id: str, now_s: float) -> Desired:
+        """What a worker should be like now."""
+        known = self.registry.workers.by_id.get(worker_id)
+        strays = known.strays if known is not None else frozenset[tuple[str, str]]()
+        specs, stopped = [], [f"{application_id}/{executor_id}" for application_id, executor_id in sorted(strays)]
+        here: dict[str, Application] = {}
+        for application, executor in self.registry.on(worker_id):
+            if executor.cleaned:
+                continue
+            here[application.id] = application
+            if executors.stopped(application, executor):
+                stopped.append(f"{application.id}/{executor.record.executor_id}")
+            else:
+                specs.append(executor.record.spec)
+        plans: list[ApplicationPlan] = []
+        for application in here.values():
+            if not application.ended:
+                # without a new one its agents go on by the last
+                with guarded(application, "planning"):
+                    most = self.registry.workers.capacity(application, now_s)
+                    plans.append(planning.application_plan(application, worker_id, most, now_s))
+        over = {application.id for application in here.values() if application.ended}
+        over |= {application_id for application_id, _ in strays if self._has_ended(application_id)}
+        return Desired(
+            cluster_id=self.identity.cluster_id,
+            generation=self.identity.generation,
+            version=self.lifecycle.versions.of(worker_id),
+            executors=tuple(specs),
+            stopped=tuple(stopped),
+            ended=tuple(sorted(over)),
+            applications=tuple(plans),
+            budgets_mb=self._budgets_mb(worker_id),
+        )
+
+    def _has_ended(self, application_id: str) -> bool:
+        application = self.registry.applications.get(application_id)
+        return application.ended if application is not None else application_id in self.registry.past
+
+    def _budgets_mb(self, worker_id: str) -> dict[str, int]:
+        known = self.registry.workers.by_id.get(worker_id)
+        return memory.budgets(known.info, self.registry.on(worker_id), self.memory_policy) if known else {}
+
+    def _take_samples(self, worker: Worker, sync: WorkerSync) -> None:
+        if sync.instance != worker.instance:
+            worker.instance, worker.samples_acknowledged = sync.instance, 0
+        fresh: defaultdict[str, list[Sample]] = defaultdict(list)
+        for sample in sync.samples[max(0, worker.samples_acknowledged - sync.sample_seq) :]:
+            application = self.registry.applications.get(sample.application_id)
+            executor = application.executors.get(sample.executor_id) if application else None
+            if application and executor:
+                with guarded(application, "taking in a sample"):
+                    fresh[application.id].append(executor.sampled(sample))
+                    planning.watch_forecast(application, sample)
+        for application_id, samples in fresh.items():
+            with guarded(self.registry.applications[application_id], "writing its samples"):
+                self.recorder.add(samples)
+        worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
+
+    def _take_report(
+        self, worker_id: str, instance: str, application: Application, report: ExecutorReport, now_s: float
+    ) -> bool:
+        executor = application.executors.get(report.executor_id)
+        if executor is None or executor.record.worker_id != worker_id:
+            return False
+        application.take(executor, instance, report)
+        # one that was thought removed but shows itself (a start crossed the order to stop) is to be stopped again
+        if executor.cleaned:
+            executor.cleaned = False
+            self.registry.touched.add(worker_id)
+        if not executor.live:
+            return False
+        if report.state == "exited":
+            executors.gone(application, executor, report.exit_code, report.reason, now_s)
+        elif report.state == "refused":
+            executors.gone(application, executor, None, report.reason, now_s)
+            self.registry.end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
+        else:
+            return False
+        self.registry.save_executor(application, executor)
+        return True

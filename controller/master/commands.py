@@ -1,0 +1,73 @@
+"""What people ask of the master: what runs and why there, another deadline or priority, other labels, an end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.master import memory
+from controller.master.application import Application
+from controller.master.change import change
+from controller.master.explanation import explanation
+from controller.master.guard import guarded
+from controller.master.lifecycle import Lifecycle
+from controller.master.recorder import Recorder
+from controller.master.registry import Registry
+from controller.master.view import application_view, bare_view
+from controller.messages import ApplicationView, Change, Explanation
+from placement.topology import Topology
+
+
+class Commands:
+    """Each raises `BadInput` for an application or a worker that is not known."""
+
+    def __init__(self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder) -> None:
+        self.registry, self.lifecycle, self.recorder = registry, lifecycle, recorder
+
+    # ------------------------------------------------------------------ what is shown
+
+    def views(self, now_s: float) -> list[ApplicationView]:
+        return [self._view(application, now_s) for application in self.registry.applications.values()]
+
+    def view(self, application_id: str, now_s: float) -> ApplicationView:
+        """Raises `BadInput` for an unknown application."""
+        return self._view(self.registry.known(application_id), now_s)
+
+    def _view(self, application: Application, now_s: float) -> ApplicationView:
+        with guarded(application, "showing it"):
+            place = memory.place(application, self.registry.applications.values())
+            return application_view(application, str(self.recorder.folder(application.id)), now_s, place)
+        return bare_view(application)
+
+    def explain(self, application_id: str, now_s: float) -> Explanation:
+        """Of every worker, why the application's next executor would go there or not. Raises `BadInput`."""
+        application = self.registry.known(application_id)
+        return explanation(application, self.lifecycle.placing, now_s)
+
+    # ------------------------------------------------------------------ what is changed
+
+    def kill(self, application_id: str, now_s: float) -> None:
+        """Ends an application; its driver hears of it with its next sync. Nothing happens to one that has ended."""
+        application = self.registry.known(application_id)
+        if not application.ended:
+            self.registry.end(application, "it was killed", now_s)
+            self.lifecycle.versions.bump(application)
+
+    def change(self, application_id: str, asked: Change, now_s: float) -> None:
+        """`sparkpace set`. Raises `BadInput` and `Infeasible`; then nothing has changed."""
+        application = self.registry.known(application_id)
+        most = self.registry.workers.capacity(application, now_s)
+        change(application, asked, most, self.registry.promised(now_s, but=application_id), now_s)
+        self.registry.save(application)
+        self.lifecycle.versions.bump(application)
+        self.lifecycle.reconcile_all(now_s)
+
+    def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
+        """Changes labels of a worker, which count at once for whoever waits; returns all it has. Raises `BadInput`."""
+        labels = self.registry.workers.relabel(worker_id, changes)
+        self.lifecycle.reconcile_all(now_s)
+        return labels
+
+    def locate_by(self, topology: Topology, now_s: float) -> None:
+        """Another topology counts from now on."""
+        self.lifecycle.placing.locate_by(topology)
+        self.lifecycle.reconcile_all(now_s)

@@ -1,0 +1,113 @@
+"""What drivers tell, taken in: live, and once more at a start of the master, by the same code in the same order.
+
+Every event and snapshot is stored as it came. One that cannot be read or applied is left out, alike each time (`guard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import msgspec
+
+from controller.master import executors, planning
+from controller.master.application import Application
+from controller.master.guard import guarded
+from controller.master.registry import Registry
+from controller.messages import DriverSync, Sequenced
+from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
+
+_decoder = msgspec.json.Decoder(AnyEvent)
+_snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+
+
+def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
+    """Takes a driver's snapshot and events in; says whether agents should look at once.
+
+    Stored first and for good: what is acknowledged must survive."""
+    behind = application.acknowledged
+    reached = behind if sync.snapshot is None else max(behind, sync.next_seq - 1)
+    gapless: list[Sequenced] = []
+    for numbered in sorted((e for e in sync.events if e.seq > reached), key=lambda e: e.seq):
+        if numbered.seq == reached + len(gapless) + 1:
+            gapless.append(numbered)
+    with registry.store.transaction():
+        if sync.snapshot is not None:
+            registry.store.add_snapshot(application.id, behind, sync.next_seq, msgspec.json.encode(sync.snapshot))
+        registry.store.add_events(application.id, ((e.seq, bytes(e.event)) for e in gapless))
+    changed = sync.snapshot is not None
+    if sync.snapshot is not None:
+        _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
+    for numbered in gapless:
+        changed = _event(application, numbered.seq, bytes(numbered.event), registry, now_s) or changed
+    return changed
+
+
+def replay(application: Application, registry: Registry, now_s: float) -> None:
+    """Takes in again what an earlier life of the master had stored."""
+    snapshots = registry.store.snapshots(application.id)
+    for seq, data in registry.store.events(application.id):
+        while snapshots and snapshots[0][0] < seq:
+            _stored_snapshot(application, *snapshots.pop(0)[1:], registry, now_s)
+        _event(application, seq, data, registry, now_s, again=True)
+    for snapshot in snapshots:
+        _stored_snapshot(application, *snapshot[1:], registry, now_s)
+
+
+def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
+    """Folds one event in; says whether agents should look at once."""
+    application.acknowledged = seq
+    event: AnyEvent | None = None
+    with guarded(application, "taking in an event of its driver") as problem:
+        event = _decoder.decode(data)
+        at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
+        planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
+        _follow(application, event, registry, now_s)
+    application.left_out += problem.error is not None
+    return not isinstance(event, TaskEnd)
+
+
+def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
+    """What follows from an event besides plans."""
+    if application.ended:
+        return
+    if isinstance(event, ExecutorRemoved):
+        executor = application.executors.get(event.executor)
+        if executor and executor.live:
+            executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}", now_s)
+            registry.save_executor(application, executor)
+    if isinstance(event, ApplicationEnd):
+        ended_s = min(application.since_submission(event.time_ms), application.elapsed_s(now_s))
+        registry.end(application, "", now_s, ended_s=max(0.0, ended_s))
+
+
+def _stored_snapshot(application: Application, next_seq: int, data: bytes, registry: Registry, now_s: float) -> None:
+    raw: tuple[msgspec.Raw, ...] = ()
+    with guarded(application, "reading a stored snapshot of its driver"):
+        raw = _snapshot_decoder.decode(data)
+    _snapshot(application, raw, next_seq, registry, now_s, again=True)
+
+
+def _snapshot(
+    application: Application,
+    raw: Iterable[msgspec.Raw],
+    next_seq: int,
+    registry: Registry,
+    now_s: float,
+    *,
+    again: bool = False,
+) -> None:
+    """Events were lost: what is active now replaces what was thought to be active."""
+    application.acknowledged = max(application.acknowledged, next_seq - 1)
+    events = []
+    for one in raw:
+        with guarded(application, "taking in an event of its driver") as problem:
+            events.append(_decoder.decode(one))
+        application.left_out += problem.error is not None
+    with guarded(application, "taking in a snapshot of its driver"):
+        application.replace_active(events)
+        for event in events:
+            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.goals:
+                capacity = registry.workers.capacity(application, now_s)
+                at_ms = event.time_ms if again else None
+                planning.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)

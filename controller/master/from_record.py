@@ -1,0 +1,51 @@
+"""An application from its record, with what its profile lets expect: at its registration, and at a restart of the master."""
+
+from __future__ import annotations
+
+import logging
+
+from controller.master.application import Application, ApplicationRecord
+from controller.master.feasibility import find_profile, make_estimate
+from controller.master.guard import Caught
+from controller.profile_store import ProfileStore
+from stage_model.profile import profile_key
+
+log = logging.getLogger("sparkpace.master")
+
+
+def make_application(
+    record: ApplicationRecord, started_s: float, profiles: ProfileStore, now_s: float, *, restored: bool = False
+) -> Application:
+    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile; one that is
+    `restored` goes on without."""
+    registration, options = record.registration, record.options
+    with Caught() as problem:
+        key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
+        estimate = make_estimate(profile, arguments=options.arguments) if profile else None
+    lost = f"the profile {key!r} is gone" if not problem.error and restored and record.planned and not profile else ""
+    if problem.error is not None:
+        if not restored:
+            raise problem.error
+        key, profile, estimate = record.profile_key or profile_key(None, registration.name, registration.main), None, None
+        lost = str(problem.error)
+    if lost:
+        log.error("%s goes on without its profile: %s", record.application_id, lost)
+    record.profile_key, record.planned = key, profile is not None or record.planned
+    application = Application(
+        record=record,
+        started_s=started_s,
+        profile_key=key,
+        profile_runs=len(profile.runs) if profile else 0,
+        estimate=estimate,
+        profile=profile,
+        wanted=dict(registration.wanted),
+        data=dict(registration.data),
+        heard_s=now_s,
+    )
+    if application.estimate is None:
+        application.notify(
+            f"it goes on without its profile: {lost}"
+            if lost
+            else f"no profile {key!r} yet: this run takes what is free and teaches"
+        )
+    return application

@@ -1,0 +1,115 @@
+"""The life of an application: its executors are brought about, its driver is watched, its record is written in the end.
+
+What goes wrong with one application is left out and told to it (`guard`). Records are written beside the master's loop
+(`finish`)."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from controller.master import dependencies, executors, memory
+from controller.master.application import Application
+from controller.master.finish import Finisher, Written
+from controller.master.guard import guarded
+from controller.master.placing import Placing
+from controller.master.registry import Registry
+from controller.master.versions import Versions
+from controller.processes import ProcessId, alive
+from stage_model.errors import PaceError
+
+CLEAN_UP_S = 15.0
+"""Longest wait for executors' last words before a run's record is written."""
+SILENCE_S = 60.0
+"""A driver on another host that was silent for so long, with no executor running, is gone."""
+
+
+class Lifecycle:
+    """Of every application in turn, and of one when something about it has changed."""
+
+    def __init__(self, registry: Registry, placing: Placing, versions: Versions, finisher: Finisher) -> None:
+        self.registry, self.placing, self.versions, self.finisher = registry, placing, versions, finisher
+
+    def turns(self, now_s: float) -> None:
+        """What only time brings about, of each application, by rank: its driver may have died, an executor may fit now, its
+        record may be written."""
+        for application in memory.by_rank(self.registry.applications.values()):
+            with guarded(application, "its turn in a pass"):
+                self._turn(application, now_s)
+
+    def _turn(self, application: Application, now_s: float) -> None:
+        if not application.ended and self._driver_gone(application, now_s):
+            self.registry.end(application, "its driver died", now_s)
+            self.versions.bump(application)
+        if application.ended:
+            self._try_finish(application, now_s)
+        elif self.reconcile(application, now_s):
+            self.versions.bump(application)
+
+    def reconcile(self, application: Application, now_s: float) -> bool:
+        """Brings the executors to what Spark wants; says whether anything changed."""
+        with guarded(application, "bringing its executors about"):
+            return not application.ended and self._bring_executors(application, now_s)
+        return False
+
+    def reconcile_all(self, now_s: float) -> None:
+        """The same for every application, by rank; agents are told."""
+        for application in memory.by_rank(self.registry.applications.values()):
+            if self.reconcile(application, now_s):
+                self.versions.bump(application)
+
+    def _bring_executors(self, application: Application, now_s: float) -> bool:
+        if reason := executors.too_many_failures(application):
+            self.registry.end(application, reason, now_s)
+            return True
+        found = len(application.record.comes_after)
+        if dependencies.settle(application, self.registry.applications, self.registry.past):
+            self.registry.end(application, application.held_back, now_s)
+            return True
+        if len(application.record.comes_after) != found:
+            self.registry.save(application)
+        try:
+            return executors.reconcile(application, self.registry, self.placing, now_s)
+        except PaceError as error:
+            application.waiting = f"its executors cannot be placed: {error}"
+            application.notify(application.waiting)
+            return False
+
+    def _driver_gone(self, application: Application, now_s: float) -> bool:
+        """A driver on the master's host is looked at; one elsewhere is gone when it and all its executors are silent."""
+        registration = application.record.registration
+        if registration.boot_id == application.record.boot_id:
+            driver = ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)
+            return not alive(driver)
+        running = any(e.report and e.report.state == "running" for e in application.live_executors())
+        return not running and now_s - application.heard_s > SILENCE_S
+
+    def _try_finish(self, application: Application, now_s: float) -> None:
+        if application.finished or application.ended_monotonic_s is None:
+            return
+        if not self.finisher.begun(application):
+            if not self._cleaned_up(application, now_s - application.ended_monotonic_s, now_s):
+                return
+            used = {e.record.worker_id for e in application.executors.values()}
+            runtime = next((w.info.runtime for w in self.registry.workers.by_id.values() if w.info.worker_id in used), "none")
+            self.finisher.begin(application, self.registry.workers.capacity(application, now_s), runtime)
+        written = self.finisher.step(application, now_s)
+        if written is not None:
+            self._finished(application, written, now_s)
+
+    def _cleaned_up(self, application: Application, waited_s: float, now_s: float) -> bool:
+        """Whether all last words of its executors are here, or were waited for long enough."""
+        heard = {info.worker_id for info in self.registry.workers.fresh(now_s)}
+        left = [e for e in application.executors.values() if not e.cleaned and e.record.worker_id in heard]
+        return not left or waited_s >= CLEAN_UP_S
+
+    def _finished(self, application: Application, written: Written, now_s: float) -> None:
+        application.record.unrecorded = written.problem
+        try:
+            self.registry.finished(application, written.removed)
+        except sqlite3.Error as error:
+            given_up = self.finisher.failed(application, error, now_s)
+            if given_up is None:
+                return
+            # a restart will try again; nobody waits for it here
+            application.finished, application.record.unrecorded = True, given_up.problem
+        self.finisher.over(application)
