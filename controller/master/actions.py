@@ -90,4 +90,6 @@ class Actions:
 
     def current(self) -> Action | None:
         """The one under way that is due first."""
+        if not self.by_key:  # as in most applications; it is asked often
+            return None
         return min((a for a in self.by_key.values() if a.under_way), key=lambda a: a.due_ms, default=None)

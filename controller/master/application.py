@@ -6,7 +6,7 @@ monotonic seconds unless they are said to count from submission.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -24,7 +24,9 @@ from controller.messages import (
     Sample,
     StageUse,
 )
+from master_memory.split import Need
 from placement.growth import WorkerType
+from placement.places import Place, Request
 from stage_model.debt import Debt
 from stage_model.estimate import ApplicationEstimate
 from stage_model.events import AnyEvent, TaskEnd
@@ -231,6 +233,18 @@ class Peak:
     cores: float
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What an application asks of a worker for executors of a resource profile, before anybody else is looked at, and what
+    that was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do."""
+
+    of: tuple[object, ...]
+    request: Request
+    need: Callable[[Place], Need]
+    shape: Hashable
+    ever: frozenset[str]
+
+
 class DataWait(msgspec.Struct, kw_only=True):
     """One wait for a worker that has the application's input, from `from_s` after submission on: `expected` such workers were
     to become free within `move_s` when it began; `local` says whether one did in time, None as long as it waits."""
@@ -265,6 +279,8 @@ class Application:
     data: dict[str, int] = field(default_factory=dict)
     """Bytes of the input by host, as the driver told."""
     peak: Peak | None = None
+    asks: dict[str, Ask] = field(default_factory=dict)
+    """By resource profile."""
     infeasible: WorkerType | None = None
     """The worker that it would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.master import memory
 from controller.master.application import Application
 from controller.master.change import change
 from controller.master.explanation import explanation
@@ -34,7 +33,7 @@ class Commands:
 
     def _view(self, application: Application, now_s: float) -> ApplicationView:
         with guarded(application, "showing it"):
-            place = memory.place(application, self.registry.applications.values())
+            place = self.lifecycle.placing.queue.position(application)
             return application_view(application, str(self.recorder.folder(application.id)), now_s, place)
         return bare_view(application)
 

@@ -70,6 +70,7 @@ class Drivers:
     def sync(self, application_id: str, sync: DriverSync, now_s: float) -> DriverReply:
         """Takes a driver's levels and events in."""
         application = self.registry.known(application_id)
+        self.registry.stirred.add(application_id)
         application.heard_s = now_s
         if sync.steady_ms is not None:
             # What a message takes on its way makes its sender look younger, so the oldest look is the best. A restart of this

@@ -42,7 +42,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
     if not application.held_back:
         for profile_id, wish in sorted(application.wanted.items()):
             changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
-    if line := memory.waiting_line(application, registry.applications.values()):
+    if line := memory.waiting_line(application, placing.queue.position(application)):
         application.notify(line)
     return changed
 
@@ -56,7 +56,7 @@ def _add_missing(
     if wish.count is not None and have >= wish.count:
         application.evicting.clear()
         return False
-    fresh = {info.worker_id for info in registry.workers.fresh(now_s)}
+    fresh = registry.workers.fresh(now_s)
     # one on a worker that is heard of no more takes no place of those that are
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
     missing = missing if wish.count is None else min(missing, wish.count - have)

@@ -65,7 +65,7 @@ class Growing:
         if not workers.all_heard(now_s):
             return  # after a restart: those that were there before have not reported yet
         applications = [a for a in self.registry.applications.values() if not a.ended]
-        fresh = {info.worker_id for info in workers.fresh(now_s)}
+        fresh = workers.fresh(now_s).keys()
         for application in applications:
             if application.infeasible is not None and memory.waits(application):
                 with guarded(application, "looking for a worker to start for it"):

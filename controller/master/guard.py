@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -17,13 +16,12 @@ log = logging.getLogger("sparkpace.master")
 
 
 class Caught:
-    """Keeps what was raised inside, if anything was, in `error`; `failed` and `worked` are told at once."""
+    """Keeps what was raised inside, if anything was, in `error`."""
 
-    def __init__(
-        self, failed: Callable[[Exception], None] = lambda _: None, worked: Callable[[], None] = lambda: None
-    ) -> None:
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
         self.error: Exception | None = None
-        self._failed, self._worked = failed, worked
 
     def __enter__(self) -> Self:
         return self
@@ -36,19 +34,31 @@ class Caught:
             self._failed(error)
         return self.error is not None
 
+    def _failed(self, error: Exception) -> None:
+        """Told at once."""
 
-def guarded(application: Application, doing: str) -> Caught:
+    def _worked(self) -> None:
+        """Told at once."""
+
+
+class guarded(Caught):  # noqa: N801 - it reads as what it does
     """For one application's part: what fails is left out, logged, counted, and told to the application's user once. `doing`
     completes "... went wrong"; it is the same each time."""
 
-    def failed(error: Exception) -> None:
+    __slots__ = ("_application", "_doing")
+
+    def __init__(self, application: Application, doing: str) -> None:
+        self.error = None
+        self._application, self._doing = application, doing
+
+    def _failed(self, error: Exception) -> None:
+        application = self._application
         application.faults += 1
-        what = f"{doing} went wrong in the master ({type(error).__name__}) and was left out; the application goes on"
+        name = type(error).__name__
+        what = f"{self._doing} went wrong in the master ({name}) and was left out; the application goes on"
         if what not in application.notices:
             log.error("%s: %s", application.id, what, exc_info=error)
             application.notify(what)
-
-    return Caught(failed)
 
 
 class Parts:
@@ -60,14 +70,21 @@ class Parts:
 
     def guarded(self, doing: str) -> Caught:
         """Logged when it begins to fail, and when it works again."""
+        return _Part(self.failures, doing)
 
-        def failed(error: Exception) -> None:
-            self.failures[doing] += 1
-            if self.failures[doing] == 1:
-                log.error("%s failed and will be tried again", doing, exc_info=error)
 
-        def worked() -> None:
-            if count := self.failures.pop(doing, 0):
-                log.warning("%s works again, after %d failures", doing, count)
+class _Part(Caught):
+    __slots__ = ("_doing", "_failures")
 
-        return Caught(failed, worked)
+    def __init__(self, failures: Counter[str], doing: str) -> None:
+        super().__init__()
+        self._failures, self._doing = failures, doing
+
+    def _failed(self, error: Exception) -> None:
+        self._failures[self._doing] += 1
+        if self._failures[self._doing] == 1:
+            log.error("%s failed and will be tried again", self._doing, exc_info=error)
+
+    def _worked(self) -> None:
+        if count := self._failures.pop(self._doing, 0):
+            log.warning("%s works again, after %d failures", self._doing, count)

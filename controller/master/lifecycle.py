@@ -61,10 +61,12 @@ class Lifecycle:
         if reason := executors.too_many_failures(application):
             self.registry.end(application, reason, now_s)
             return True
-        found = len(application.record.comes_after)
+        found, held_back = len(application.record.comes_after), application.held_back
         if dependencies.settle(application, self.registry.applications, self.registry.past):
             self.registry.end(application, application.held_back, now_s)
             return True
+        if application.held_back != held_back:
+            self.registry.stirred.add(application.id)
         if len(application.record.comes_after) != found:
             self.registry.save(application)
         try:
@@ -98,7 +100,7 @@ class Lifecycle:
 
     def _cleaned_up(self, application: Application, waited_s: float, now_s: float) -> bool:
         """Whether all last words of its executors are here, or were waited for long enough."""
-        heard = {info.worker_id for info in self.registry.workers.fresh(now_s)}
+        heard = self.registry.workers.fresh(now_s)
         left = [e for e in application.executors.values() if not e.cleaned and e.record.worker_id in heard]
         return not left or waited_s >= CLEAN_UP_S
 

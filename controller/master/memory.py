@@ -43,19 +43,11 @@ def waits(application: Application) -> bool:
     return wants and not any(counts(application, executor) for executor in application.executors.values())
 
 
-def place(application: Application, applications: Iterable[Application]) -> int | None:
-    """From 1 among those that wait; None for one that does not."""
-    if not waits(application):
-        return None
-    return 1 + sum(1 for other in applications if waits(other) and rank(other) < rank(application))
-
-
-def waiting_line(application: Application, applications: Iterable[Application]) -> str | None:
+def waiting_line(application: Application, place: int | None) -> str | None:
     """Place and reason, for the terminal of a stock spark-submit; `submit` says it from the view."""
-    number = place(application, applications)
-    if number is None or not application.waiting or application.options.submission is not None:
+    if place is None or not application.waiting or application.options.submission is not None:
         return None
-    return f"waits, place {number}: {application.waiting}"
+    return f"waits, place {place}: {application.waiting}"
 
 
 def ahead(application: Application, applications: Iterable[Application]) -> list[Application]:

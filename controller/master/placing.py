@@ -7,15 +7,16 @@ who could give memory up. What is done with a decision is `executors`' matter.""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from controller.master import memory
-from controller.master.application import Application, Executor, Peak
+from controller.master.application import Application, Ask, Executor, Peak
 from controller.master.data_wait import data_shares, rather_waits, with_data
 from controller.master.executor_spec import executor_memory, executor_slots
 from controller.master.feasibility import whole_forecast
 from controller.master.guard import guarded
+from controller.master.queue import Queue, Workers
 from controller.master.registry import Registry
 from controller.messages import ExecutorWish, WorkerInfo
 from controller.runtime.base import full_image_name
@@ -66,10 +67,14 @@ class Placing:
         self.registry, self.policy, self.weights, self._draw = registry, policy, weights, draw
         self.topology = Topology()
         self.places = Places()
+        self.queue = Queue(registry, self._wants)
         self._infos: dict[str, WorkerInfo | None] = {}
         self._seen: tuple[int, int] | None = None
         self._needs: dict[str, list[Need]] = {}
         self._policies: dict[str, Policy] = {}
+        self._ever: dict[Hashable, Workers] = {}
+        self._nowhere: dict[Hashable, str] = {}
+        self._generation = 0
 
     def locate_by(self, topology: Topology) -> None:
         """Another topology: every worker is looked up in it."""
@@ -80,6 +85,8 @@ class Placing:
     def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> Chosen:
         """The worker for one more executor."""
         self.refresh(now_s)
+        if self._hopeless(application, self._ask(application, profile_id, wish)):
+            return Chosen()
         asked = self.asked(application, profile_id, wish, now_s)
         decision = decide(asked.request, self.places, self._policy(application), self.weights)
         near = with_data(asked.request, self.places)
@@ -101,14 +108,19 @@ class Placing:
 
     def why_waiting(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> str:
         """One clause that says why no worker takes an executor of it now."""
-        asked = self.asked(application, profile_id, wish, now_s)
         if not len(self.places):
             return "no worker has joined"
+        ask = self._ask(application, profile_id, wish)
+        checks = relevant(BUT_MEMORY, ask.request)
+        if self._hopeless(application, ask) and any(
+            (place := self.places.get(name)) and _passes(ask.request, checks, place) for name in ask.ever
+        ):
+            return self._behind_others(application)
+        if not ask.ever:
+            return self._never(ask)
+        asked = self.asked(application, profile_id, wish, now_s)
         ever = self.places.ever(asked.request)
-        if not ever:
-            return _joined((place, refusals(LASTING, asked.request, place)) for place in self.places.all())
-        checks = relevant(BUT_MEMORY, asked.request)
-        by_memory = [place for place in ever if not any(check(asked.request, place) for check in checks)]
+        by_memory = [place for place in ever if _passes(asked.request, checks, place)]
         if not by_memory and application.id in {a for place in ever for a in place.by_application}:
             return "its executor on every worker that has room is not removed yet"
         if not by_memory:
@@ -118,22 +130,30 @@ class Placing:
             return f"others are free, but it waits for a worker that has its input ({hosts})"
         open_to_it = [place for place in by_memory if not asked.kept(place)]
         if not open_to_it:
-            ahead = len(self._ahead(application))
-            return f"{ahead} ahead of it {'waits' if ahead == 1 else 'wait'} for memory, too"
+            return self._behind_others(application)
         return memory.lacking([(p.worker_id, p.memory_mb, self._there(p), asked.need(p)) for p in open_to_it])
+
+    def _never(self, ask: Ask) -> str:
+        if ask.shape not in self._nowhere:
+            refused = ((place, refusals(LASTING, ask.request, place)) for place in self.places.all())
+            self._nowhere[ask.shape] = _joined(refused)
+        return self._nowhere[ask.shape]
+
+    def _behind_others(self, application: Application) -> str:
+        ahead = self.queue.ahead(application)
+        return f"{ahead} ahead of it {'waits' if ahead == 1 else 'wait'} for memory, too"
 
     def needed_type(
         self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float, *, labels: bool = True
     ) -> WorkerType | None:
         """The worker that an executor of it needs, if none that is there could ever take one. `labels` False: whatever labels
         workers have."""
-        request, _ = self._request(application, profile_id, wish, self.planned_cores(application, now_s))
-        if not labels:
-            request = replace(request, labels=())
-        if self.places.ever(request):
+        ask = self._ask(application, profile_id, wish)
+        request = ask.request if labels else replace(ask.request, labels=())
+        if ask.ever if labels else self.places.ever(request):
             return None
         kind = rounded(
-            request.cores,
+            self.planned_cores(application, now_s),
             0,
             request.pieces,
             tuple((one.name, "true" if one.value is None else one.value) for one in request.labels if one.wanted),
@@ -152,11 +172,15 @@ class Placing:
         seen = (self.registry.workers.version, math.floor(now_s))
         if seen != self._seen:
             self._seen = seen
-            fresh = {info.worker_id: info for info in self.registry.workers.fresh(now_s)}
+            fresh = self.registry.workers.fresh(now_s)
             gone = [name for name in self._infos if name not in fresh]
             new = [info for name, info in fresh.items() if self._infos.get(name) is not info]
             if gone or new:
                 self.places.change(gone, [self._place(info) for info in new])
+                self._ever.clear()
+                self._nowhere.clear()
+                self._generation += 1
+                self.queue.workers_changed()
                 for name in gone:
                     del self._infos[name]
                 self._infos.update((info.worker_id, info) for info in new)
@@ -205,27 +229,49 @@ class Placing:
 
     def asked(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> Asked:
         """A further executor of the application."""
-        request, need = self._request(application, profile_id, wish, self.planned_cores(application, now_s))
-        waiting = [
-            (self._request(one, name, asked, 0.0)[0], one.waits_for_data)
-            for one in self._ahead(application)
-            for name, asked in one.wanted.items()
-        ]
+        ask, waited_for = self._ask(application, profile_id, wish), self.queue.kept(application)
         # whoever had others end somewhere comes there first
         evicting = {name for one in self._evicting_others(application) for name in one.evicting}
-        kept = _once_each(
-            lambda place: place.worker_id in evicting or any(_wants(other, place, data) for other, data in waiting)
-        )
+
+        def kept(place: Place) -> bool:
+            return place.worker_id in waited_for or place.worker_id in evicting
 
         def memory_now(place: Place) -> bool:
-            return not kept(place) and admits(place.memory_mb, self._there(place), need(place))
+            return not kept(place) and admits(place.memory_mb, self._there(place), ask.need(place))
 
-        return Asked(replace(request, memory_now=memory_now), need, kept)
+        cores = self.planned_cores(application, now_s)
+        return Asked(replace(ask.request, cores=cores, memory_now=memory_now), ask.need, kept)
+
+    def _ask(self, application: Application, profile_id: str, wish: ExecutorWish) -> Ask:
+        """Worked out once, as long as nothing of it and no worker changes."""
+        of = (self._generation, application.options, application.priority(), wish)
+        known = application.asks.get(profile_id)
+        if known is None or known.of != of:
+            request, need = self._request(application, profile_id, wish)
+            shape = (request.labels, request.pieces, tuple(need(place).least_mb for place in self.places.sizes))
+            if shape not in self._ever:
+                self._ever[shape] = Workers(place.worker_id for place in self.places.ever(request))
+            known = application.asks[profile_id] = Ask(of, request, need, shape, self._ever[shape])
+        return known
+
+    def _wants(self, application: Application) -> Workers:
+        """Where it may go sooner or later; one that waits for its input wants no other workers meanwhile."""
+        each = [self._ask(application, *wish).ever for wish in application.wanted.items()]
+        ever = each[0] if len(each) == 1 else Workers().union(*each)
+        if not application.waits_for_data:
+            return ever
+        hosts = data_shares(application)
+        return Workers(name for name in ever if (place := self.places.get(name)) and place.host in hosts)
+
+    def _hopeless(self, application: Application, ask: Ask) -> bool:
+        """Whether those ahead of it wait for every worker that will do, if there is one. Who waits for its input may be
+        weary of it, whatever the others want."""
+        return not application.waits_for_data and self.queue.leaves_none_of(ask.ever, application)
 
     def _request(
-        self, application: Application, profile_id: str, wish: ExecutorWish, cores: float
+        self, application: Application, profile_id: str, wish: ExecutorWish
     ) -> tuple[Request, Callable[[Place], Need]]:
-        """Without anybody ahead of it."""
+        """Without anybody ahead of it, and without its cores."""
         options, registration = application.options.placement, application.record.registration
         needs: dict[float, Need] = {}
 
@@ -245,7 +291,7 @@ class Placing:
         request = Request(
             application_id=application.id,
             priority=application.priority(),
-            cores=cores,
+            cores=0.0,
             least_mb=min((need(place).least_mb for place in self.places.sizes), default=0),
             memory_now=lambda place: need(place).least_mb <= place.memory_mb,
             memory_ever=lambda place: need(place).least_mb <= place.memory_mb,
@@ -264,9 +310,6 @@ class Placing:
     def _evicting_others(self, application: Application) -> list[Application]:
         others = (one for one in self.registry.applications.values() if one.evicting and not one.ended)
         return [one for one in others if one is not application and memory.rank(one) < memory.rank(application)]
-
-    def _ahead(self, application: Application) -> list[Application]:
-        return memory.ahead(application, self.registry.applications.values())
 
     def _there(self, place: Place) -> list[Need]:
         """Also of a place from which somebody was left out."""
@@ -354,22 +397,5 @@ def _names(workers: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(workers[:-1]), workers[-1])))
 
 
-def _wants(request: Request, place: Place, only_data: bool) -> bool:
-    """Whether it may go there sooner or later; one that waits for its input wants no other workers meanwhile."""
-    return (not only_data or place.host in request.prefer) and _passes(request, relevant(LASTING, request), place)
-
-
 def _passes(request: Request, checks: Sequence[Check], place: Place) -> bool:
     return not any(check(request, place) for check in checks)
-
-
-def _once_each(check: Callable[[Place], bool]) -> Callable[[Place], bool]:
-    """Asked once for each worker."""
-    known: dict[str, bool] = {}
-
-    def ask(place: Place) -> bool:
-        if place.worker_id not in known:
-            known[place.worker_id] = check(place)
-        return known[place.worker_id]
-
-    return ask

@@ -41,6 +41,8 @@ class Registry:
         self._on: dict[str, list[Placed]] = defaultdict(list)
         self.touched: set[str] = set()
         """Workers on which something has changed that counts for placement."""
+        self.stirred: set[str] = set()
+        """Applications of which something has changed that counts for who waits, in which order and for what (`queue`)."""
         for application_id, live, data in store.applications():
             if live:
                 self._restore(application_id, data, now_s)
@@ -59,6 +61,7 @@ class Registry:
         application.executors[executor.record.executor_id] = executor
         self._on[executor.record.worker_id].append((application, executor))
         self.touched.add(executor.record.worker_id)
+        self.stirred.add(application.id)
 
     def on(self, worker_id: str) -> Sequence[Placed]:
         """The executors that were ever placed on a worker, of all applications that are still known."""
@@ -91,10 +94,12 @@ class Registry:
         self.save(application)
 
     def save(self, application: Application) -> None:
+        self.stirred.add(application.id)
         self.store.put_application(application.id, not application.finished, msgspec.json.encode(application.record))
 
     def save_executor(self, application: Application, executor: Executor) -> None:
         self.touched.add(executor.record.worker_id)
+        self.stirred.add(application.id)
         self._put(application, executor)
 
     def _put(self, application: Application, executor: Executor) -> None:
@@ -132,6 +137,7 @@ class Registry:
 
     def _forget(self, application_id: str) -> None:
         application = self.applications.pop(application_id, None)
+        self.stirred.add(application_id)
         if application is not None:
             self.past[application_id] = Past(application.name, bool(application.record.succeeded))
         for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
@@ -153,6 +159,7 @@ class Registry:
         if record.ended_s is not None:
             application.ended_monotonic_s = now_s
         self.applications[application_id] = application
+        self.stirred.add(application_id)
         for executor_id, blob in self.store.executors(application_id):
             try:
                 self.place(application, Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True))

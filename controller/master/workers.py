@@ -52,6 +52,8 @@ class Workers:
         self.by_id = {info.worker_id: Worker(info) for info in known}
         self.version = 0
         """Grows with every change of what they offer, and when one joins or is to go."""
+        self._fresh: tuple[float, dict[str, WorkerInfo]] | None = None
+        """When asked last: a pass asks for each application."""
         self._labels = (
             store.decoded_meta(
                 "labels", dict[str, dict[str, str | None]], "labels given with `sparkpace label` are lost: give them again"
@@ -64,7 +66,7 @@ class Workers:
         info = self._labelled(info)
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
         joins, differs = worker.seen_s == -math.inf, worker.info != info
-        worker.seen_s = now_s
+        worker.seen_s, self._fresh = now_s, None
         if differs:
             worker.info = info
         if joins:
@@ -74,7 +76,7 @@ class Workers:
         return worker, joins
 
     def _save(self) -> None:
-        self.version += 1
+        self._changed()
         self._store.set_meta("workers", msgspec.json.encode([w.info for w in self.by_id.values()]).decode())
 
     def relabel(self, worker_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -98,15 +100,22 @@ class Workers:
         labels = {**info.labels, **changes}
         return structs.replace(info, labels={name: value for name, value in labels.items() if value is not None})
 
-    def fresh(self, now_s: float) -> list[WorkerInfo]:
-        """Workers heard of lately that are to go on."""
-        return [w.info for w in self.by_id.values() if now_s - w.seen_s < STALE_S and not w.closing]
+    def fresh(self, now_s: float) -> Mapping[str, WorkerInfo]:
+        """Workers heard of lately that are to go on, by id."""
+        if self._fresh is None or self._fresh[0] != now_s:
+            there = (w for w in self.by_id.values() if now_s - w.seen_s < STALE_S and not w.closing)
+            self._fresh = now_s, {w.info.worker_id: w.info for w in there}
+        return self._fresh[1]
 
     def close(self, worker_id: str) -> None:
         """It is given back: nothing new goes there."""
         if worker_id in self.by_id:
             self.by_id[worker_id].closing = True
-            self.version += 1
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._fresh = None
 
     def forget_silent(self, worker_id: str, now_s: float) -> bool:
         """Forgets one that was given back once it is silent; a last report may still be on its way. True: it is gone."""
@@ -134,7 +143,7 @@ class Workers:
 
     def expected(self, now_s: float) -> list[WorkerInfo]:
         """The fresh ones; just after the master's restart, before any was heard, those it knew before."""
-        return self.fresh(now_s) or [w.info for w in self.by_id.values() if w.seen_s == -math.inf]
+        return list(self.fresh(now_s).values()) or [w.info for w in self.by_id.values() if w.seen_s == -math.inf]
 
     def views(self, now_s: float) -> list[WorkerView]:
         heard = [w for w in self.by_id.values() if w.seen_s > -math.inf]
@@ -144,7 +153,7 @@ class Workers:
         """The most an application can get: of the workers it has executors on, else of all that are there."""
         executors = application.executors.values()
         mine = dict.fromkeys(e.record.worker_id for e in executors if e.live or application.ended)
-        infos = [self.by_id[name].info for name in mine if name in self.by_id] if mine else self.fresh(now_s)
+        infos = [self.by_id[name].info for name in mine if name in self.by_id] if mine else list(self.fresh(now_s).values())
         conf = application.record.registration.conf
         wish = next(iter(application.wanted.values()), ExecutorWish())
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), wish.count)

@@ -1,0 +1,109 @@
+"""Those that wait for a worker, in order, and the workers that they want: kept up to date, so that nobody is counted anew for
+each of the others.
+
+Whoever changes what counts here says so in `Registry.stirred`; it is looked at with the next question. Who waits and in which
+order is `memory`'s."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from controller.master import memory
+from controller.master.application import Application
+from controller.master.guard import guarded
+from controller.master.memory import Rank
+from controller.master.registry import Registry
+
+Workers = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """`wants` None: it waits for another application to end, and keeps nobody out."""
+
+    rank: Rank
+    wants: Workers | None
+
+
+class Queue:
+    """`wants` says to which workers an application may go sooner or later."""
+
+    def __init__(self, registry: Registry, wants: Callable[[Application], Workers]) -> None:
+        self.registry, self._wants = registry, wants
+        self._entries: dict[str, _Entry] = {}
+        self._waiting: list[Rank] = []
+        self._in_line: list[Rank] = []
+        """Without those that wait for another application to end."""
+        self._wanting: dict[Workers, list[Rank]] = {}
+        """Of those in line, by what they want: many want the same."""
+        self._together: dict[tuple[Workers, ...], Workers] = {}
+
+    def position(self, application: Application) -> int | None:
+        """From 1 among those that wait; None for one that does not."""
+        self._refresh()
+        entry = self._entries.get(application.id)
+        return None if entry is None else 1 + bisect_left(self._waiting, entry.rank)
+
+    def ahead(self, application: Application) -> int:
+        """How many in line come before it."""
+        self._refresh()
+        return bisect_left(self._in_line, self._rank(application))
+
+    def kept(self, application: Application) -> Workers:
+        """The workers that those in line before it want: it gets none of them."""
+        self._refresh()
+        rank = self._rank(application)
+        wanted = tuple(workers for workers, ranks in self._wanting.items() if ranks[0] < rank)
+        if wanted not in self._together:
+            self._together[wanted] = Workers().union(*wanted)
+        return self._together[wanted]
+
+    def leaves_none_of(self, workers: Workers, application: Application) -> bool:
+        """Whether those in line before it want every one of these workers."""
+        self._refresh()
+        alike = self._wanting.get(workers)
+        return (alike is not None and alike[0] < self._rank(application)) or workers <= self.kept(application)
+
+    def workers_changed(self) -> None:
+        """All that they want is worked out anew."""
+        self.registry.stirred.update(self._entries)
+
+    def _rank(self, application: Application) -> Rank:
+        entry = self._entries.get(application.id)
+        return memory.rank(application) if entry is None else entry.rank
+
+    def _refresh(self) -> None:
+        while self.registry.stirred:
+            self._put(self.registry.stirred.pop())
+
+    def _put(self, application_id: str) -> None:
+        application, before = self.registry.applications.get(application_id), self._entries.get(application_id)
+        now = None
+        if application is not None:
+            with guarded(application, "finding its place in the queue"):
+                now = self._entry(application)
+        if now == before:
+            return
+        self._together.clear()
+        if before is not None:
+            del self._entries[application_id]
+            for ranks in self._lines(before):
+                del ranks[bisect_left(ranks, before.rank)]
+            if before.wants is not None and not self._wanting[before.wants]:
+                del self._wanting[before.wants]
+        if now is not None:
+            self._entries[application_id] = now
+            for ranks in self._lines(now):
+                insort(ranks, now.rank)
+
+    def _entry(self, application: Application) -> _Entry | None:
+        if not memory.waits(application):
+            return None
+        return _Entry(memory.rank(application), None if application.held_back else self._wants(application))
+
+    def _lines(self, entry: _Entry) -> Sequence[list[Rank]]:
+        if entry.wants is None:
+            return [self._waiting]
+        return [self._waiting, self._in_line, self._wanting.setdefault(entry.wants, [])]
