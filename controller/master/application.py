@@ -6,7 +6,7 @@ monotonic seconds unless they are said to count from submission.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -25,6 +25,7 @@ from controller.messages import (
     StageUse,
 )
 from master_memory.split import Need
+from placement.filters import Check
 from placement.growth import WorkerType
 from placement.places import Place, Request
 from stage_model.debt import Debt
@@ -236,11 +237,13 @@ class Peak:
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What an application asks of a worker for executors of a resource profile, before anybody else is looked at, and what
-    that was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do."""
+    that was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do; `checks` are
+    those of what is free there, but for memory."""
 
     of: tuple[object, ...]
     request: Request
     need: Callable[[Place], Need]
+    checks: Sequence[Check]
     shape: Hashable
     ever: frozenset[str]
 

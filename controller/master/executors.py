@@ -60,6 +60,10 @@ def _add_missing(
     # one on a worker that is heard of no more takes no place of those that are
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
     missing = missing if wish.count is None else min(missing, wish.count - have)
+    if missing > 0 and (reason := placing.behind_others(application, profile_id, wish)):
+        application.infeasible = None
+        application.waiting = application.waiting if live else reason
+        return False
     added = evicted = False
     for _ in range(missing):
         chosen = placing.choose(application, profile_id, wish, now_s)

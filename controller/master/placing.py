@@ -111,14 +111,9 @@ class Placing:
         if not len(self.places):
             return "no worker has joined"
         ask = self._ask(application, profile_id, wish)
-        checks = relevant(BUT_MEMORY, ask.request)
-        if self._hopeless(application, ask) and any(
-            (place := self.places.get(name)) and _passes(ask.request, checks, place) for name in ask.ever
-        ):
-            return self._behind_others(application)
         if not ask.ever:
             return self._never(ask)
-        asked = self.asked(application, profile_id, wish, now_s)
+        asked, checks = self.asked(application, profile_id, wish, now_s), ask.checks
         ever = self.places.ever(asked.request)
         by_memory = [place for place in ever if _passes(asked.request, checks, place)]
         if not by_memory and application.id in {a for place in ever for a in place.by_application}:
@@ -130,7 +125,7 @@ class Placing:
             return f"others are free, but it waits for a worker that has its input ({hosts})"
         open_to_it = [place for place in by_memory if not asked.kept(place)]
         if not open_to_it:
-            return self._behind_others(application)
+            return self._ahead_of(application)
         return memory.lacking([(p.worker_id, p.memory_mb, self._there(p), asked.need(p)) for p in open_to_it])
 
     def _never(self, ask: Ask) -> str:
@@ -139,7 +134,15 @@ class Placing:
             self._nowhere[ask.shape] = _joined(refused)
         return self._nowhere[ask.shape]
 
-    def _behind_others(self, application: Application) -> str:
+    def behind_others(self, application: Application, profile_id: str, wish: ExecutorWish) -> str:
+        """`why_waiting` in short, where those ahead of it want every worker that would do but for memory; else empty."""
+        ask = self._ask(application, profile_id, wish)
+        if not self._hopeless(application, ask):
+            return ""
+        would_do = (_passes(ask.request, ask.checks, place) for name in ask.ever if (place := self.places.get(name)))
+        return self._ahead_of(application) if any(would_do) else ""
+
+    def _ahead_of(self, application: Application) -> str:
         ahead = self.queue.ahead(application)
         return f"{ahead} ahead of it {'waits' if ahead == 1 else 'wait'} for memory, too"
 
@@ -251,7 +254,9 @@ class Placing:
             shape = (request.labels, request.pieces, tuple(need(place).least_mb for place in self.places.sizes))
             if shape not in self._ever:
                 self._ever[shape] = Workers(place.worker_id for place in self.places.ever(request))
-            known = application.asks[profile_id] = Ask(of, request, need, shape, self._ever[shape])
+            known = application.asks[profile_id] = Ask(
+                of, request, need, relevant(BUT_MEMORY, request), shape, self._ever[shape]
+            )
         return known
 
     def _wants(self, application: Application) -> Workers:
