@@ -75,7 +75,7 @@ def promise(application: Application, most: Capacity, now_s: float) -> Claim | N
     if target is None or what is None or application.ended:
         return None
     left_s = target.due_s - application.elapsed_s(now_s)
-    matched = _matched(application, what)
+    matched = matched_run(application, what)
     under_way = []
     for key, expected in matched.active.items():
         stage = application.run.attempts[key]
@@ -107,7 +107,7 @@ def set_goal(
         return
     constants = PaperSettings.from_numbers(application.options.settings)
     submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
-    matched = _matched(application, what)
+    matched = matched_run(application, what)
     mine = matched.active.get((stage, attempt))
     if mine is None:
         return
@@ -164,7 +164,7 @@ def application_plans(
     matched: Matched | None = None
     ahead: Ahead | None = None
     if what is not None:
-        matched = _matched(application, what)
+        matched = matched_run(application, what)
         ahead = _schedule(application, target, matched, slots, most)
         busy, paced = ahead.busy, ahead.pace
         fixed_s = ahead.fixed_s + _margins(application, target, what, elapsed_s)
@@ -196,7 +196,7 @@ def application_plans(
     ]
 
 
-def _matched(application: Application, what: ApplicationEstimate) -> Matched:
+def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
     """The run against its estimate, worked out once for a revision."""
     known = application.outline
     if known is None or known.revision != application.revision or known.estimate is not what:
@@ -206,7 +206,7 @@ def _matched(application: Application, what: ApplicationEstimate) -> Matched:
 
 
 def _schedule(application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity) -> Ahead:
-    """What is to come of a run matched by `_matched`, worked out once for the same question."""
+    """What is to come of a run matched by `matched_run`, worked out once for the same question."""
     outline, jobs = application.outline, target.jobs if target else None
     assert outline is not None
     known = outline.ahead

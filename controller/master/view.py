@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.master.application import Application, Executor
+from controller.master.planning import matched_run
 from controller.messages import ApplicationView
-from stage_model.match import match
 
 
 def application_view(application: Application, run_dir: str, now_s: float, place: int | None = None) -> ApplicationView:
@@ -90,7 +90,7 @@ def _progress(application: Application) -> float | None:
     if application.ended:
         return 1.0 if application.run.complete else None
     total = sum(s.work_core_s for s in application.estimate.stages)
-    matched = match(application.estimate, application.run, application.stage_use())
+    matched = matched_run(application, application.estimate)
     left = sum(s.work_core_s for s in matched.to_come)
     for stage in application.run.active_stages():
         what = matched.active.get(stage.key)
