@@ -15,6 +15,7 @@ import msgspec
 
 from controller.master import dependencies
 from controller.master.application import Application, ApplicationRecord
+from controller.master.beside import Beside, at_once
 from controller.master.capacity import Capacity
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.feasibility import feasibility, plan_reply
@@ -28,7 +29,7 @@ from controller.runtime.process_identity import PROC, boot_id
 from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, Denied, Infeasible
-from stage_model.promises import NOTHING_PROMISED, Promised
+from stage_model.promises import Promised
 
 OUTLIVED_FROM = 1001
 """First executor number of an application that the master had forgotten: those before may be in use."""
@@ -42,8 +43,12 @@ class Admission:
     def __init__(self, registry: Registry, placing: Placing, default_law: str, growing: Callable[[], Growing | None]) -> None:
         self.registry, self.placing, self.default_law, self._growing = registry, placing, default_law, growing
 
-    def admit(self, registration: Registration, token_hash: str, now_s: float) -> Application:
-        """The application of a registration. Raises `BadInput` and `Infeasible`; nobody knows of it yet."""
+    async def admit(
+        self, registration: Registration, token_hash: str, clock: Callable[[], float], beside: Beside
+    ) -> Application:
+        """The application of a registration. Raises `BadInput` and `Infeasible`; nobody knows of it yet. Profiles are read
+        and deadlines judged `beside` the loop."""
+        now_s = clock()
         # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
         # ones; what runs already is not judged again, and an hour of the day counts from its submission
         outlived, age_s = registration.application_id is not None, registration.age_s
@@ -65,13 +70,16 @@ class Admission:
                 default_law=self.default_law,
             ),
         )
-        profiles = self.registry.profiles
-        application = make_application(record, record.started_monotonic_s, profiles, now_s, restored=outlived)
+        started_s, profiles = record.started_monotonic_s, self.registry.profiles
+        application = await beside(lambda: make_application(record, started_s, profiles, clock(), restored=outlived))
+        now_s = clock()
         dependencies.check(application, self.registry.applications, self.registry.past)
         if not outlived:  # nobody knows how much of one that runs is done
             self._check_executors(application, now_s)
             most = self.registry.workers.capacity(application, now_s)
-            check_feasible(application, most, now_s, self.registry.promised(now_s))
+            if to_be_judged(application, most):
+                promised = await self.registry.promised(now_s)
+                await beside(lambda: check_feasible(application, most, now_s, promised))
         return application
 
     def _check_executors(self, application: Application, now_s: float) -> None:
@@ -93,14 +101,14 @@ class Admission:
             elif growing and kind and all_heard and (reason := growing.refuses(kind)):
                 raise BadInput(f"no worker has what an executor of this application needs, and {reason}; accepted: less")
 
-    def plan(self, request: PlanRequest, now_s: float) -> PlanReply:
+    async def plan(self, request: PlanRequest, now_s: float, beside: Beside = at_once) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
         workers, grows = self.registry.workers.expected(now_s), self._growing() is not None
         if request.conf is not None:
             # for one that is too large for all that are there, a worker may be started
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
-        profiles, promised = self.registry.profiles, self.registry.promised(now_s)
-        return plan_reply(request, profiles, workers, promised, default_law=self.default_law, grows=grows)
+        profiles, promised, law = self.registry.profiles, await self.registry.promised(now_s), self.default_law
+        return await beside(lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows))
 
 
 def new_id() -> str:
@@ -193,14 +201,18 @@ def check_memory(
         check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
 
 
-def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised = NOTHING_PROMISED) -> None:
-    """Raises `Infeasible` with the least deadline that could be met beside what is promised, unless the user forces it."""
+def to_be_judged(application: Application, most: Capacity) -> bool:
+    """Whether a deadline is asked for that it could be refused for. Without a worker by which to judge it waits for one."""
     options = application.options
-    if options.deadline_s is None or application.estimate is None or not most.cores:
-        return  # nothing to promise, or no worker yet by which to judge: it waits for one
-    spent_s = application.elapsed_s(now_s)
+    return options.deadline_s is not None and application.estimate is not None and most.cores > 0 and not options.force
+
+
+def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised) -> None:
+    """Of one that is `to_be_judged`: raises `Infeasible` with the least deadline that could be met beside the promises."""
+    assert application.estimate is not None
+    options, spent_s = application.options, application.elapsed_s(now_s)
     reply = feasibility(
         application.estimate, options.deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised
     )
-    if not reply.feasible and not options.force:
+    if not reply.feasible:
         raise Infeasible(reply.reason)

@@ -60,6 +60,7 @@ class Api:
 
     def __init__(self, cluster: ClusterState, gate: Gatekeeper, changes: Changes, clock: Callable[[], float]) -> None:
         self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
+        self._one_registration = asyncio.Lock()
 
     def application(self) -> Starlette:
         routes = [
@@ -102,18 +103,20 @@ class Api:
 
     async def register(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return self.cluster.drivers.register(await _body(request, Registration), self.clock())
+        registration = await _body(request, Registration)
+        async with self._one_registration:
+            return await self.cluster.drivers.register(registration, self.clock, asyncio.to_thread)
 
     async def driver_sync(self, request: Request) -> object:
         application_id = request.path_params["id"]
         self.gate.application(_token(request), self.cluster.drivers.token_hash(application_id))
-        return self.cluster.drivers.sync(application_id, await _body(request, DriverSync), self.clock())
+        return await self.cluster.drivers.sync(application_id, await _body(request, DriverSync), self.clock)
 
     # ------------------------------------------------------------------ commands
 
     async def views(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return {"applications": self.cluster.commands.views(self.clock())}
+        return {"applications": await self.cluster.commands.views(self.clock())}
 
     async def view(self, request: Request) -> object:
         self.gate.submit(_token(request))
@@ -130,12 +133,13 @@ class Api:
 
     async def change(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        self.cluster.commands.change(request.path_params["id"], await _body(request, Change), self.clock())
+        asked = await _body(request, Change)
+        await self.cluster.commands.change(request.path_params["id"], asked, self.clock, asyncio.to_thread)
         return {}
 
     async def plan(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return self.cluster.admission.plan(await _body(request, PlanRequest), self.clock())
+        return await self.cluster.admission.plan(await _body(request, PlanRequest), self.clock(), asyncio.to_thread)
 
     async def workers(self, request: Request) -> object:
         self.gate.submit(_token(request))

@@ -278,6 +278,8 @@ class Application:
     executors: dict[str, Executor] = field(default_factory=dict)
     goals: dict[StageKey, StageGoal] = field(default_factory=dict)
     heard_s: float = 0.0
+    counted_s: float = 0.0
+    """When its executors' counters were stored."""
     instance: str = ""
     data: dict[str, int] = field(default_factory=dict)
     """Bytes of the input by host, as the driver told."""

@@ -8,47 +8,22 @@ from controller.master import planning
 from controller.master.application import Application, Changed
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
+from controller.master.job_options import JobOptions
 from controller.messages import Change
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, Infeasible
-from stage_model.promises import Promised, fits, least_deadline_s
+from stage_model.promises import Claim, Promised, fits, least_deadline_s
 from stage_model.units import format_duration, parse_priority
 
 
-def change(application: Application, asked: Change, most: Capacity, promised: Promised, now_s: float) -> None:
-    """Changes the application's options and its stages' deadlines. `promised` are the others.
-
-    Raises `BadInput` for what cannot be, `Infeasible` for a deadline that cannot be met (unless forced); then nothing has
-    changed.
-    """
-    if application.ended:
-        raise BadInput(f"application {application.id} has ended; only a running one can be changed")
-    elapsed_s = application.elapsed_s(now_s)
-    before = application.options
-    after = before
-    if asked.priority is not None:
-        after = replace(after, priority=parse_priority(asked.priority))
-    if asked.no_deadline:
-        after = replace(after, deadline_s=None)
-    elif asked.deadline_s is not None:
-        if not elapsed_s < asked.deadline_s < float("inf"):
-            raise BadInput(
-                f"deadline {format_duration(asked.deadline_s)} has passed: the application has run for "
-                f"{format_duration(elapsed_s)}; accepted: more than that, or none"
-            )
-        after = replace(after, deadline_s=asked.deadline_s)
-    if asked.labels is not None:
-        wanted = parse_requirements(asked.labels, option="--labels")
-        after = replace(after, placement=replace(after.placement, labels=wanted))
+def change(application: Application, asked: Change, most: Capacity, now_s: float) -> None:
+    """Changes the application's options and its stages' deadlines, whether they can be met or not. Raises `BadInput` for what
+    cannot be; then nothing has changed."""
+    elapsed_s, before = application.elapsed_s(now_s), application.options
+    after = _options(application, asked, elapsed_s)
     if after == before:
         return
     application.record.options = after
-    # a new priority alone is never refused: it is what helps a job that would be late
-    if asked.deadline_s is not None and not asked.force:
-        reason = _infeasible(application, most, promised, now_s)
-        if reason:
-            application.record.options = before
-            raise Infeasible(reason)
     labels = ",".join(map(str, after.placement.labels))
     application.record.changes.append(
         Changed(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority, labels=labels)
@@ -63,17 +38,49 @@ def change(application: Application, asked: Change, most: Capacity, promised: Pr
     application.notify(f"at {format_duration(elapsed_s)}: deadline {said}, priority {after.priority}{where}")
 
 
-def _infeasible(application: Application, most: Capacity, promised: Promised, now_s: float) -> str:
-    """Why what is left cannot be done in time; empty if it can, or nobody knows."""
-    claim = planning.promise(application, most, now_s)
-    if claim is None or not most.cores:
-        return ""
+def claim_after(application: Application, asked: Change, most: Capacity, now_s: float) -> Claim | None:
+    """What it would have to do for the deadline asked for; None where that does not change, or nobody knows. Raises
+    `BadInput` for what cannot be."""
+    before = application.options
+    after = _options(application, asked, application.elapsed_s(now_s))
+    if after == before or not most.cores:
+        return None
+    application.record.options = after
+    try:
+        return planning.promise(application, most, now_s)
+    finally:
+        application.record.options = before
+
+
+def check_claim(claim: Claim, promised: Promised, most: Capacity, elapsed_s: float) -> None:
+    """Raises `Infeasible` when what is left cannot be done in time beside what the others were `promised`."""
     others = replace(promised.to_rank(claim.priority), cores=max(promised.cores, most.cores))
     if fits(claim, others):
-        return ""
-    elapsed_s = application.elapsed_s(now_s)
+        return
     least_s = elapsed_s + least_deadline_s(claim, others)
-    return (
+    raise Infeasible(
         f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met beside {len(others.claims)} promised of the "
         f"same or a higher priority; accepted: {rounded_up(least_s)} or more, or --force"
     )
+
+
+def _options(application: Application, asked: Change, elapsed_s: float) -> JobOptions:
+    """What it would have then."""
+    if application.ended:
+        raise BadInput(f"application {application.id} has ended; only a running one can be changed")
+    after = application.options
+    if asked.priority is not None:
+        after = replace(after, priority=parse_priority(asked.priority))
+    if asked.no_deadline:
+        after = replace(after, deadline_s=None)
+    elif asked.deadline_s is not None:
+        if not elapsed_s < asked.deadline_s < float("inf"):
+            raise BadInput(
+                f"deadline {format_duration(asked.deadline_s)} has passed: the application has run for "
+                f"{format_duration(elapsed_s)}; accepted: more than that, or none"
+            )
+        after = replace(after, deadline_s=asked.deadline_s)
+    if asked.labels is not None:
+        wanted = parse_requirements(asked.labels, option="--labels")
+        after = replace(after, placement=replace(after.placement, labels=wanted))
+    return after

@@ -41,8 +41,8 @@ from placement.scores import Weights
 
 log = logging.getLogger("sparkpace.master")
 
-SAVE_S = 10.0
-"""How often the counters of live executors are stored, and the store's log is emptied."""
+EMPTY_S = 10.0
+"""How often the store's log is emptied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,9 @@ class ClusterState:
         pool: Pool | None = None,
     ) -> None:
         self.store, self.profiles, self.identity = kept.store, kept.profiles, kept.identity
-        self._saved_s = now_s
+        self._emptied_s = now_s
+        self._emptying: Future[None] | None = None
+        self._pool = pool or ThreadPoolExecutor(1, "records")
         self.parts = Parts()
         self.growing: Growing | None = None
         self.registry = Registry(kept.store, kept.profiles, now_s)
@@ -80,7 +82,7 @@ class ClusterState:
             log.info("restored %s at event %d", application.id, application.acknowledged)
         self.placing = Placing(self.registry, policy=options.placement, weights=options.weights, draw=options.draw)
         self.versions = Versions(self.registry, changed)
-        finisher = Finisher(kept.recorder, kept.profiles, pool or ThreadPoolExecutor(1, "records"))
+        finisher = Finisher(kept.recorder, kept.profiles, self._pool)
         self.lifecycle = Lifecycle(self.registry, self.placing, self.versions, finisher)
         self.admission = Admission(self.registry, self.placing, options.law, lambda: self.growing)
         self.drivers = Drivers(self.registry, self.lifecycle, self.admission, kept.recorder)
@@ -102,9 +104,16 @@ class ClusterState:
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):
                 self.growing.tick(now_s)
-        if now_s - self._saved_s > SAVE_S:
-            self._saved_s = now_s
-            with self.parts.guarded("storing counters"):
-                self.registry.save_counters()
-            with self.parts.guarded("emptying the store's log"):
-                self.store.checkpoint()
+        with self.parts.guarded("storing counters"):
+            self.registry.save_counters(now_s)
+        with self.parts.guarded("emptying the store's log"):
+            self._empty_log(now_s)
+
+    def _empty_log(self, now_s: float) -> None:
+        """Now and then, and soon where it holds what should not lie about; raises what the last try raised."""
+        if self._emptying is None and (self.registry.replaced or now_s - self._emptied_s > EMPTY_S):
+            self._emptied_s, self.registry.replaced = now_s, False
+            self._emptying = self._pool.submit(self.store.checkpoint)
+        if self._emptying is not None and self._emptying.done():
+            over, self._emptying = self._emptying, None
+            over.result()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 
 from controller.master.application import Application
-from controller.master.change import change
+from controller.master.beside import Beside, at_once
+from controller.master.change import change, check_claim, claim_after
 from controller.master.explanation import explanation
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.recorder import Recorder
-from controller.master.registry import Registry
+from controller.master.registry import AT_A_TIME, Registry
 from controller.master.view import application_view, bare_view
 from controller.messages import ApplicationView, Change, Explanation
 from placement.topology import Topology
@@ -24,8 +26,14 @@ class Commands:
 
     # ------------------------------------------------------------------ what is shown
 
-    def views(self, now_s: float) -> list[ApplicationView]:
-        return [self._view(application, now_s) for application in self.registry.applications.values()]
+    async def views(self, now_s: float) -> list[ApplicationView]:
+        """Others have their turn in between."""
+        found = []
+        for number, application in enumerate(list(self.registry.applications.values()), 1):
+            found.append(self._view(application, now_s))
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return found
 
     def view(self, application_id: str, now_s: float) -> ApplicationView:
         """Raises `BadInput` for an unknown application."""
@@ -51,11 +59,17 @@ class Commands:
             self.registry.end(application, "it was killed", now_s)
             self.lifecycle.versions.bump(application)
 
-    def change(self, application_id: str, asked: Change, now_s: float) -> None:
+    async def change(self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = at_once) -> None:
         """`sparkpace set`. Raises `BadInput` and `Infeasible`; then nothing has changed."""
+        now_s = clock()
         application = self.registry.known(application_id)
         most = self.registry.workers.capacity(application, now_s)
-        change(application, asked, most, self.registry.promised(now_s, but=application_id), now_s)
+        # a new priority alone is never refused: it is what helps a job that would be late
+        if asked.deadline_s is not None and not asked.force and (claim := claim_after(application, asked, most, now_s)):
+            others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
+            await beside(lambda: check_claim(claim, others, most, elapsed_s))
+            now_s = clock()
+        change(application, asked, most, now_s)
         self.registry.save(application)
         self.lifecycle.versions.bump(application)
         self.lifecycle.reconcile_all(now_s)

@@ -5,10 +5,11 @@ Every event and snapshot is stored as it came. One that cannot be read or applie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import msgspec
+from msgspec import structs
 
 from controller.master import executors, planning
 from controller.master.application import Application
@@ -17,8 +18,21 @@ from controller.master.registry import Registry
 from controller.messages import DriverSync, Sequenced
 from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
+AT_A_TIME = 200
+"""Events taken in before others have their turn: a few milliseconds."""
+
 _decoder = msgspec.json.Decoder(AnyEvent)
 _snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+
+
+def parts(sync: DriverSync) -> Iterator[DriverSync]:
+    """The message in parts, each of them taken in quickly: a driver that could not tell for long has much to tell."""
+    if len(sync.events) <= AT_A_TIME:
+        yield sync
+        return
+    told = sorted(sync.events, key=lambda numbered: numbered.seq)
+    for begin in range(0, len(told), AT_A_TIME):
+        yield structs.replace(sync, events=tuple(told[begin : begin + AT_A_TIME]), snapshot=None if begin else sync.snapshot)
 
 
 def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:

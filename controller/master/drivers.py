@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 
 from controller.master import driver_events, executors
 from controller.master.admission import Admission, check_owner, check_usable, checked_id
 from controller.master.application import Application
+from controller.master.beside import Beside, at_once
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.locality import locality
@@ -26,16 +29,17 @@ class Drivers:
     def __init__(self, registry: Registry, lifecycle: Lifecycle, admission: Admission, recorder: Recorder) -> None:
         self.registry, self.lifecycle, self.admission, self.recorder = registry, lifecycle, admission, recorder
 
-    def register(self, registration: Registration, now_s: float) -> Registered:
-        """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's, `Infeasible` when
-        its deadline cannot be met."""
+    async def register(self, registration: Registration, clock: Callable[[], float], beside: Beside = at_once) -> Registered:
+        """Admits an application; one at a time, as each is judged beside those before it. Raises `BadInput` for unusable
+        settings, `Denied` for what is another's, `Infeasible` when its deadline cannot be met."""
         check_usable(registration)
         check_owner(registration)
-        known = self._again(registration, now_s)
+        known = self._again(registration, clock())
         if known:
             return known
         token = mint()
-        application = self.admission.admit(registration, digest(token), now_s)
+        application = await self.admission.admit(registration, digest(token), clock, beside)
+        now_s = clock()
         self.recorder.begin(application.id)
         self.registry.add(application)
         log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
@@ -67,10 +71,10 @@ class Drivers:
         self.registry.save(application)
         return Registered(application_id=application.id, token=token, acknowledged=application.acknowledged)
 
-    def sync(self, application_id: str, sync: DriverSync, now_s: float) -> DriverReply:
-        """Takes a driver's levels and events in."""
+    async def sync(self, application_id: str, sync: DriverSync, clock: Callable[[], float]) -> DriverReply:
+        """Takes a driver's levels and events in; others have their turn in between."""
+        now_s = clock()
         application = self.registry.known(application_id)
-        self.registry.stirred.add(application_id)
         application.heard_s = now_s
         if sync.steady_ms is not None:
             # What a message takes on its way makes its sender look younger, so the oldest look is the best. A restart of this
@@ -80,7 +84,12 @@ class Drivers:
             application.started_s = started_s if restarted else min(application.started_s, started_s)
         changed = sync.instance != application.instance
         application.instance = sync.instance
-        changed = driver_events.take(application, sync, self.registry, now_s) or changed
+        for number, part in enumerate(driver_events.parts(sync)):
+            if number:
+                await asyncio.sleep(0)
+                now_s = clock()
+            changed = driver_events.take(application, part, self.registry, now_s) or changed
+        self.registry.stirred.add(application_id)
         if application.wanted != sync.wanted or not set(sync.killed) <= application.unwanted:
             application.wanted = dict(sync.wanted)
             application.unwanted |= set(sync.killed)

@@ -41,6 +41,7 @@ def make_application(
         wanted=dict(registration.wanted),
         data=dict(registration.data),
         heard_s=now_s,
+        counted_s=now_s,
     )
     if application.estimate is None:
         application.notify(

@@ -6,10 +6,12 @@ cannot be read at a start is set aside and told in the log; the rest is restored
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 from msgspec import structs
@@ -28,6 +30,13 @@ from stage_model.promises import Claim, Promised
 
 log = logging.getLogger("sparkpace.master")
 
+SAVE_S = 10.0
+"""How often the counters of live executors are stored."""
+MOST_SAVED = 100
+"""Applications of which they are, in one pass."""
+AT_A_TIME = 32
+"""Applications looked at before others have their turn: a few milliseconds."""
+
 
 class Registry:
     """All workers and applications. Those of an earlier life of the master are restored at once."""
@@ -36,6 +45,8 @@ class Registry:
         self.store, self.profiles, self.begun_s = store, profiles, now_s
         self.workers = Workers(store, now_s)
         self.applications: dict[str, Application] = {}
+        self.replaced = False
+        """The store's log holds what nobody needs any more, and what may be secret."""
         self.past: dict[str, Past] = {}
         """What is left of those that ended, in order of submission."""
         self._on: dict[str, list[Placed]] = defaultdict(list)
@@ -67,10 +78,12 @@ class Registry:
         """The executors that were ever placed on a worker, of all applications that are still known."""
         return self._on.get(worker_id, ())
 
-    def promised(self, now_s: float, but: str = "") -> Promised:
-        """What the running applications, but one, were promised."""
+    async def promised(self, now_s: float, but: str = "") -> Promised:
+        """What the running applications, but one, were promised. Others have their turn in between."""
         claims: list[Claim] = []
-        for other in self.applications.values():
+        for number, other in enumerate(list(self.applications.values()), 1):
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
             if other.id != but:
                 with guarded(other, "working out what it was promised"):
                     claim = planning.promise(other, self.workers.capacity(other, now_s), now_s)
@@ -105,10 +118,14 @@ class Registry:
     def _put(self, application: Application, executor: Executor) -> None:
         self.store.put_executor(application.id, executor.record.executor_id, msgspec.json.encode(executor.record))
 
-    def save_counters(self) -> None:
-        """Of all live executors."""
+    def save_counters(self, now_s: float) -> None:
+        """Of live executors, as far as that is due; of so many applications that a pass is short."""
+        due = list(islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED))
+        if not due:
+            return
         with self.store.transaction():
-            for application in self.applications.values():
+            for application in due:
+                application.counted_s = now_s
                 with guarded(application, "storing its executors' counters"):
                     for executor in application.live_executors():
                         self._put(application, executor)
@@ -131,7 +148,7 @@ class Registry:
         except BaseException:
             application.finished = False
             raise
-        self.store.checkpoint()
+        self.replaced = True
         for old in removed:
             self._forget(old)
 

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,6 +42,7 @@ class Store:
     """All writes of one message belong into one `transaction`."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         try:
             self._db = _opened(path)
@@ -174,8 +175,11 @@ class Store:
         return list(self._db.execute("SELECT why, kind, key, data FROM aside ORDER BY at"))
 
     def checkpoint(self) -> None:
-        """Empties the write-ahead log, which else keeps replaced rows for a while."""
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Empties the write-ahead log, which else keeps replaced rows for a while. On any thread: the disk may take its time,
+        and of what is stored meanwhile only the last step keeps anybody waiting."""
+        with closing(sqlite3.connect(self._path, isolation_level=None)) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         self._db.close()

@@ -6,6 +6,7 @@ that came over the wire. Not covered: HTTP, and how the agents use what they are
 
 from __future__ import annotations
 
+import asyncio
 import cProfile
 import random
 import time
@@ -112,7 +113,7 @@ class Crowd:
             "spark.pace.priority": self.rng.choice(("low", "normal", "high")),
         }
         asked = registration(conf, EXECUTORS, name=driver.kind.name)
-        driver.application_id = self.state.drivers.register(asked, self.now_s).application_id
+        driver.application_id = asyncio.run(self.state.drivers.register(asked, lambda: self.now_s)).application_id
 
     # ------------------------------------------------------------------ what drivers and agents say
 
@@ -145,7 +146,9 @@ class Crowd:
 
     def say(self, application_id: str, data: bytes) -> None:
         """The master takes in what a driver told."""
-        reply = self.state.drivers.sync(application_id, msgspec.json.decode(data, type=DriverSync), self.now_s)
+        reply = asyncio.run(
+            self.state.drivers.sync(application_id, msgspec.json.decode(data, type=DriverSync), lambda: self.now_s)
+        )
         msgspec.json.encode(reply)
 
     def hold(self, driver: Driver) -> None:

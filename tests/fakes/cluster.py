@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,6 +56,11 @@ class AtOnce(Executor):
         return done
 
 
+def answered(call: Coroutine[Any, Any, T]) -> T:
+    """What comes of a call that lets others have their turn in between: there are no others."""
+    return asyncio.run(call)
+
+
 class FakeCluster:
     """`now_s` is the clock; `restart` builds the state anew from what was stored."""
 
@@ -69,13 +76,16 @@ class FakeCluster:
         kept, options = Kept.of(Home(self.path), keep_runs=3), ClusterOptions(memory=self.memory_policy)
         self.state = ClusterState(kept, options, self._changed, self.now_s, self.pool)
 
+    def clock(self) -> float:
+        return self.now_s
+
     def _changed(self, worker_ids: Collection[str]) -> None:
         self.changes += 1
         self.woken |= set(worker_ids)
 
     def register(self, **changed: Any) -> str:
         self.now_s += 1e-6  # nobody comes at the very same moment, and who came first is what ranks equals
-        return self.state.drivers.register(registration(**changed), self.now_s).application_id
+        return answered(self.state.drivers.register(registration(**changed), self.clock)).application_id
 
     def worker(
         self, worker_id: str, *reports: ExecutorReport, memory_mb: int = 8192, period_s: float = 1.0, **changed: Any
@@ -103,7 +113,23 @@ class FakeCluster:
     def driver(self, application_id: str, *events: AnyEvent, first: int = 1, **changed: Any) -> DriverReply:
         changed.setdefault("wanted", {"0": ExecutorWish()})
         sync = DriverSync(instance="driver", events=sequenced(events, first), **changed)
-        return self.state.drivers.sync(application_id, sync, self.now_s)
+        return answered(self.state.drivers.sync(application_id, sync, self.clock))
+
+    def finished_run(self, **changed: Any) -> str:
+        """A whole run of 8 s of work after 1 s, on one worker."""
+        self.worker("w1")
+        application_id = self.register(**changed)
+        start_ms = round(time.time() * 1000) + 1000
+        events = one_stage_run(start_ms)
+        self.driver(application_id, *events[:-1])
+        used = use(0, 8.0, done=4, records=40.0)
+        self.now_s += 9
+        self.worker("w1", report(application_id, "1", stages=(used,)))
+        self.driver(application_id, events[-1], first=len(events), ended=True)
+        self.worker("w1", report(application_id, "1", "exited", exit_code=0, stages=(used,)))
+        self.worker("w1")
+        self.state.tick(self.now_s)
+        return application_id
 
 
 def registration(**changed: Any) -> Registration:

@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.messages import ApplicationView, ExecutorWish, WorkerInfo, WorkerReply, WorkerSync
 from controller.runtime.process_identity import boot_id
-from tests.fakes.cluster import FakeCluster, registration, report
+from tests.fakes.cluster import FakeCluster, answered, registration, report
 
 ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
 
@@ -51,7 +51,7 @@ class Scene:
         self.cluster.now_s += 1
         own = {f"spark.pace.{key.replace('_', '.')}": value for key, value in conf.items()}
         asked = registration(instance=name, name=name, conf={**ELASTIC, **own}, wanted={"0": ExecutorWish(count=count)})
-        application_id: str = self.state.drivers.register(asked, self.cluster.now_s).application_id
+        application_id: str = answered(self.state.drivers.register(asked, self.cluster.clock)).application_id
         return application_id
 
     def where(self, application_id: str) -> list[str]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from controller.master.application import Application
 from controller.messages import DriverSync
-from tests.fakes.cluster import FakeCluster, one_stage_run, report
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 from tests.properties.test_outline import taught
 
 ids = st.integers(0, 3)
@@ -85,7 +85,7 @@ class Driver:
             told["events"] = [{"seq": self.next + i, "event": event} for i, event in enumerate(said["events"])]
             self.next += len(said["events"])
         sync = msgspec.json.decode(json.dumps(told), type=DriverSync)
-        reply = self.cluster.state.drivers.sync(self.application_id, sync, self.cluster.now_s)
+        reply = answered(self.cluster.state.drivers.sync(self.application_id, sync, self.cluster.clock))
         assert reply.acknowledged == self.next - 1
 
 
@@ -149,7 +149,7 @@ def test_whatever_a_driver_says_another_application_runs_and_its_record_is_writt
             reply = cluster.worker("w1", report(driver.application_id, "1"), report(other, "1"))
             assert other in {plan.application_id for plan in reply.desired.applications}
             cluster.state.tick(cluster.now_s)
-            assert {view.application_id for view in cluster.state.commands.views(cluster.now_s)} >= {other}
+            assert {view.application_id for view in answered(cluster.state.commands.views(cluster.now_s))} >= {other}
         cluster.driver(other, *one_stage_run(1000), ended=True)
         cluster.worker("w1")
         cluster.state.tick(cluster.now_s)

@@ -17,7 +17,7 @@ from controller.agent.loop import Received
 from controller.messages import ApplicationView
 from controller.runtime.base import ExecutorKey
 from stage_model.progress import SCHEMA, MemoryProgress, Progress
-from tests.fakes.cluster import FakeCluster, registration
+from tests.fakes.cluster import FakeCluster, answered, registration
 from tests.fakes.worker import FakeWorker
 
 MB = 1 << 20
@@ -62,7 +62,7 @@ class World:
             bridge_jar=str(self.place / "bridge.jar"),
             working_dir=str(self.place),
         )
-        application_id = self.cluster.state.drivers.register(facts, self.cluster.now_s).application_id
+        application_id = answered(self.cluster.state.drivers.register(facts, self.cluster.clock)).application_id
         self.speeds[application_id] = mb_per_s
         return application_id
 

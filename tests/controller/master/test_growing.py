@@ -13,6 +13,7 @@ from controller.messages import PlanRequest
 from placement.growth import Growth, Limits, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import BadInput, RuntimeFailed
+from tests.fakes.cluster import answered
 from tests.fakes.placed import Scene
 
 H = 1024 + 384
@@ -145,11 +146,11 @@ def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be
     scene: Scene, provided: Provided
 ) -> None:
     large = {"spark.executor.memory": "4g"}
-    plan = scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
+    plan = answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
     assert plan.feasible is None
     scene.state.growing = None
     with pytest.raises(BadInput, match="more than any worker has"):
-        scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s)
+        answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
 
 
 def test_a_worker_that_is_not_what_it_was_started_as_is_told_and_not_started_again(scene: Scene, provided: Provided) -> None:

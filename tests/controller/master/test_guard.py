@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.master.finish import MOST_TRIES
+from controller.master.finish import MOST_TRIES, write
 from controller.master.guard import Parts
 from controller.master.providers import Provider
-from controller.messages import DriverReply, DriverSync
+from controller.messages import DriverReply, DriverSync, PlanRequest
 from placement.growth import Growth, Limits
 from stage_model.events import JobStart, StageInfo
-from tests.fakes.cluster import AtOnce, FakeCluster, one_stage_run, report, sample, use
+from tests.fakes.cluster import AtOnce, FakeCluster, answered, one_stage_run, report, sample, use
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def raw(cluster: FakeCluster, application_id: str, *events: dict[str, Any], firs
     """What comes over the wire."""
     told = [{"seq": first + i, "event": event} for i, event in enumerate(events)]
     sync = msgspec.json.decode(json.dumps({"instance": "driver", "wanted": {"0": {}}, "events": told}), type=DriverSync)
-    return cluster.state.drivers.sync(application_id, sync, cluster.now_s)
+    return answered(cluster.state.drivers.sync(application_id, sync, cluster.clock))
 
 
 def explode(*_: object) -> Any:
@@ -139,10 +139,11 @@ def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_o
     with monkeypatch.context() as patched:
         patched.setattr(step, explode)
         cluster.register(name="second", instance="second")
+        answered(cluster.state.admission.plan(PlanRequest(), cluster.now_s))
         cluster.register(name="outlived", instance="third", application_id=OUTLIVED)
-        assert cluster.state.drivers.sync(application_id, sync, cluster.now_s).acknowledged == 4
+        assert answered(cluster.state.drivers.sync(application_id, sync, cluster.clock)).acknowledged == 4
         cluster.worker("w1", own, samples=(sample(application_id, "1", 1.0),))
-        assert len(cluster.state.commands.views(cluster.now_s)) == 3
+        assert len(answered(cluster.state.commands.views(cluster.now_s))) == 3
         cluster.now_s += 60
         cluster.state.tick(cluster.now_s)
         cluster.worker("w1", own, drivers_gone=(application_id,))
@@ -168,7 +169,7 @@ def test_counters_that_cannot_be_stored_keep_no_others_from_the_store(cluster: F
     broken, other = cluster.register(name="first"), cluster.register(name="second", instance="second")
     cluster.worker("w1", report(broken, "1"), report(other, "1", stages=(use(0, 7.0),)))
     cluster.state.applications[broken].executors["1"].record.spec = object()  # type: ignore[assignment]
-    cluster.state.registry.save_counters()
+    cluster.state.registry.save_counters(cluster.now_s + 60)
     cluster.restart()
     assert cluster.state.applications[other].executors["1"].use()[0, 0].cpu_core_s == 7.0
 
@@ -236,7 +237,7 @@ def test_one_bad_report_or_sample_of_an_agent_loses_no_other(cluster: FakeCluste
     assert (cluster.path / "runs" / good / "samples.csv").read_text().count("\n") == 2
     assert [plan.application_id for plan in reply.desired.applications] == [good]
     assert cluster.state.commands.view(good, cluster.now_s).state == "running"
-    assert [view.application_id for view in cluster.state.commands.views(cluster.now_s)] == [bad, good]
+    assert [view.application_id for view in answered(cluster.state.commands.views(cluster.now_s))] == [bad, good]
     assert cluster.state.commands.view(bad, cluster.now_s).reason == "what it does cannot be shown, see the master's log"
 
 
@@ -314,11 +315,14 @@ def test_a_part_that_fails_is_logged_when_it_begins_and_when_it_works_again(capl
 
 
 class Watched(AtOnce):
+    """Tells of every record that is to be written."""
+
     def __init__(self, seen: Any) -> None:
         self.seen = seen
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        self.seen()
+        if fn is write:
+            self.seen()
         return super().submit(fn, *args, **kwargs)
 
 
@@ -346,7 +350,7 @@ def test_snapshots_survive_a_restart(cluster: FakeCluster) -> None:
     lost = {"instance": "driver", "wanted": {"0": {}}, "snapshot": [job, begun[1]], "next_seq": 9}
     sync = msgspec.json.decode(json.dumps(lost), type=DriverSync)
     for _ in range(2):  # a reply may be lost
-        assert cluster.state.drivers.sync(application_id, sync, cluster.now_s).acknowledged == 8
+        assert answered(cluster.state.drivers.sync(application_id, sync, cluster.clock)).acknowledged == 8
     raw(cluster, application_id, {"type": "stage_completed", "stage": 7, "attempt": 0, "time_ms": 3}, first=9)
     assert len(cluster.state.store.snapshots(application_id)) == 1
     cluster.restart()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.messages import ApplicationView, ExecutorWish, WorkerReply
-from tests.fakes.cluster import FakeCluster, registration, report
+from tests.fakes.cluster import FakeCluster, answered, registration, report
 
 ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
 H = 1024 + 384
@@ -23,7 +23,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
 def register(cluster: FakeCluster, name: str, conf: dict[str, str] | None = None, *, age_s: float = 0.0) -> str:
     cluster.now_s += 1
     changed: dict[str, Any] = {"instance": name, "name": name, "conf": {**ELASTIC, **(conf or {})}, "age_s": age_s}
-    return cluster.state.drivers.register(registration(**changed), cluster.now_s).application_id
+    return answered(cluster.state.drivers.register(registration(**changed), cluster.clock)).application_id
 
 
 def sync(cluster: FakeCluster, *ids: str, worker: str = "w1", memory_mb: int = 8000, **changed: Any) -> WorkerReply:

@@ -9,7 +9,7 @@ import pytest
 from controller.messages import Change, ExecutorWish
 from placement.topology import parse_topology
 from stage_model.errors import BadInput
-from tests.fakes.cluster import one_stage_run, registration
+from tests.fakes.cluster import answered, one_stage_run, registration
 from tests.fakes.placed import Scene
 
 H = 1024 + 384
@@ -60,7 +60,7 @@ def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Pat
     scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "b"}})
     a = scene.register("a", None, placement_labels="zone=a")
     assert scene.where(a) == ["w1"]
-    scene.state.commands.change(a, Change(labels="zone=b"), scene.cluster.now_s)
+    answered(scene.state.commands.change(a, Change(labels="zone=b"), scene.cluster.clock))
     # what runs stays
     assert sorted(scene.where(a)) == ["w1", "w2", "w3"]
     scene.cluster.restart()
@@ -68,8 +68,8 @@ def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Pat
     assert [str(one) for one in scene.state.applications[a].options.placement.labels] == ["zone=b"]
     assert [changed.labels for changed in scene.state.applications[a].record.changes] == ["zone=b"]
     with pytest.raises(BadInput, match="--labels 'zone=b c' is no requirement"):
-        scene.state.commands.change(a, Change(labels="zone=b c"), scene.cluster.now_s)
-    scene.state.commands.change(a, Change(labels=""), scene.cluster.now_s)
+        answered(scene.state.commands.change(a, Change(labels="zone=b c"), scene.cluster.clock))
+    answered(scene.state.commands.change(a, Change(labels=""), scene.cluster.clock))
     assert scene.state.applications[a].options.placement.labels == ()
 
 
@@ -100,7 +100,7 @@ def test_pieces_are_had_once_and_executors_see_their_ids(tmp_path: Path) -> None
 def test_sparks_own_resources_are_placed_and_told(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"resources": {"gpu": 2}})
     asked = registration(conf={"spark.executor.resource.gpu.amount": "2"}, wanted={"0": ExecutorWish(count=1)})
-    a = scene.state.drivers.register(asked, scene.cluster.now_s).application_id
+    a = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
     spec = scene.state.applications[a].executors["1"].record.spec
     assert spec.resources == {"gpu": ("0", "1")}
     assert "--resourcesFile" in spec.java_args
@@ -144,7 +144,7 @@ def test_what_no_single_worker_has_is_refused_but_not_before_all_have_reported(t
 
     def register() -> str:
         asked = registration(conf={"spark.executor.memory": "4g", "spark.pace.placement.resources": "gpu=1"})
-        application_id: str = scene.state.drivers.register(asked, scene.cluster.now_s).application_id
+        application_id: str = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
         return application_id
 
     with pytest.raises(BadInput, match="no single worker has what an executor of this application needs"):
@@ -297,7 +297,7 @@ def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: 
     scene = Scene(tmp_path, small={"cores": 1.0})
     fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
     asked = registration(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
-    first = scene.state.drivers.register(asked, scene.cluster.now_s).application_id
+    first = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
     assert scene.where(first) == ["small"]
     # for so many slots 4 MiB are too little
     scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}

@@ -21,7 +21,7 @@ from stage_model.events import JobStart, StageCompleted, StageInfo, StageSubmitt
 from stage_model.profile import Profile, profile, profile_json
 from stage_model.run import Run
 from stage_model.run_record import to_record
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import FakeCluster, answered
 
 MOST = Capacity(cores=1.7, slots=2, speed_limit=0.85, executors=2)
 ALPHA, BETA = 0.95, 0.33
@@ -185,7 +185,7 @@ def test_slots_and_cores_shrink_what_is_possible() -> None:
 def test_a_plan_without_a_profile_says_so(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
-    reply = cluster.state.admission.plan(PlanRequest(profile="nobody", deadline_s=10.0), cluster.now_s)
+    reply = answered(cluster.state.admission.plan(PlanRequest(profile="nobody", deadline_s=10.0), cluster.now_s))
     assert (reply.known, reply.feasible) == (False, None)
     assert "takes what is free and teaches" in reply.reason
 
@@ -194,8 +194,8 @@ def test_a_plan_for_executors_that_fit_no_worker_is_refused(tmp_path: Path) -> N
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
     with pytest.raises(BadInput, match="more than any worker has; accepted: at most"):
-        cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "900g"}), cluster.now_s)
-    cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "512m"}), cluster.now_s)
+        answered(cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "900g"}), cluster.now_s))
+    answered(cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "512m"}), cluster.now_s))
 
 
 def test_capacity_counts_the_largest_workers() -> None:
@@ -233,7 +233,7 @@ def planned(tmp_path: Path) -> Callable[..., PlanReply]:
     cluster.worker("w1")
     cluster.worker("w2")
     text = profile_json(taught(20.0, 10.0)).decode()
-    return lambda **asked: cluster.state.admission.plan(PlanRequest(profile_json=text, **asked), cluster.now_s)
+    return lambda **asked: answered(cluster.state.admission.plan(PlanRequest(profile_json=text, **asked), cluster.now_s))
 
 
 def test_the_cores_of_a_plan_are_those_that_its_law_aims_with(planned: Callable[..., PlanReply]) -> None:
@@ -269,7 +269,7 @@ def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(tmp_path: Path) ->
     cluster.worker("w2")
     cluster.state.admission.default_law = "paper"
     asked = PlanRequest(profile_json=profile_json(taught(20.0, 10.0)).decode(), deadline_s=120.0)
-    plan = cluster.state.admission.plan(asked, cluster.now_s)
+    plan = answered(cluster.state.admission.plan(asked, cluster.now_s))
     assert plan.cores == 0.5  # as above
     assert all(stage.deadline_s is not None for stage in plan.stages)
 

@@ -13,6 +13,7 @@ import pytest
 from controller.master import memory
 from controller.master.application import Application
 from controller.messages import Change, ExecutorWish
+from tests.fakes.cluster import answered
 from tests.fakes.placed import Scene
 
 LABELS = ("zone=a", "zone=b", "")
@@ -45,7 +46,7 @@ def something_happens(scene: Scene, rng: random.Random, number: int) -> None:
         scene.cluster.driver(one.id, wanted={"0": ExecutorWish(count=rng.randrange(3))})
     elif what == 6:
         asked = Change(priority=rng.choice(("low", "normal", "high")), labels=rng.choice(LABELS))
-        scene.state.commands.change(one.id, asked, scene.cluster.now_s)
+        answered(scene.state.commands.change(one.id, asked, scene.cluster.clock))
     elif what == 7:
         name = rng.choice(("w1", "w2", "w3", "w4"))
         labels = {"zone": rng.choice(("a", "b"))}

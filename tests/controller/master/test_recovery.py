@@ -16,7 +16,7 @@ from controller.master.agents import COME_BACK_S
 from controller.master.identity import Identity, begin_life
 from controller.master.store import Store
 from stage_model.errors import BadInput, Denied, Infeasible
-from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 from tests.properties.test_outline import taught
 
 
@@ -83,7 +83,7 @@ class TestLostDatabase:
         unknown = cluster.worker("w1", report(application_id, "1")).desired
         assert (unknown.executors, unknown.stopped, unknown.ended) == ((), (), ())
         late = registration(application_id=application_id, conf=deadline, age_s=79.0)
-        assert cluster.state.drivers.register(late, cluster.now_s).application_id == application_id
+        assert answered(cluster.state.drivers.register(late, cluster.clock)).application_id == application_id
         with pytest.raises(Infeasible):
             cluster.register(conf=deadline, age_s=79.0, instance="another")
         known = cluster.worker("w1", report(application_id, "1")).desired

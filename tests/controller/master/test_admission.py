@@ -1,0 +1,101 @@
+"""Who is refused: a deadline that cannot be kept, alone or beside promises; an executor larger than every worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from controller.messages import PlanRequest
+from stage_model.errors import BadInput, Infeasible
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+def test_an_executor_larger_than_every_worker_is_refused(cluster: FakeCluster) -> None:
+    cluster.worker("w1", memory_mb=1000)
+    with pytest.raises(BadInput, match="needs 1408 MiB"):
+        cluster.register()
+    assert not cluster.state.applications
+
+
+def test_the_second_run_is_planned_from_the_first_and_an_impossible_deadline_refused(cluster: FakeCluster) -> None:
+    cluster.finished_run()
+    with pytest.raises(Infeasible, match=r"cannot be met: with all 1\.00 cores it takes 11s; accepted: 12s or more"):
+        cluster.register(conf={"spark.pace.deadline": "5s"}, instance="second")
+    assert len(cluster.state.applications) == 1
+    cluster.register(conf={"spark.pace.deadline": "5s", "spark.pace.force": "true"}, instance="third")
+    admitted = cluster.register(conf={"spark.pace.deadline": "20s"}, instance="fourth", age_s=0.0)
+    cluster.driver(admitted, *one_stage_run(round(time.time() * 1000))[:2])
+    plans = {p.application_id: p for p in cluster.worker("w1", report(admitted, "1")).desired.applications}
+    if admitted in plans:  # memory allows all three on one worker
+        [stage] = plans[admitted].stages
+        assert stage.work_core_s == pytest.approx(8.0)
+
+
+class TestPromises:
+    """The profile of `finished_run`: 8 core-seconds after a second of start-up, on one core."""
+
+    def test_a_deadline_must_fit_beside_those_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
+        cluster.finished_run()
+        cluster.register(conf={"spark.pace.deadline": "14s"}, instance="first")
+        with pytest.raises(Infeasible, match=r"beside 1 promised .*accepted: (19|20)s or more"):
+            cluster.register(conf={"spark.pace.deadline": "15s"}, instance="second")
+        assert cluster.register(conf={"spark.pace.deadline": "25s"}, instance="third")
+        assert cluster.register(conf={"spark.pace.deadline": "15s", "spark.pace.priority": "high"}, instance="fourth")
+        forced = {"spark.pace.deadline": "15s", "spark.pace.force": "true"}
+        assert cluster.register(conf=forced, instance="fifth")
+
+    def test_a_late_one_of_a_higher_priority_takes_all_until_it_ends(self, cluster: FakeCluster) -> None:
+        cluster.finished_run()
+        late = {"spark.pace.deadline": "3s", "spark.pace.force": "true", "spark.pace.priority": "high"}
+        cluster.register(conf=late, instance="late")
+        cluster.now_s += 5
+        beside = answered(cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=12.0), cluster.now_s))
+        above = answered(
+            cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=12.0, priority=100), cluster.now_s)
+        )
+        assert (beside.feasible, above.feasible) == (False, True)
+
+    def test_a_plan_says_so_too(self, cluster: FakeCluster) -> None:
+        cluster.finished_run()
+        alone = answered(cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s))
+        cluster.register(conf={"spark.pace.deadline": "14s"})
+        beside = answered(cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s))
+        above = answered(
+            cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0, priority=100), cluster.now_s)
+        )
+        assert (alone.feasible, beside.feasible, above.feasible) == (True, False, True)
+
+
+def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(cluster: FakeCluster) -> None:
+    cluster.finished_run()
+
+    async def scene() -> None:
+        asked, go_on = asyncio.Semaphore(0), asyncio.Semaphore(0)
+
+        async def beside(work: Callable[[], T]) -> T:
+            asked.release()
+            await go_on.acquire()
+            return work()
+
+        told = registration(conf={"spark.pace.deadline": "14s"}, instance="second")
+        registering = asyncio.create_task(cluster.state.drivers.register(told, cluster.clock, beside))
+        for _ in ("profile", "deadline"):
+            await asked.acquire()
+            assert not cluster.worker("w1").desired.executors
+            go_on.release()
+        registered = await registering
+        assert [spec.application_id for spec in cluster.worker("w1").desired.executors] == [registered.application_id]
+
+    asyncio.run(scene())

@@ -1,0 +1,80 @@
+"""`sparkpace set`: another deadline or priority while it runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from controller.messages import Change
+from stage_model.errors import BadInput, Infeasible, PaceError
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+class TestSet:
+    def test_deadline_and_priority_change_at_once_and_survive_a_restart(self, cluster: FakeCluster) -> None:
+        cluster.worker("w1")
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
+        version = cluster.state.versions.last
+        answered(cluster.state.commands.change(application_id, Change(deadline_s=60.0, priority="high"), cluster.clock))
+        assert cluster.state.versions.last > version
+        cluster.restart()
+        [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
+        assert (plan.deadline_s, plan.priority) == (60.0, 100)
+        assert plan.left_s == pytest.approx(58.0)
+        answered(cluster.state.commands.change(application_id, Change(no_deadline=True), cluster.clock))
+        [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
+        assert (plan.deadline_s, plan.left_s) == (None, None)
+        changes = cluster.state.applications[application_id].record.changes
+        assert [(c.at_s, c.deadline_s, c.priority) for c in changes] == [(2.0, 60.0, 100), (2.0, None, 100)]
+
+    def test_the_stage_under_way_gets_a_new_deadline(self, cluster: FakeCluster) -> None:
+        cluster.finished_run()
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="driver")
+        start_ms = round(time.time() * 1000)
+        cluster.driver(application_id, *one_stage_run(start_ms)[:2])
+        application = cluster.state.applications[application_id]
+        before = application.goals[(0, 0)].length_s
+        answered(cluster.state.commands.change(application_id, Change(deadline_s=50.0), cluster.clock))
+        assert application.goals[(0, 0)].length_s < before - 40
+
+    @pytest.mark.parametrize(
+        ("asked", "error", "part"),
+        [
+            (Change(deadline_s=1.5), BadInput, "has passed: the application has run for 2s"),
+            (Change(deadline_s=float("nan")), BadInput, "has passed"),
+            (Change(deadline_s=8.0), Infeasible, "cannot be met .*accepted: .* or more"),
+            (Change(priority="101"), BadInput, "0 to 100"),
+        ],
+    )
+    def test_what_cannot_be_changes_nothing(
+        self, cluster: FakeCluster, asked: Change, error: type[PaceError], part: str
+    ) -> None:
+        cluster.finished_run()
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="second")
+        before = cluster.state.applications[application_id].options
+        with pytest.raises(error, match=part):
+            answered(cluster.state.commands.change(application_id, asked, cluster.clock))
+        assert cluster.state.applications[application_id].options == before
+        assert cluster.state.applications[application_id].record.changes == []
+
+    def test_the_priority_of_a_job_that_will_be_late_can_be_raised(self, cluster: FakeCluster) -> None:
+        cluster.finished_run()
+        forced = {"spark.pace.deadline": "3s", "spark.pace.force": "true"}
+        application_id = cluster.register(conf=forced, instance="second")
+        answered(cluster.state.commands.change(application_id, Change(priority="high"), cluster.clock))
+        assert cluster.state.applications[application_id].options.priority == 100
+
+    def test_force_takes_a_deadline_that_cannot_be_met_and_an_ended_application_none(self, cluster: FakeCluster) -> None:
+        ended = cluster.finished_run()
+        application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="second")
+        answered(cluster.state.commands.change(application_id, Change(deadline_s=8.0, force=True), cluster.clock))
+        assert cluster.state.applications[application_id].options.deadline_s == 8.0
+        with pytest.raises(BadInput, match="has ended"):
+            answered(cluster.state.commands.change(ended, Change(priority="low"), cluster.clock))

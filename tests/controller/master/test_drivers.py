@@ -1,0 +1,103 @@
+"""What drivers say: registrations, events in order, levels."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.master.driver_events import AT_A_TIME, parts
+from controller.messages import DriverSync, ExecutorWish, sequenced
+from stage_model.errors import BadInput, Denied
+from stage_model.events import ExecutorRemoved, JobStart
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+def test_an_executor_lost_by_the_driver_counts_as_gone(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.driver(application_id, ExecutorRemoved(executor="1", reason="heartbeat timed out", time_ms=1))
+    assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
+
+
+def test_events_count_once_and_only_without_gaps(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    events = one_stage_run(1000)
+    assert cluster.driver(application_id, *events[:2]).acknowledged == 2
+    assert cluster.driver(application_id, *events[:2]).acknowledged == 2  # repeated
+    assert cluster.driver(application_id, *events[3:4], first=4).acknowledged == 2  # 3 is missing
+    assert cluster.driver(application_id, *events[2:4], first=3).acknowledged == 4
+    stage = cluster.state.applications[application_id].run.stage(0)
+    assert stage is not None
+    assert len(stage.done) == 2
+
+
+def test_a_stage_event_changes_the_desired_state_at_once(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    before = cluster.state.versions.last
+    cluster.driver(application_id, *one_stage_run(1000)[:2])
+    assert cluster.state.versions.last > before
+    assert cluster.changes > 0
+
+
+def test_only_agents_with_executors_of_an_application_are_woken_by_its_events(cluster: FakeCluster) -> None:
+    for worker in ("w1", "w2", "w3"):
+        cluster.worker(worker)
+    application_id = cluster.register(wanted={"0": ExecutorWish(count=2)})
+    mine = {e.record.worker_id for e in cluster.state.applications[application_id].executors.values()}
+    [other] = {"w1", "w2", "w3"} - mine
+    before = {worker: cluster.state.versions.of(worker) for worker in ("w1", "w2", "w3")}
+    cluster.woken.clear()
+    cluster.driver(application_id, *one_stage_run(1000)[:2], wanted={"0": ExecutorWish(count=2)})
+    assert cluster.woken == mine
+    assert cluster.state.versions.of(other) == before[other]
+    for worker in mine:
+        assert cluster.worker(worker).desired.version == cluster.state.versions.of(worker) > before[worker]
+
+
+def test_a_bridge_that_comes_again_keeps_its_application(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.driver(application_id, *one_stage_run(1000)[:3])
+    again = answered(cluster.state.drivers.register(registration(application_id=application_id), cluster.clock))
+    assert (again.application_id, again.acknowledged) == (application_id, 3)
+    assert len(cluster.state.applications) == 1
+
+
+def test_unknown_settings_are_refused_before_anything_is_kept(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    with pytest.raises(BadInput, match=r"spark\.pace\.dedline is not a setting"):
+        cluster.register(conf={"spark.pace.dedline": "5s"})
+    assert not cluster.state.applications
+    assert not list((cluster.path / "runs").iterdir())
+
+
+def test_nobody_registers_as_another_user(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    with pytest.raises(Denied, match="accepted: the driver's own uid"):
+        cluster.register(uid=os.getuid() + 1)
+    with pytest.raises(Denied, match="claims to be root"):
+        cluster.register(boot_id="another host", uid=0)
+    assert not cluster.state.applications
+
+
+def test_what_a_driver_could_not_tell_for_long_is_taken_in_part_by_part(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    events = [JobStart(job=number, time_ms=number) for number in range(2 * AT_A_TIME + 1)]
+    told = DriverSync(instance="driver", wanted={}, events=sequenced(events, 1)[::-1], snapshot=(), next_seq=1)
+    each = list(parts(told))
+    assert [len(part.events) for part in each] == [AT_A_TIME, AT_A_TIME, 1]
+    assert [part.snapshot for part in each] == [(), None, None]
+    assert [numbered.seq for part in each for numbered in part.events] == list(range(1, len(events) + 1))
+    assert cluster.driver(application_id, *events).acknowledged == len(events)
+    assert len(cluster.state.applications[application_id].run.jobs) == len(events)
