@@ -21,6 +21,7 @@ from msgspec import structs
 from controller.home import Home
 from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.kept import Kept
+from controller.master.main import TICK_S
 from controller.messages import (
     DriverSync,
     ExecutorReport,
@@ -43,6 +44,9 @@ STAGES = (5, 10)
 EXECUTORS = 4
 CORES = 4
 BASE_S = (40.0, 100.0)
+CONTAINER_MB = 1408
+"""Heap and overhead of an executor whose driver says nothing about them."""
+ROOMY_MB = 1 << 16
 STRETCH = (5.0, 10.0)
 """Deadlines in times of a run alone on all cores: four of these share as many, so about seven tenths of them are promised."""
 STAGES_LEFT = 4
@@ -71,10 +75,12 @@ class Driver:
 
 
 class Crowd:
-    """`applications` of so many `kinds` on `count` workers, each with executors on four of them, amid its stages."""
+    """`applications` of so many `kinds` on `count` workers, each with executors on four of them, amid its stages. Where
+    `waiting` more wait for memory, the workers have just what the others need."""
 
-    def __init__(self, folder: Path, applications: int, count: int, kinds: int, seed: int) -> None:
+    def __init__(self, folder: Path, applications: int, count: int, kinds: int, seed: int, waiting: int = 0) -> None:
         self.rng = random.Random(seed)
+        self.memory_mb = applications * EXECUTORS // count * CONTAINER_MB if waiting else ROOMY_MB
         self.now_s = 1000.0
         self.woken: set[str] = set()
         self.samples: dict[str, int] = defaultdict(int)
@@ -87,6 +93,9 @@ class Crowd:
             self.answer(worker_id, self.report(worker_id))
         self.drivers = [Driver(self.rng.choice(known)) for _ in range(applications)]
         for driver in self.drivers:
+            self._register(driver)
+        self.waiting = [Driver(self.rng.choice(known)) for _ in range(waiting)]
+        for driver in self.waiting:
             self._register(driver)
         for driver in self.drivers:
             for executor in self.state.applications[driver.application_id].executors.values():
@@ -210,7 +219,7 @@ class Crowd:
                 worker_id=worker_id,
                 host="127.0.0.1",
                 cores=float(CORES),
-                memory_mb=1 << 16,
+                memory_mb=self.memory_mb,
                 runtime="docker",
                 pid=1,
                 boot_id="elsewhere",
@@ -226,6 +235,14 @@ class Crowd:
         """The master's answer to an agent, as bytes."""
         sync = msgspec.json.decode(data, type=WorkerSync)
         return msgspec.json.encode(self.state.agents.sync(worker_id, sync, self.now_s))
+
+    def end(self, driver: Driver) -> None:
+        """The application is killed, and its executors are gone."""
+        self.state.commands.kill(driver.application_id, self.now_s)
+        for worker_id, there in self.on_worker.items():
+            if any(one is driver for one, _ in there):
+                there[:] = [(one, executor_id) for one, executor_id in there if one is not driver]
+                self.answer(worker_id, self.report(worker_id))
 
 
 class PassRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,6 +265,39 @@ class PassRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pass_ms(self) -> float:
         return self.told_ms + self.planned_ms
+
+
+class TurnsRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The master's periodic pass, in which each application has its turn, while so many run and so many wait for memory:
+    `cpu_ms` of the thread that does it, each time. One that runs has `ended` before every other pass, and who is first in
+    the queue gets its executors."""
+
+    running: int
+    waiting: int
+    workers: int
+    ended: int
+    cpu_ms: list[float]
+
+
+def turns(crowd: Crowd, times: int) -> TurnsRow:
+    """So many passes, half a second apart."""
+    took_ms = []
+    for number in range(times):
+        if number % 2:
+            crowd.end(crowd.drivers[number // 2])
+        crowd.now_s += TICK_S
+        for worker in crowd.state.workers.by_id.values():
+            worker.seen_s = crowd.now_s
+        begun_s = time.thread_time()
+        crowd.state.tick(crowd.now_s)
+        took_ms.append(round(1000 * (time.thread_time() - begun_s), 3))
+    return TurnsRow(
+        running=len(crowd.drivers),
+        waiting=len(crowd.waiting),
+        workers=len(crowd.on_worker),
+        ended=times // 2,
+        cpu_ms=took_ms,
+    )
 
 
 def passes(crowd: Crowd, few: int, times: int) -> Iterator[PassRow]:

@@ -16,14 +16,14 @@ import msgspec
 
 from experiments.markdown import table
 from experiments.overhead import crowded_agent, decisions, quotas
-from experiments.overhead.crowd import Crowd, PassRow, passes, period
+from experiments.overhead.crowd import Crowd, PassRow, TurnsRow, passes, period, turns
 from experiments.overhead.crowded_agent import Spent
 from experiments.overhead.quotas import QuotaRow
 from experiments.recorded import Condition, Data, Goal, complete, judged, percentile
 
 Row = TypeVar("Row")
 
-PASS_MS, FEW_MS = 1000.0, 20.0
+PASS_MS, FEW_MS, TURNS_MS = 1000.0, 20.0, 100.0
 AGENT_SHARE = 0.03
 DECIDE_MS = 1.0
 """For 100 executors; other numbers in proportion."""
@@ -31,20 +31,22 @@ STEP, STEP_BEFORE = "`core.step`", "`decide`, `arbitrate`"
 """What a row of the decide step has timed. Rows that do not say it are older than the core: without accounts and samples."""
 QUOTA_MS = {"quota-idle": 50.0, "quota-loaded": 150.0}
 PERIOD_S = 1.0
-PARTS = ("decide", "quota-idle", "quota-loaded", "agent", "agent-woken", "master")
+PARTS = ("decide", "quota-idle", "quota-loaded", "agent", "agent-woken", "master", "queue")
 PROFILED = "agent-profiled"
 LONG_STAGE_S, SHORT_STAGE_S = 1000.0, 20.0
 """Of the agent's applications: no stage event in the time measured, or one every ten seconds in each of them."""
 
 
 class Master(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`kinds`: profiles among the applications; `few` of them change in a small pass; `passes`: number of the large ones."""
+    """`kinds`: profiles among the applications; `few` of them change in a small pass; `passes`: number of the large ones.
+    `turns`: number of the master's periodic passes, with as many applications waiting besides."""
 
     applications: int
     workers: int
     kinds: int
     few: int
     passes: int
+    turns: int = 40
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,6 +94,10 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             stage_s = SHORT_STAGE_S if part == "agent-woken" else LONG_STAGE_S
             return [msgspec.to_builtins(crowded_agent.measure(folder, self.agent.executors, self.agent.seconds, stage_s))]
         asked = self.master
+        if part == "queue":
+            crowd = Crowd(folder, asked.applications, asked.workers, asked.kinds, seed, waiting=asked.applications)
+            period(crowd)
+            return [msgspec.to_builtins(turns(crowd, asked.turns))]
         crowd = Crowd(folder, asked.applications, asked.workers, asked.kinds, seed)
         period(crowd)  # the agents' first reports, which start everything
         return [msgspec.to_builtins(row) for row in passes(crowd, asked.few, asked.passes)]
@@ -109,6 +115,10 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 of = f"{rows[0].applications} applications on {rows[0].workers} workers, {rows[0].changed} changed"
                 took_ms = [row.pass_ms for row in rows]
                 found.append(_goal(f"a planning pass, {of}, p99", percentile(took_ms, 0.99), limit_ms, "ms", len(rows)))
+        if found_turns := _rows(data, "queue", TurnsRow):
+            of = f"the periodic pass, {found_turns[0].waiting} applications waiting and {found_turns[0].running} running"
+            cpu_ms = [ms for row in found_turns for ms in row.cpu_ms]
+            found.append(_goal(f"{of}, CPU, p99", percentile(cpu_ms, 0.99), TURNS_MS, "ms", len(cpu_ms)))
         if agents := _rows(data, "agent", Spent):
             of = f"an agent with {agents[0].executors} executors at a period of 1 s"
             share = max(spent.share for spent in agents)
@@ -128,7 +138,9 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # ------------------------------------------------------------------ what is told
 
     def tables(self, data: Data) -> str:
-        return "\n".join((*_master_table(data), *_agent_table(data), *_step_tables(data), *_where_tables(data)))
+        return "\n".join(
+            (*_master_table(data), *_queue_table(data), *_agent_table(data), *_step_tables(data), *_where_tables(data))
+        )
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders, no pictures
         return {}
@@ -179,6 +191,26 @@ def _master_table(data: Data) -> Iterable[str]:
         ),
     )
     yield "None changed: the reports of all agents for one period, taken in, with their samples written, and answered."
+    yield ""
+
+
+def _queue_table(data: Data) -> Iterable[str]:
+    rows = _rows(data, "queue", TurnsRow)
+    if not rows:
+        return
+    yield "**Queue.** The master's periodic pass, in which each application has its turn; CPU of its thread. Before every"
+    yield "other one an application has ended, and who is first in the queue gets its executors."
+    yield ""
+    yield from table(
+        ("running", "waiting", "workers", "n", "median ms", "p99 ms", "worst ms"),
+        (
+            (
+                *(row.running, row.waiting, row.workers, len(row.cpu_ms)),
+                *(f"{ms:.1f}" for ms in (statistics.median(row.cpu_ms), percentile(row.cpu_ms, 0.99), max(row.cpu_ms))),
+            )
+            for row in rows
+        ),
+    )
     yield ""
 
 

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from experiments.overhead.crowd import PassRow
+from experiments.overhead.crowd import PassRow, TurnsRow
 from experiments.overhead.crowded_agent import Spent
 from experiments.overhead.quotas import QuotaRow
 from experiments.recorded import Data, RowStep
 from experiments.scenarios.overhead import Agent, Decide, Master, Overhead, Quota
 
 SMALL = Overhead(
-    master=Master(applications=6, workers=8, kinds=2, few=2, passes=1),
+    master=Master(applications=6, workers=8, kinds=2, few=2, passes=1, turns=4),
     agent=Agent(executors=100, seconds=60),
     decide=Decide(executors=3, steps=2),
     quota=Quota(containers=100, busy=2),
@@ -55,6 +55,7 @@ def made_up(slower: float = 1.0) -> Data:
         "agent-woken-0": [spent],
         # the profiled one is slow and no condition's
         "master-0": [large, small, pass_row(0, 0.0, 800.0), profiled],
+        "queue-0": [TurnsRow(running=1000, waiting=1000, workers=1000, ended=5, cpu_ms=[90.0 * slower] * 10)],
         "agent-profiled": [{"controller/agent/loop.py": 0.4, "Python and its library": 0.3}],
     }
     steps = [
@@ -69,6 +70,7 @@ def test_every_goal_is_a_condition_with_its_limit() -> None:
         ("every step was run", True),
         ("a planning pass, 1000 applications on 1000 workers, 1000 changed, p99", True),
         ("a planning pass, 1000 applications on 1000 workers, 10 changed, p99", True),
+        ("the periodic pass, 1000 applications waiting and 1000 running, CPU, p99", True),
         ("an agent with 100 executors at a period of 1 s", True),
         ("a decide step for 100 executors, p99", True),
         ("a quota in the kernel, 100 containers, 0 more busy, p99", True),
@@ -77,9 +79,9 @@ def test_every_goal_is_a_condition_with_its_limit() -> None:
         ("all quotas changed, 100 containers, 2 more busy", True),
     ]
     # 1.7 s of CPU in a minute
-    assert conditions[3].detail == "2.833 % of a core, limit 3, n=1"
-    assert conditions[5].detail == "47.520 ms, limit 50, n=100"
-    assert conditions[6].detail == "0.900 s, limit 1, n=1"
+    assert conditions[4].detail == "2.833 % of a core, limit 3, n=1"
+    assert conditions[6].detail == "47.520 ms, limit 50, n=100"
+    assert conditions[7].detail == "0.900 s, limit 1, n=1"
 
 
 def test_of_several_repetitions_the_worst_agent_counts_and_each_goal_is_one() -> None:
@@ -107,6 +109,7 @@ def test_the_tables_tell_all_of_it() -> None:
     text = SMALL.tables(made_up())
     assert "| 1000 | 1000 | 4000 | 1000 | 1000 | 1 | 400.0 | 500.0 | 900.0 | 900.0 | 900.0 |" in text
     assert "| 1000 | 1000 | 4000 | 10 | 40 | 1 | 9.0 | 10.0 | 19.0 | 19.0 | 19.0 |" in text
+    assert "| 1000 | 1000 | 1000 | 10 | 90.0 | 90.0 | 90.0 |" in text
     assert "| 100 | 60 | 2.83 | 2.0 | 0.1 | 70 |" in text
     assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.90 | 0.60 | 1.40 |" in text
     assert "| controller/agent/loop.py | 40.0% |" in text
@@ -127,6 +130,12 @@ def test_a_tiny_master_is_measured_and_only_the_workers_concerned_are_planned(tm
     assert "controller/master/planning.py" in where
     assert sum(where.values()) == pytest.approx(1.0, abs=0.2)
     assert not any(row.where for row in rows[:-1])
+
+
+def test_a_tiny_queue_is_measured_with_all_of_its_applications_waiting(tmp_path: Path) -> None:
+    [row] = SMALL.measure("queue-0", tmp_path)
+    assert (row["running"], row["waiting"], row["ended"]) == (6, 6, 2)
+    assert len(row["cpu_ms"]) == 4
 
 
 def test_a_decide_step_is_measured(tmp_path: Path) -> None:
