@@ -85,4 +85,4 @@ def _fields(pid: int) -> list[str] | None:
             os.close(descriptor)
     except OSError:
         return None
-    return stat[stat.rindex(")") + 2 :].split()  # the command name may hold spaces and brackets
+    return stat[stat.rindex(")") + 2 :].split(maxsplit=STARTTIME + 1)  # the command name may hold spaces and brackets
