@@ -290,6 +290,8 @@ class Application:
     """The worker that it would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)
     """Workers on which others end for it: kept for it until it is there, or wants no more."""
+    settled: bool = False
+    """It has all the executors that Spark wants, until something about it changes (`Registry.stir`)."""
     held_back: str = ""
     """Why it may not start yet, whatever is free: what it comes after has not ended."""
     notices: list[str] = field(default_factory=list)

@@ -81,7 +81,10 @@ class Drivers:
             # machine takes a time that only its wall clock would tell.
             started_s = now_s - application.since_submission(sync.steady_ms)
             restarted = application.record.boot_id != boot_id()
-            application.started_s = started_s if restarted else min(application.started_s, started_s)
+            started_s = started_s if restarted else min(application.started_s, started_s)
+            if started_s != application.started_s:
+                application.started_s = started_s
+                self.registry.stir(application)
         changed = sync.instance != application.instance
         application.instance = sync.instance
         for number, part in enumerate(driver_events.parts(sync)):
@@ -89,7 +92,6 @@ class Drivers:
                 await asyncio.sleep(0)
                 now_s = clock()
             changed = driver_events.take(application, part, self.registry, now_s) or changed
-        self.registry.stirred.add(application_id)
         if application.wanted != sync.wanted or not set(sync.killed) <= application.unwanted:
             application.wanted = dict(sync.wanted)
             application.unwanted |= set(sync.killed)
@@ -98,6 +100,7 @@ class Drivers:
             self.registry.end(application, "", now_s)
             changed = True
         if changed:
+            self.registry.stir(application)
             self.lifecycle.reconcile(application, now_s)
             self.lifecycle.versions.bump(application)
         stop = application.record.end_reason if application.ended and not sync.ended else ""

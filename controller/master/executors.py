@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 from controller.master import memory
 from controller.master.application import Application, Executor, ExecutorRecord
@@ -42,9 +43,16 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
     if not application.held_back:
         for profile_id, wish in sorted(application.wanted.items()):
             changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
+    application.settled = not changed and not application.held_back and _has_all(application)
     if line := memory.waiting_line(application, placing.queue.position(application)):
         application.notify(line)
     return changed
+
+
+def _has_all(application: Application) -> bool:
+    """As many executors of each profile as Spark wants."""
+    have = Counter(e.record.profile_id for e in application.live_executors() if not e.record.planned_end)
+    return all(wish.count is not None and have[name] >= wish.count for name, wish in application.wanted.items())
 
 
 def _add_missing(

@@ -48,7 +48,7 @@ class Lifecycle:
     def reconcile(self, application: Application, now_s: float) -> bool:
         """Brings the executors to what Spark wants; says whether anything changed."""
         with guarded(application, "bringing its executors about"):
-            return not application.ended and self._bring_executors(application, now_s)
+            return not application.ended and not application.settled and self._bring_executors(application, now_s)
         return False
 
     def reconcile_all(self, now_s: float) -> None:
@@ -66,7 +66,7 @@ class Lifecycle:
             self.registry.end(application, application.held_back, now_s)
             return True
         if application.held_back != held_back:
-            self.registry.stirred.add(application.id)
+            self.registry.stir(application)
         if len(application.record.comes_after) != found:
             self.registry.save(application)
         try:

@@ -1,7 +1,7 @@
 """Those that wait for a worker, in order, and the workers that they want: kept up to date, so that nobody is counted anew for
 each of the others.
 
-Whoever changes what counts here says so in `Registry.stirred`; it is looked at with the next question. Who waits and in which
+Whoever changes what counts here says so by `Registry.stir`; it is looked at with the next question. Who waits and in which
 order is `memory`'s."""
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Registry:
         self.touched: set[str] = set()
         """Workers on which something has changed that counts for placement."""
         self.stirred: set[str] = set()
-        """Applications of which something has changed that counts for who waits, in which order and for what (`queue`)."""
+        """Applications that the queue has to look at again."""
         for application_id, live, data in store.applications():
             if live:
                 self._restore(application_id, data, now_s)
@@ -72,7 +72,12 @@ class Registry:
         application.executors[executor.record.executor_id] = executor
         self._on[executor.record.worker_id].append((application, executor))
         self.touched.add(executor.record.worker_id)
+        self.stir(application)
+
+    def stir(self, application: Application) -> None:
+        """Something about it has changed that counts for its executors, or for who waits, in which order and for what."""
         self.stirred.add(application.id)
+        application.settled = False
 
     def on(self, worker_id: str) -> Sequence[Placed]:
         """The executors that were ever placed on a worker, of all applications that are still known."""
@@ -107,12 +112,12 @@ class Registry:
         self.save(application)
 
     def save(self, application: Application) -> None:
-        self.stirred.add(application.id)
+        self.stir(application)
         self.store.put_application(application.id, not application.finished, msgspec.json.encode(application.record))
 
     def save_executor(self, application: Application, executor: Executor) -> None:
         self.touched.add(executor.record.worker_id)
-        self.stirred.add(application.id)
+        self.stir(application)
         self._put(application, executor)
 
     def _put(self, application: Application, executor: Executor) -> None:
