@@ -32,7 +32,7 @@ log = logging.getLogger("sparkpace.master")
 
 SAVE_S = 10.0
 """How often the counters of live executors are stored."""
-MOST_SAVED = 100
+MOST_SAVED = 50
 """Applications of which they are, in one pass."""
 AT_A_TIME = 32
 """Applications looked at before others have their turn: a few milliseconds."""
