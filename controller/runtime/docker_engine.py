@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 class _Known:
     """One container. `process` and `group` are None when its files are not visible; `kill_at` is when `stop`'s grace is over,
     `gone_at` when its process was first seen to be gone. `lock` is held while files are written or compared with what is
-    wanted: `quota_us` and `memory_bytes`, None until they are set here. `unwritable`: the files are another user's.
+    wanted: `quota_us` and `memory_bytes`, None until they are set here. `refused`: the files are another user's.
     `doubtful`: updates that were not answered."""
 
     id: str
@@ -78,8 +78,12 @@ class _Known:
     lock: threading.Lock = field(default_factory=threading.Lock)
     quota_us: int | None = None
     memory_bytes: int | None = None
-    unwritable: bool = False
+    refused: bool = False
     doubtful: set[str] = field(default_factory=set)
+
+    def writable(self) -> Group | None:
+        """Its control group, where its files may be written."""
+        return None if self.refused else self.group
 
     def lives(self) -> bool:
         """Whether its process is there; False also where that is not visible."""
@@ -367,7 +371,8 @@ class DockerRuntime:
         used = self._look(known).memory_bytes
         if used > memory_bytes:
             raise launching.in_use(key, used, memory_bytes)
-        if known.group is None or known.group.memory is None or known.unwritable:
+        group = known.writable()
+        if group is None or group.memory is None:
             return self._have_limited(key, known, memory_bytes)
         with known.lock:
             before, known.memory_bytes = known.memory_bytes, memory_bytes
@@ -377,23 +382,24 @@ class DockerRuntime:
             except RuntimeFailed:
                 known.memory_bytes = before
                 raise
-        if known.unwritable:  # found out just now
+        if known.writable() is None:  # found out just now
             return self._have_limited(key, known, memory_bytes)
         self._tell(key, known, "memory")
         return True
 
     def _written(self, key: ExecutorKey, known: _Known, write: Callable[[Group], bool]) -> bool:
         """Writes a file of its group, where there are files that may be written. False when the group is gone."""
-        if known.group is None or known.unwritable:
+        group = known.writable()
+        if group is None:
             return True
         try:
-            return write(known.group)
+            return write(group)
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise RuntimeFailed(
                     f"the kernel refused the limit of executor {'/'.join(key)} ({error}); try later"
                 ) from error
-            known.unwritable = True  # the agent is another user: the engine does it, a little later
+            known.refused = True  # the agent is another user: the engine does it, a little later
         return True
 
     def _have_limited(self, key: ExecutorKey, known: _Known, memory_bytes: int) -> bool:
@@ -439,8 +445,8 @@ class DockerRuntime:
     def _put_right(self, key: ExecutorKey, known: _Known) -> None:
         """The engine may have written a value that is older than the newest, also of what it was not told to change."""
         with known.lock:
-            group = known.group
-            if group is None or known.unwritable:
+            group = known.writable()
+            if group is None:
                 return
             try:
                 cores = None if known.quota_us is None else known.quota_us / CPU_PERIOD_US

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.base import Bind, ExecutorKey, Program
+from controller.runtime.base import Bind, ExecutorKey, Program, Runtime
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.table import RUNTIMES
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
@@ -75,13 +75,17 @@ def test_an_ended_executor_of_the_same_key_makes_room(rig: Rig) -> None:
     assert runtime.observe()[key].running
 
 
+def in_force(rig: Rig, runtime: Runtime, cores: float) -> None:
+    """At once, but where the agent may not write the files of a container: then its engine does it."""
+    rig.until(lambda: runtime.observe()[rigs.KEY].quota_cores == pytest.approx(cores))
+
+
 def test_a_changed_quota_is_read_back(rig: Rig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE, cores=0.5)
     for cores in (0.35, 0.01, 1.5):
         assert runtime.set_quota(key, cores)
-        # at once, but where the agent may not write the files of a container, whose engine does it
-        rig.until(lambda cores=cores: runtime.observe()[key].quota_cores == pytest.approx(cores))
+        in_force(rig, runtime, cores)
 
 
 @pytest.mark.parametrize("cores", [0.0, -1.0, 0.009, math.nan, math.inf])
@@ -213,7 +217,7 @@ def test_a_new_agent_adopts_what_runs(rig: Rig) -> None:
     assert (seen.running, seen.pid) == (True, pid)
     assert seen.quota_cores == pytest.approx(0.75)
     assert second.set_quota(key, 0.3)
-    rig.until(lambda: second.observe()[key].quota_cores == pytest.approx(0.3))
+    in_force(rig, second, 0.3)
     second.start(rig.launch(rigs.IDLE))
     assert second.observe()[key].pid == pid
     second.stop(key)
