@@ -11,37 +11,25 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.messages import ApplicationView, Change, Explanation, Labels, PlanReply, PlanRequest, WorkerInfo
+from controller.messages import (
+    ApplicationList,
+    ApplicationView,
+    Change,
+    Explanation,
+    Failure,
+    Health,
+    Labels,
+    PlanReply,
+    PlanRequest,
+    WorkerList,
+    WorkerView,
+)
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
 T = TypeVar("T")
 
 TIMEOUT_S = 10.0
 """Longest silence of a living master; a plan of thousands of stages takes far less."""
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    cluster_id: str
-    version: str
-
-
-class WorkerView(WorkerInfo, frozen=True, kw_only=True):
-    """A worker and how long ago the master heard of it, in seconds."""
-
-    seen_s_ago: float
-
-
-class _Applications(msgspec.Struct, frozen=True):
-    applications: tuple[ApplicationView, ...]
-
-
-class _Workers(msgspec.Struct, frozen=True):
-    workers: tuple[WorkerView, ...]
-
-
-class _Failure(msgspec.Struct, frozen=True):
-    error: str
-    exit_code: int = 1
 
 
 class MasterClient:
@@ -63,7 +51,7 @@ class MasterClient:
         return self._call("GET", "/v1/health", Health)
 
     def applications(self) -> tuple[ApplicationView, ...]:
-        return self._call("GET", "/v1/applications", _Applications).applications
+        return self._call("GET", "/v1/applications", ApplicationList).applications
 
     def application(self, application_id: str) -> ApplicationView:
         return self._call("GET", f"/v1/applications/{_quoted(application_id)}", ApplicationView)
@@ -91,7 +79,7 @@ class MasterClient:
         self._request("POST", "/v1/started-workers/end", b"{}")
 
     def workers(self) -> tuple[WorkerView, ...]:
-        return self._call("GET", "/v1/workers", _Workers).workers
+        return self._call("GET", "/v1/workers", WorkerList).workers
 
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         reply = self._request(method, path, body)
@@ -124,9 +112,9 @@ class MasterClient:
 
     def _failure(self, status: int, reply: bytes) -> PaceError:
         try:
-            failure = msgspec.json.decode(reply, type=_Failure)
+            failure = msgspec.json.decode(reply, type=Failure)
         except msgspec.DecodeError:
-            failure = _Failure(f"the master at {self.url} answered with status {status}")
+            failure = Failure(error=f"the master at {self.url} answered with status {status}")
         if status == 401:
             return Denied(failure.error)
         return error_with(failure.exit_code, failure.error)

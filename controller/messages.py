@@ -333,7 +333,27 @@ class WorkerReply(Message, frozen=True, kw_only=True):
     desired: Desired
 
 
+class Changed(Message, frozen=True, kw_only=True):
+    """The answer to GET /v1/workers/ID/changes."""
+
+    version: int
+
+
 # ---------------------------------------------------------------- commands <-> master
+
+
+class Health(Message, frozen=True, kw_only=True):
+    """GET /v1/health (no token). `version` is the release."""
+
+    cluster_id: str
+    version: str
+
+
+class Failure(Message, frozen=True, kw_only=True):
+    """The answer to any call that is refused or failed: a sentence, and the exit code of a command that shows it."""
+
+    error: str
+    exit_code: int = 1
 
 
 class PlanRequest(Message, frozen=True, kw_only=True):
@@ -463,3 +483,21 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """How often the master could not take in or do something of this application, see its notices."""
     finished: bool = False
     """The record (summary.json) is complete, or was given up: then `reason` says why."""
+
+
+class ApplicationList(Message, frozen=True, kw_only=True):
+    """GET /v1/applications (scope submit), in order of registration."""
+
+    applications: tuple[ApplicationView, ...]
+
+
+class WorkerView(WorkerInfo, frozen=True, kw_only=True):
+    """A worker and how long ago the master heard of it, in seconds."""
+
+    seen_s_ago: float
+
+
+class WorkerList(Message, frozen=True, kw_only=True):
+    """GET /v1/workers (scope submit)."""
+
+    workers: tuple[WorkerView, ...]

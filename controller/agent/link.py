@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from controller.agent.threads import Beat
-from controller.messages import Desired, WorkerReply, WorkerSync
+from controller.messages import Changed, Desired, WorkerReply, WorkerSync
 
 log = logging.getLogger("sparkpace.agent")
 
@@ -97,9 +97,9 @@ class Link:
             beat()
             try:
                 path = f"{self._base}/changes?seen={self.version}&wait={NOTICE_WAIT_S}"
-                reply = msgspec.json.decode(self._call("GET", path, None, NOTICE_WAIT_S + 10), type=dict[str, int])
-                if reply.get("version", self.version) != self.version:
-                    self.version = reply["version"]
+                reply = msgspec.json.decode(self._call("GET", path, None, NOTICE_WAIT_S + 10), type=Changed)
+                if reply.version != self.version:
+                    self.version = reply.version
                     self.send_now.set()
             except (OSError, http.client.HTTPException, msgspec.DecodeError):
                 self._drop()

@@ -17,10 +17,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from controller.client import Health
 from controller.master.cluster import ClusterState
 from controller.master.tokens import Gatekeeper
-from controller.messages import Change, DriverSync, Labels, PlanRequest, Registration, WorkerSync
+from controller.messages import (
+    ApplicationList,
+    Change,
+    Changed,
+    DriverSync,
+    Failure,
+    Health,
+    Labels,
+    PlanRequest,
+    Registration,
+    WorkerList,
+    WorkerSync,
+)
 from controller.version import VERSION
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
@@ -87,10 +98,10 @@ class Api:
                 return _json(await answer(request))
             except PaceError as error:
                 status = STATUS.get(type(error), 500)
-                return _json({"error": str(error), "exit_code": error.exit_code}, status)
+                return _json(Failure(error=str(error), exit_code=error.exit_code), status)
             except Exception:
                 log.exception("%s %s failed", request.method, request.url.path)
-                return _json({"error": "the master failed on this call; see its log", "exit_code": 1}, 500)
+                return _json(Failure(error="the master failed on this call; see its log"), 500)
 
         return handle
 
@@ -116,7 +127,7 @@ class Api:
 
     async def views(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return {"applications": await self.cluster.commands.views(self.clock())}
+        return ApplicationList(applications=tuple(await self.cluster.commands.views(self.clock())))
 
     async def view(self, request: Request) -> object:
         self.gate.submit(_token(request))
@@ -143,7 +154,7 @@ class Api:
 
     async def workers(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return {"workers": self.cluster.workers.views(self.clock())}
+        return WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))
 
     async def end_started_workers(self, request: Request) -> object:
         self.gate.admin(_token(request))
@@ -166,7 +177,7 @@ class Api:
         worker_id, seen = request.path_params["id"], _number(request, "seen")
         if self.cluster.versions.of(worker_id) == seen:
             await self.changes.wait(worker_id, min(LONGEST_WAIT_S, _number(request, "wait")))
-        return {"version": self.cluster.versions.of(worker_id)}
+        return Changed(version=self.cluster.versions.of(worker_id))
 
 
 def _token(request: Request) -> str:

@@ -13,12 +13,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import structs
 
-from controller.client import WorkerView
 from controller.master.application import Application
 from controller.master.capacity import Capacity, capacity
 from controller.master.executor_spec import executor_slots
 from controller.master.store import Store
-from controller.messages import ExecutorReport, ExecutorWish, WorkerInfo
+from controller.messages import ExecutorReport, ExecutorWish, WorkerInfo, WorkerView
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
 

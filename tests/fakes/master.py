@@ -9,8 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 
-from controller.client import WorkerView
-from controller.messages import ApplicationView, PlanReply, PlanRequest
+from controller.messages import ApplicationView, PlanReply, PlanRequest, WorkerView
 
 TOKEN = "right"
 

@@ -18,9 +18,9 @@ from controller.cli.common import table_console
 from controller.cli.main import main
 from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show
-from controller.client import MasterClient, WorkerView
+from controller.client import MasterClient
 from controller.home import Cluster, Home, write_private
-from controller.messages import ApplicationView
+from controller.messages import ApplicationView, WorkerView
 from controller.processes import identify
 from tests.fakes.master import TOKEN, Server, serving
 

@@ -1,0 +1,55 @@
+"""Messages of any kind with made-up values that tell fields apart, and a comparison of one message with another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+
+def made_up(kind: Any, *, full: bool) -> bytes:
+    """A message as JSON: with every field that `kind` knows, or only with those that it must have. Of a union, its first."""
+    return msgspec.json.encode(_value(inspect.type_info(kind), full, "", count(1)))
+
+
+def _value(info: inspect.Type, full: bool, name: str, numbers: Iterator[int]) -> Any:
+    match info:
+        case inspect.Metadata():
+            return _value(info.type, full, name, numbers)
+        case inspect.StructType():
+            fields = {f.encode_name: _value(f.type, full, f.name, numbers) for f in info.fields if full or f.required}
+            return fields if info.tag_field is None else {info.tag_field: info.tag, **fields}
+        case inspect.UnionType():
+            return _value(next(one for one in info.types if not isinstance(one, inspect.NoneType)), full, name, numbers)
+        case inspect.VarTupleType():
+            return [_value(info.item_type, full, name, numbers)]
+        case inspect.TupleType():
+            return [_value(one, full, name, numbers) for one in info.item_types]
+        case inspect.DictType():
+            return {_value(info.key_type, full, name, numbers): _value(info.value_type, full, name, numbers)}
+        case inspect.StrType():
+            return str(next(numbers)) if info.pattern else f"{name} {next(numbers)}"
+        case inspect.BoolType():
+            return True
+        case inspect.IntType():
+            return next(numbers)
+        case inspect.FloatType():
+            return next(numbers) + 0.5
+        case inspect.RawType():
+            return {"type": "application_end", "time_ms": next(numbers)}
+    raise AssertionError(f"no value is made up for {info}")
+
+
+def lost(part: Any, whole: Any, where: str = "") -> Iterator[str]:
+    """Where `whole` lacks what `part` says, or says something else; both as decoded JSON. Further fields are no loss."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        for name, value in part.items():
+            yield from lost(value, whole[name], f"{where}.{name}") if name in whole else [f"{where}.{name}"]
+    elif isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):
+        for one, other in zip(part, whole, strict=True):
+            yield from lost(one, other, f"{where}[]")
+    elif part != whole:
+        yield where
