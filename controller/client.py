@@ -24,6 +24,7 @@ from controller.messages import (
     WorkerList,
     WorkerView,
 )
+from controller.wire import version
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
 T = TypeVar("T")
@@ -33,7 +34,8 @@ TIMEOUT_S = 10.0
 
 
 class MasterClient:
-    """Methods raise `Unavailable` when no master answers, `Denied` for a wrong token, else the master's own error."""
+    """Methods raise `Unavailable` when no master answers (`OtherVersion`: one that speaks no version of ours), `Denied` for a
+    wrong token, else the master's own error."""
 
     def __init__(self, url: str, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -91,7 +93,7 @@ class MasterClient:
     def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout_s)
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", version.HEADER: version.SPOKEN}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._token is not None:
@@ -106,6 +108,7 @@ class MasterClient:
             ) from error
         finally:
             connection.close()
+        version.check(response.headers.get(version.HEADER), f"the master at {self.url}", "this command")
         if status >= 400:
             raise self._failure(status, reply)
         return reply

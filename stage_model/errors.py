@@ -21,6 +21,10 @@ class Unavailable(PaceError):
     exit_code = 69
 
 
+class OtherVersion(Unavailable):
+    """The other side speaks no version of the wire that this one does."""
+
+
 class Infeasible(PaceError):
     """The deadline cannot be met and the application was not admitted."""
 

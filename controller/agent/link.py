@@ -17,6 +17,8 @@ import msgspec
 
 from controller.agent.threads import Beat
 from controller.messages import Changed, Desired, WorkerReply, WorkerSync
+from controller.wire import version
+from stage_model.errors import OtherVersion
 
 log = logging.getLogger("sparkpace.agent")
 
@@ -28,6 +30,10 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.5, 5.0
 
 class Refused(Exception):
     """A reply that must not be obeyed; the message says why."""
+
+
+NO_MASTER = (OSError, http.client.HTTPException, msgspec.DecodeError, Refused, OtherVersion)
+"""The call brought nothing to act upon, for whatever reason: the last orders stay in force and it is tried again."""
 
 
 class Gate:
@@ -62,7 +68,11 @@ class Link:
         parts = urllib.parse.urlsplit(url)
         self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._address = (parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80))
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            version.HEADER: version.SPOKEN,
+        }
         self._base = f"/v1/workers/{urllib.parse.quote(worker_id, safe='')}"
         self.gate, self.report, self.deliver = gate, report, deliver
         self.send_now = threading.Event()
@@ -83,7 +93,7 @@ class Link:
                 if self._away_since is not None:
                     log.warning("the master answers again after %.0f s", time.monotonic() - self._away_since)
                     self._away_since = None
-            except (OSError, http.client.HTTPException, msgspec.DecodeError, Refused) as error:
+            except NO_MASTER as error:
                 self._drop()
                 if self._away_since is None:
                     self._away_since = time.monotonic()
@@ -101,7 +111,7 @@ class Link:
                 if reply.version != self.version:
                     self.version = reply.version
                     self.send_now.set()
-            except (OSError, http.client.HTTPException, msgspec.DecodeError):
+            except NO_MASTER:
                 self._drop()
                 stop.wait(1.0)
 
@@ -120,6 +130,7 @@ class Link:
         connection.request(method, path, body, self._headers)
         response = connection.getresponse()
         data: bytes = response.read()
+        version.check(response.headers.get(version.HEADER), "the master", "this agent")
         if response.status != 200:
             raise OSError(f"status {response.status}: {data[:200].decode(errors='replace')}")
         return data

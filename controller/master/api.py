@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,7 +34,9 @@ from controller.messages import (
     WorkerSync,
 )
 from controller.version import VERSION
-from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
+from controller.wire import version
+from controller.wire.once import warn_once
+from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, PaceError, Unavailable
 
 log = logging.getLogger("sparkpace.master")
 
@@ -43,7 +46,7 @@ MAX_BODY = 64 << 20
 """A snapshot of a huge application fits; more is refused."""
 LONGEST_WAIT_S = 30.0
 
-STATUS = {BadInput: 400, Denied: 401, Infeasible: 409, Unavailable: 503}
+STATUS = {BadInput: 400, OtherVersion: 400, Denied: 401, Infeasible: 409, Unavailable: 503}
 
 
 class Changes:
@@ -90,15 +93,18 @@ class Api:
             Route("/v1/workers/{id}/sync", self._handler(self.worker_sync), methods=["POST"]),
             Route("/v1/workers/{id}/changes", self._handler(self.worker_changes), methods=["GET"]),
         ]
-        return Starlette(routes=routes)
+        return Starlette(routes=routes, exception_handlers={HTTPException: _no_such_call})
 
     def _handler(self, answer: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             try:
+                version.check(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
                 return _json(await answer(request))
+            except OtherVersion as error:
+                warn_once(str(error))
+                return _failure(error)
             except PaceError as error:
-                status = STATUS.get(type(error), 500)
-                return _json(Failure(error=str(error), exit_code=error.exit_code), status)
+                return _failure(error)
             except Exception:
                 log.exception("%s %s failed", request.method, request.url.path)
                 return _json(Failure(error="the master failed on this call; see its log"), 500)
@@ -206,4 +212,16 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 
 def _json(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    headers = {version.HEADER: version.SPOKEN}
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+def _failure(error: PaceError) -> Response:
+    return _json(Failure(error=str(error), exit_code=error.exit_code), STATUS.get(type(error), 500))
+
+
+def _no_such_call(request: Request, error: Exception) -> Response:
+    """A call that only a newer master has, or none."""
+    assert isinstance(error, HTTPException)
+    sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {request.url.path}"
+    return _json(Failure(error=sentence, exit_code=Unavailable.exit_code), error.status_code)

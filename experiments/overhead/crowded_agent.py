@@ -48,6 +48,7 @@ from controller.messages import (
 from controller.options import AgentOptions
 from controller.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
+from controller.wire.version import HEADER, SPOKEN
 from experiments.overhead import executor
 from experiments.overhead.made_up import NAME, Driver, made_up_profile, registration
 from experiments.overhead.where import own_time
@@ -340,7 +341,7 @@ class _Connection:
 
     def post(self, path: str, token: str, body: msgspec.Struct, kind: type[T]) -> T:
         """Raises `OSError` when the master does not take it."""
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", HEADER: SPOKEN}
         self._connection.request("POST", path, msgspec.json.encode(body), headers)
         response = self._connection.getresponse()
         data = response.read()

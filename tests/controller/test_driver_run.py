@@ -17,7 +17,7 @@ import pytest
 from controller.client import MasterClient
 from controller.driver_run import DriverRun, find
 from controller.messages import ApplicationView
-from stage_model.errors import BadInput, Denied, Infeasible, Unavailable
+from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, Unavailable
 from tests.fakes.master import TOKEN, Server, serving
 
 SUBMISSION = "0a1b2c3d-0000-0000-0000-000000000000"
@@ -129,3 +129,11 @@ def test_a_master_that_is_not_there_is_one_sentence() -> None:
         url = server.url
     with pytest.raises(Unavailable, match="no Sparkpace master answers at"):
         MasterClient(url, TOKEN).applications()
+
+
+@pytest.mark.parametrize("answer", [(200, b'{"applications": []}'), (400, b'{"error": "no.", "exit_code": 2}')])
+def test_a_master_of_another_version_is_told_from_one_that_refuses(master: Server, answer: tuple[int, bytes]) -> None:
+    master.refuse, master.speaks = answer, "3-4"
+    with pytest.raises(OtherVersion, match=r"speaks wire version 3-4, this command 1-2; upgrade this command") as refused:
+        MasterClient(master.url, TOKEN).applications()
+    assert (refused.value.exit_code, master.heard) == (69, "1-2")

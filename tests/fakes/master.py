@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 
 from controller.messages import ApplicationView, PlanReply, PlanRequest, WorkerView
+from controller.wire.version import HEADER
 
 TOKEN = "right"
 
@@ -23,6 +24,9 @@ class Server(ThreadingHTTPServer):
     plan = PlanReply(known=False)
     asked: PlanRequest | None = None
     refuse: tuple[int, bytes] | None = None
+    speaks: str | None = None
+    """The versions of the wire that it names; None: none, as the first release."""
+    heard: str | None = None
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -36,6 +40,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
+        self.server.heard = self.headers[HEADER]
         if self.server.refuse is not None:
             self._answer(*self.server.refuse)
         elif self.headers["Authorization"] != f"Bearer {TOKEN}":
@@ -50,6 +55,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.refuse is not None:
+            self._answer(*self.server.refuse)
+            return
         if self.headers["Authorization"] != f"Bearer {TOKEN}":
             self._answer(401, b'{"error": "wrong token", "exit_code": 77}')
             return
@@ -65,6 +73,8 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        if self.server.speaks is not None:
+            self.send_header(HEADER, self.server.speaks)
         self.end_headers()
         self.wfile.write(body)
 

@@ -1,13 +1,18 @@
-"""Version 1 of the wire, as a peer of that release reads it: its structs, explained where they live now (docs/protocol.md).
-
-Frozen: nothing here changes when the product does.
+"""Version 1 of the wire: the structs by which a peer of that release reads, and what it writes. Fields are explained
+where they live now (docs/protocol.md). Frozen: nothing here changes when the product does.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
+
+WRITTEN: dict[str, list[dict[str, Any]]] = msgspec.json.decode(
+    (Path(__file__).parents[1] / "data" / "wire" / "release_1.json").read_bytes()
+)
+"""Messages of each kind as that release writes them: with all fields, and with the fewest."""
 
 Epoch = Annotated[int, msgspec.Meta(ge=0, le=253402300799999)]
 

@@ -6,6 +6,9 @@ A test gets its cluster clean and must leave it so: no application alive, no con
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,7 @@ from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
 from tests.integration.pacing import deadline_for
 
+HERE = Path(__file__).resolve().parent
 STAGES = ("stages.py", "--work", "4", "--tasks", "6", "--rounds", "3")
 """About ten core-seconds of executors: 30 tasks in 6 stages."""
 
@@ -72,6 +76,21 @@ def process_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
     finally:
         cluster.down()
     eventually(lambda: not cluster.left(), "the end of the cluster's processes")
+
+
+@pytest.fixture(scope="session")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The class path of the harnesses in `java/`: Spark's jars, the bridge, themselves in the bridge's package."""
+    folder = tmp_path_factory.mktemp("harnesses")
+    jar = folder / "bridge.jar"
+    subprocess.run([sys.executable, str(HERE.parents[1] / "bridge" / "build.py"), "--out", str(jar)], check=True)
+    pyspark = pytest.importorskip("pyspark")
+    path = f"{Path(pyspark.__file__).parent / 'jars'}/*:{jar}"
+    home = os.environ.get("JAVA_HOME")
+    javac = f"{home}/bin/javac" if home else shutil.which("javac") or "javac"
+    sources = sorted(map(str, (HERE / "java").glob("*.java")))
+    subprocess.run([javac, "-proc:none", "-nowarn", "-cp", path, "-d", str(folder), *sources], check=True)
+    return f"{path}:{folder}"
 
 
 @pytest.fixture

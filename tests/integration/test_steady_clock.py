@@ -7,13 +7,9 @@ Not covered: what the master does with the times (`tests/controller/master/test_
 from __future__ import annotations
 
 import json
-import os
 import random
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,27 +18,10 @@ from controller.runtime.process_identity import uptime
 
 pytestmark = pytest.mark.spark
 
-HERE = Path(__file__).resolve().parent
-BUILD = HERE.parents[1] / "bridge" / "build.py"
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
 ROUNDING_MS = 2
 """Wall clock and ticks are whole milliseconds."""
-
-
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The class path: Spark's jars, the bridge, the harness."""
-    folder = tmp_path_factory.mktemp("steady")
-    jar = folder / "bridge.jar"
-    subprocess.run([sys.executable, str(BUILD), "--out", str(jar)], check=True)
-    pyspark = pytest.importorskip("pyspark")
-    path = f"{Path(pyspark.__file__).parent / 'jars'}/*:{jar}"
-    home = os.environ.get("JAVA_HOME")
-    javac = f"{home}/bin/javac" if home else shutil.which("javac") or "javac"
-    source = HERE / "java" / "SteadyClockHarness.java"
-    subprocess.run([javac, "-proc:none", "-nowarn", "-cp", path, "-d", str(folder), str(source)], check=True)
-    return f"{path}:{folder}"
 
 
 class Jvm:

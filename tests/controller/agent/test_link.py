@@ -1,11 +1,17 @@
-"""Who may give orders to a worker."""
+"""Who may give orders to a worker, and what an agent makes of a master that speaks another version of the wire."""
 
 from __future__ import annotations
 
+import logging
+import threading
+
+import msgspec
 import pytest
 
-from controller.agent.link import Gate, Refused
-from controller.messages import Desired
+from controller.agent.link import Gate, Link, Refused
+from controller.messages import Desired, WorkerReply, WorkerSync
+from tests.fakes.master import TOKEN, serving
+from tests.fakes.messages import made_up
 
 
 def orders(cluster_id: str = "mine", generation: int = 3) -> Desired:
@@ -34,3 +40,34 @@ def test_an_agent_without_a_cluster_joins_the_first_that_answers() -> None:
     gate.check(orders("mine"))
     with pytest.raises(Refused):
         gate.check(orders("foreign"))
+
+
+class Stop(threading.Event):
+    """Set once its owner has waited so often."""
+
+    def __init__(self, waits: int) -> None:
+        super().__init__()
+        self.left = waits
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            self.set()
+        return self.is_set()
+
+
+def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    report = msgspec.json.decode(made_up(WorkerSync, full=True), type=WorkerSync)
+    orders: list[WorkerReply] = []
+    with serving() as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
+        master.speaks, master.refuse = "3-4", (200, made_up(WorkerReply, full=True))
+        link = Link(master.url, TOKEN, "w1", Gate(), lambda: report, lambda reply, _: orders.append(reply))
+        link.send_now = Stop(0)
+        link.run_sync(Stop(3), lambda: None)
+        link.run_notices(Stop(3), lambda: None)
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "the master speaks wire version 3-4, this agent 1-2; upgrade this agent" in told
+    assert "going on towards the last deadlines" in told
+    assert orders == []

@@ -6,8 +6,11 @@ import java.net.http.*;
 import java.time.Duration;
 import org.apache.spark.SparkConf;
 
-/** HTTP to the master: one JSON object there, one back. */
+/** HTTP to the master: one JSON object there, one back, each in a version of the wire (controller/wire/version.py). */
 final class MasterClient {
+  private static final String VERSIONS = "Sparkpace-Wire";
+  private static final int OLDEST = 1, NEWEST = 2;
+
   /** The master understood and said no (HTTP 4xx); the message is its own sentence. */
   @SuppressWarnings("serial") static final class Refused extends Exception {
     /** It does not know this application or its token. */
@@ -36,14 +39,25 @@ final class MasterClient {
   JsonNode post(String path, String token, Object message, Duration timeout) throws IOException, InterruptedException, Refused {
     HttpRequest request = HttpRequest.newBuilder(root.resolve(path)).timeout(timeout)
         .header("Authorization", "Bearer " + token).header("Content-Type", "application/json")
+        .header(VERSIONS, OLDEST + "-" + NEWEST)
         .POST(HttpRequest.BodyPublishers.ofByteArray(Json.MAPPER.writeValueAsBytes(message))).build();
     HttpResponse<byte[]> response = http.send(request, HttpResponse.BodyHandlers.ofByteArray());
     int status = response.statusCode();
+    if (status / 100 != 2 && status / 100 != 4) throw new IOException("HTTP " + status);
+    check(response.headers().firstValue(VERSIONS).orElse("1-1"));
     if (status / 100 == 4) throw new Refused(status, sentence(status, response.body()));
-    if (status / 100 != 2) throw new IOException("HTTP " + status);
     JsonNode reply = Json.MAPPER.readTree(response.body());
     if (!reply.isObject()) throw new IOException("an answer that is no JSON object");
     return reply;
+  }
+
+  /** Throws Refused if no version is spoken by both sides. */
+  private void check(String theirs) throws Refused {
+    String[] ends = theirs.matches("[0-9]{1,4}-[0-9]{1,4}") ? theirs.split("-") : new String[] {"0", "0"};
+    int oldest = Integer.parseInt(ends[0]), newest = Integer.parseInt(ends[1]);
+    if (oldest <= NEWEST && newest >= OLDEST) return;
+    throw new Refused(400, "the master at " + address + " speaks wire version " + theirs + ", this bridge " + OLDEST + "-" + NEWEST
+        + "; upgrade " + (oldest > NEWEST ? "sparkpace where the job is submitted" : "the master"));
   }
 
   private String sentence(int status, byte[] body) {

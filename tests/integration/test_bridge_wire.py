@@ -1,0 +1,85 @@
+"""The bridge's line to the master in a JVM of its own: which versions of the wire it names and takes; no Spark is started."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from controller.wire.version import HEADER, NEWEST, OLDEST, SPOKEN
+
+pytestmark = pytest.mark.spark
+
+
+class Server(ThreadingHTTPServer):
+    """Gives the answers one after the other: status, the versions it names (None: it names none), body."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers: list[tuple[int, str | None, bytes]] = []
+        self.heard: list[str | None] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.heard.append(self.headers[HEADER])
+        status, versions, body = self.server.answers[len(self.server.heard) - 1]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        if versions is not None:
+            self.send_header(HEADER, versions)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def told(server: Server, classes: str, answers: list[tuple[int, str | None, bytes]]) -> tuple[list[str], str]:
+    """What the bridge makes of these answers, a line for each; and what it says to the user."""
+    server.answers = answers
+    master = f"sparkpace://127.0.0.1:{server.server_port}"
+    command = ["java", "-cp", classes, "org.sparkpace.bridge.WireHarness", master, str(len(answers))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_the_bridge_names_its_versions_and_takes_an_answer_of_any_of_them(server: Server, classes: str) -> None:
+    versions = (None, f"{OLDEST}-{NEWEST}", f"{NEWEST}-{NEWEST + 1}")
+    lines, _ = told(server, classes, [(200, one, b'{"a":1}') for one in versions])
+    assert lines == ['answer {"a":1}'] * 3
+    assert server.heard == [SPOKEN] * 3
+
+
+def test_an_answer_of_no_version_that_the_bridge_speaks_is_refused_in_one_sentence(server: Server, classes: str) -> None:
+    newer, older = f"{NEWEST + 1}-{NEWEST + 2}", "0-0"
+    lines, _ = told(
+        server, classes, [(200, newer, b"{}"), (400, newer, b'{"error": "no."}'), (200, older, b"{}"), (200, "new", b"{}")]
+    )
+    said = f"refused false the master at 127.0.0.1:{server.server_port} speaks wire version"
+    assert lines == [
+        *[f"{said} {newer}, this bridge {SPOKEN}; upgrade sparkpace where the job is submitted"] * 2,
+        f"{said} {older}, this bridge {SPOKEN}; upgrade the master",
+        f"{said} new, this bridge {SPOKEN}; upgrade the master",
+    ]
+
+
+def test_a_failing_master_is_no_question_of_versions(server: Server, classes: str) -> None:
+    lines, _ = told(server, classes, [(503, "0-0", b""), (404, None, b'{"error": "who?"}')])
+    assert lines == ["failed HTTP 503", "refused true who?"]
