@@ -25,6 +25,7 @@ from controller.messages import (
     WorkerView,
 )
 from controller.wire import version
+from controller.wire.reading import reader
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ class MasterClient:
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         reply = self._request(method, path, body)
         try:
-            return msgspec.json.decode(reply, type=kind)
+            return reader.read(reply, kind)
         except msgspec.DecodeError as error:
             raise Unavailable(f"what answers at {self.url} is no Sparkpace master of this version ({error})") from error
 

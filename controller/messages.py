@@ -23,7 +23,7 @@ ProfileId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,10}$")]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """Base: unknown fields are ignored, so an older peer understands a newer one."""
+    """Base: unknown fields are ignored, and told once (`controller.wire.reading`): an older peer understands a newer one."""
 
 
 # ---------------------------------------------------------------- bridge <-> master

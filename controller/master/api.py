@@ -36,6 +36,7 @@ from controller.messages import (
 from controller.version import VERSION
 from controller.wire import version
 from controller.wire.once import warn_once
+from controller.wire.reading import reader
 from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, PaceError, Unavailable
 
 log = logging.getLogger("sparkpace.master")
@@ -206,7 +207,7 @@ async def _body(request: Request, kind: type[T]) -> T:
         if len(data) > MAX_BODY:
             raise BadInput(f"the body of {request.url.path} is over {MAX_BODY} bytes; accepted: less")
     try:
-        return msgspec.json.decode(data, type=kind)
+        return reader.read(data, kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"the body of {request.url.path} is not a valid {kind.__name__}: {error}") from error
 

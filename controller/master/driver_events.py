@@ -16,6 +16,7 @@ from controller.master.application import Application
 from controller.master.guard import guarded
 from controller.master.registry import Registry
 from controller.messages import DriverSync, Sequenced
+from controller.wire.reading import reader
 from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
 AT_A_TIME = 200
@@ -73,12 +74,18 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
     application.acknowledged = seq
     event: AnyEvent | None = None
     with guarded(application, "taking in an event of its driver") as problem:
-        event = _decoder.decode(data)
+        event = _read(data)
         at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
         planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
         _follow(application, event, registry, now_s)
     application.left_out += problem.error is not None
     return not isinstance(event, TaskEnd)
+
+
+def _read(data: bytes | msgspec.Raw) -> AnyEvent:
+    event: AnyEvent = _decoder.decode(data)
+    reader.look(bytes(data), event)
+    return event
 
 
 def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
@@ -116,7 +123,7 @@ def _snapshot(
     events = []
     for one in raw:
         with guarded(application, "taking in an event of its driver") as problem:
-            events.append(_decoder.decode(one))
+            events.append(_read(one))
         application.left_out += problem.error is not None
     with guarded(application, "taking in a snapshot of its driver"):
         application.replace_active(events)

@@ -83,3 +83,9 @@ def test_an_answer_of_no_version_that_the_bridge_speaks_is_refused_in_one_senten
 def test_a_failing_master_is_no_question_of_versions(server: Server, classes: str) -> None:
     lines, _ = told(server, classes, [(503, "0-0", b""), (404, None, b'{"error": "who?"}')])
     assert lines == ["failed HTTP 503", "refused true who?"]
+
+
+def test_a_field_that_the_bridge_does_not_know_is_ignored_and_said_once(server: Server, classes: str) -> None:
+    lines, said = told(server, classes, [(200, SPOKEN, b'{"a":1,"mood":2}')] * 3)
+    assert lines == ['answer {"a":1,"mood":2}'] * 3
+    assert said.count("Answer.mood is not known to this bridge and ignored") == 1

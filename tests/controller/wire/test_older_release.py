@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from controller import messages
+from controller.wire.reading import unknown
 from stage_model import events
 from tests.fakes import release_1
 from tests.fakes.messages import lost, made_up
@@ -31,6 +32,8 @@ def passed(message: Any, kind: Any) -> Any:
 def test_what_the_older_release_writes_is_read_whole(kind: str) -> None:
     for message in FROZEN[kind]:
         assert list(lost(message, passed(message, today(kind)))) == []
+        data = msgspec.json.encode(message)
+        assert list(unknown(data, msgspec.json.decode(data, type=today(kind)))) == []
 
 
 @pytest.mark.parametrize("kind", FROZEN)

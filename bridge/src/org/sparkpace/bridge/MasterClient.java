@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.net.URI;
 import java.net.http.*;
 import java.time.Duration;
+import java.util.*;
 import org.apache.spark.SparkConf;
 
 /** HTTP to the master: one JSON object there, one back, each in a version of the wire (controller/wire/version.py). */
@@ -23,6 +24,7 @@ final class MasterClient {
   }
 
   final String address;
+  private final Set<String> told = new HashSet<>();
   private final URI root;
   private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)
       .proxy(HttpClient.Builder.NO_PROXY).connectTimeout(Duration.ofSeconds(3)).build();
@@ -33,6 +35,14 @@ final class MasterClient {
     if (root.getHost() == null || root.getPort() < 1 || !root.getPath().isEmpty())
       throw new IllegalArgumentException("the master URL " + master + " is not of the form sparkpace://HOST:PORT");
     address = root.getAuthority();
+  }
+
+  /** Says once of each further field of a part of the master's answer that it is ignored. */
+  void known(String part, JsonNode fields, String... names) {
+    fields.fieldNames().forEachRemaining(name -> {
+      if (!Arrays.asList(names).contains(name) && told.size() < 100 && told.add(part + "." + name))
+        Terminal.say("the master's " + part + "." + name + " is not known to this bridge and ignored: a newer release sent it");
+    });
   }
 
   /** Throws Refused for 4xx, IOException for anything else that is not a JSON object, a missing answer included. */

@@ -146,9 +146,11 @@ final class SyncLoop implements Runnable {
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
         "steady_ms", clock.nowMs()));
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
+    master.known("DriverReply", reply, "acknowledged", "gone", "stop", "notices", "locality");
     journal.acknowledge(reply.path("acknowledged").asLong(-1));
     if (!journal.fits(MOST_EVENTS)) wake();
     for (JsonNode gone : reply.path("gone")) {
+      master.known("ExecutorGone", gone, "executor_id", "exit_code", "planned", "by_application", "reason");
       String id = gone.path("executor_id").asText();
       killed.remove(id);
       backend.executorGone(id, gone.path("exit_code").isInt() ? gone.path("exit_code").asInt() : null,
@@ -156,6 +158,7 @@ final class SyncLoop implements Runnable {
     }
     notices(reply);
     JsonNode locality = reply.path("locality");
+    master.known("Locality", locality, "worth", "wait_ms");
     if (locality.isObject()) backend.locality(locality.path("worth").asDouble(), locality.path("wait_ms").asLong());
     if (reply.path("stop").isTextual() && !closing) backend.stopApplication(reply.path("stop").asText());
   }
@@ -165,6 +168,7 @@ final class SyncLoop implements Runnable {
     String id = reply.path("application_id").asText(), own = reply.path("token").asText();
     if (!id.matches("[A-Za-z0-9._-]+") || own.isEmpty() || (applicationId != null && !id.equals(applicationId)))
       throw new IOException("an answer without a usable application_id and token");
+    master.known("Registered", reply, "application_id", "token", "acknowledged", "notices");
     journal.acknowledge(reply.path("acknowledged").asLong(0));
     applicationId = id;
     token = own;
