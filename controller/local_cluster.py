@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from controller.healing import Found, FoundAgent, Healing
 from controller.home import AgentProcess, Cluster, Home
 from controller.locks import Holder, holder
 from controller.processes import ProcessId, alive, identify
+from controller.start import ours
 from controller.waiting import wait_until
 from stage_model.errors import Unavailable
 
@@ -233,7 +233,7 @@ def tail(log: Path, lines: int = 12) -> str:
 def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
     """Starts `sparkpace WORDS --home HOME` in the background; its log is that of `name`."""
     log = home.logs / f"{name}.log"
-    command = (sys.executable, "-m", "controller.cli.main", *words, "--home", str(home.path))
+    command = ours("controller.cli.main", *words, "--home", str(home.path))
     with log.open("ab") as out:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd=home.path

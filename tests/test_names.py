@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("stage_model", "placement", "master_memory", "controller", "experiments")
-SCRIPTS = ("bridge/build.py", "hatch_build.py")
+SCRIPTS = ("bridge/build.py", "hatch_build.py", "sparkpace.py")
 """Programs of the project outside its packages: they use names but define none for others."""
 FOR_TESTS = frozenset({"controller.runtime.fake.FakeRuntime"})
 """What tests alone may use: the runtime in memory keeps to the same contract as the others."""

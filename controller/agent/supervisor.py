@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 
 from controller.options import AgentOptions
+from controller.start import ours
 
 SILENCE_S = 30.0
 """Without a tick for so long a child counts as stuck."""
@@ -29,8 +30,8 @@ CLEAN_STOP_S = 10.0
 OPENING_S = 15.0
 """Opening the quotas is given up after so long, and tried again: what hangs must not take the supervisor with it."""
 LOOK_S = 1.0
-CHILD = (sys.executable, "-m", "controller.agent.child")
-OPENER = (sys.executable, "-m", "controller.agent.open_quotas")
+CHILD = ours("controller.agent.child")
+OPENER = ours("controller.agent.open_quotas")
 
 
 class Supervisor:
@@ -151,15 +152,15 @@ def run(options: AgentOptions) -> None:
 
 
 def main() -> None:
-    """`python -m controller.agent.supervisor` with the options as JSON in SPARKPACE_AGENT: what `sparkpace agent` becomes
-    by exec, so that the command line's libraries do not stay in memory."""
+    """Run with the options as JSON in SPARKPACE_AGENT: what `sparkpace agent` becomes by exec, so that the command line's
+    libraries do not stay in memory."""
     run(AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT")))
 
 
 def become(options: AgentOptions) -> None:
     """Replaces this process by a bare supervisor with the same options."""
     os.environ["SPARKPACE_AGENT"] = options.to_json().decode()
-    os.execv(sys.executable, [sys.executable, "-m", "controller.agent.supervisor"])  # noqa: S606 - ourselves, no shell
+    os.execv(sys.executable, ours("controller.agent.supervisor"))  # noqa: S606 - ourselves, no shell
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from controller.profile_store import ProfileStore
 from controller.progress_line import ProgressLine, ending
 from controller.runtime.process_identity import uptime
 from controller.spark_install import find_spark
+from controller.start import ours
 from controller.submission import Submission, check, command, memory_settings
 from controller.submit_args import split_arguments
 from stage_model.errors import BadInput, Infeasible
@@ -140,7 +140,7 @@ def _detach(job: Submission, arguments: Sequence[str], home: Home, client: Maste
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "ab") as out:
         child = subprocess.Popen(
-            [sys.executable, "-m", "controller.cli.main", "submit", *words],
+            ours("controller.cli.main", "submit", *words),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -133,6 +133,7 @@ class LocalCluster:
     runtime: str
     jobs: list[Job] = field(default_factory=list)
     by_hand: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    program: tuple[str, ...] = COMMAND
 
     # ------------------------------------------------------------------ life
 
@@ -188,7 +189,7 @@ class LocalCluster:
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*COMMAND, *words],
+            [*self.program, *words],
             env={**self.environment(), **(environment or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -224,7 +225,7 @@ class LocalCluster:
 
     def submit(self, *words: str) -> Job:
         """`sparkpace submit`."""
-        return self.start([*COMMAND, "submit", *words])
+        return self.start([*self.program, "submit", *words])
 
     def run(self, *words: str) -> Finished:
         """`sparkpace submit` from submission to end."""

@@ -1,0 +1,96 @@
+"""A wheel, built from this checkout and installed where nothing of the checkout can be imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from controller.home import Home
+from experiments.inputs import GRAPH, make
+from tests.integration.local_cluster import LocalCluster, eventually
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"
+OURS = ("controller", "dockerfiles", "master_memory", "placement", "stage_model")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    dist = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist)], cwd=ROOT, check=True)
+    (built,) = dist.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an environment with the wheel. What it depends on is that of the tests: a .pth file puts that folder on the path,
+    but .pth files in there, by which a checkout is installed, have no effect then."""
+    environment = tmp_path_factory.mktemp("installed") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "install", "--no-index", "--no-deps", str(wheel)], check=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def run(words: list[str], cwd: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_wheel_has_one_name_at_its_top_and_carries_what_is_no_python(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    (information,) = {name.split("/")[0] for name in names} - {"sparkpace"}
+    assert information.endswith(".dist-info")
+    assert {name.split("/")[1] for name in names if name.startswith("sparkpace/")} == {"__init__.py", *OURS}
+    assert {name.removeprefix("sparkpace/") for name in names if not name.endswith((".py", "py.typed"))} == {
+        "controller/agent/executor_classes.txt.gz",
+        "controller/jars/sparkpace-bridge.jar",
+        *(f"dockerfiles/{name}" for name in ("compose.yaml", "engine.sh", "executor/Dockerfile", "node/Dockerfile")),
+        *(f"{information}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")),
+    }
+
+
+def test_other_programs_find_none_of_our_packages(python: Path, tmp_path: Path) -> None:
+    find = f"import sparkpace, importlib.util as u; print([name for name in {OURS} if u.find_spec(name)])"
+    assert run([str(python), "-c", find], tmp_path) == "[]\n"
+
+
+def test_the_command_does_not_take_a_users_folders_for_its_own(python: Path, tmp_path: Path) -> None:
+    for name in (*OURS, "click"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not yours')\n")
+    assert "Spark jobs that end on time" in run([str(python.parent / "sparkpace"), "--help"], tmp_path)
+    (start,) = python.parents[1].glob("lib/python*/site-packages/sparkpace/controller/start.py")
+    assert "Spark jobs that end on time" in run([str(python), str(start), "controller.cli.main", "--help"], tmp_path)
+
+
+@pytest.mark.slow
+def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "shown").mkdir()
+    graph = tmp_path / GRAPH
+    make(graph)
+    cluster = LocalCluster(Home(tmp_path / "home"), "process", program=(str(python.parent / "sparkpace"),))
+    words = ("--name", "demo", str(PAGERANK), str(graph), "--copies", "1")
+    try:
+        cluster.up("--workers", "1")
+        assert cluster.run(*words).ok().answer["ok"]
+        assert cluster.run("--deadline", "10min", *words).ok().answer["ok"]
+        summary = cluster.summary("demo")
+        assert (summary["deadline_s"], summary["runtime"]) == (600, "process")
+    finally:
+        cluster.down()
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
