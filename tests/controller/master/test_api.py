@@ -73,7 +73,7 @@ def test_a_peer_of_the_release_before_is_served(call: Caller) -> None:
     assert call("POST", f"{application}/sync", sync, speaks=None, token=registered["token"])["acknowledged"] == 0
     call("GET", application, speaks=None)
     assert (call.status, call.spoken) == (200, SPOKEN)
-    worker = {**WRITTEN["WorkerSync"][1], "cluster_id": call.cluster.state.cluster_id}
+    worker = {**WRITTEN["WorkerSync"][1], "cluster_id": call.cluster.state.identity.cluster_id}
     worker["worker"]["worker_id"] = "w1"
     assert call("POST", "/v1/workers/w1/sync", worker, speaks=None)["desired"]["cluster_id"] == worker["cluster_id"]
     assert set(call("GET", "/v1/workers/w1/changes", speaks=None)) == {"version"}
