@@ -151,7 +151,7 @@ def test_containers_go_with_a_killed_driver(cluster: LocalCluster, engine: Engin
     assert summary["taught"] is False
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", [pytest.param("SIGINT", marks=pytest.mark.slow), "SIGTERM"])
 def test_a_signal_to_submit_ends_driver_and_containers(
     cluster: LocalCluster, engine: Engine, stop_file: Path, name: str
 ) -> None:

@@ -256,7 +256,7 @@ def test_a_secret_reaches_executors_but_no_command_line_label_or_log(
 # ---------------------------------------------------------------- options and exit codes
 
 
-@pytest.mark.parametrize(("how", "code"), [("exit", 7), ("task", 1)])
+@pytest.mark.parametrize(("how", "code"), [("exit", 7), pytest.param("task", 1, marks=pytest.mark.slow)])
 def test_the_drivers_exit_code_passes_through(cluster: LocalCluster, engine: Engine, how: str, code: int) -> None:
     done = cluster.run("--name", f"ends-by-{how}", "failing.py", how)
     assert done.code == code, done.err[-3000:]
