@@ -19,12 +19,12 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.agent.apply import SAME_CORES, Change
-from controller.agent.budgets import Budgets
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, step
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
 from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
+from controller.agent.resizing import Resizing
 from controller.messages import Desired, ExecutorReport, ExecutorSpec, Sample, StageUse, WorkerInfo, WorkerSync
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
@@ -90,7 +90,7 @@ class Agent:
         self.plans: dict[str, TimedPlan] = {}
         self.notes: list[str] = []
         self._notes_lock = threading.Lock()
-        self.budgets = Budgets(worker, site, runtime, launcher, self.note)
+        self.resizing = Resizing(worker, site, runtime, launcher, self.note)
         self._heard_s = 0.0
         self._troubles: dict[ExecutorKey, str] = {}
         self._drivers: dict[ProcessId, bool] = {}
@@ -182,7 +182,7 @@ class Agent:
 
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Orders and limits of memory, and who may start: before CPU is shared, as one without memory needs none."""
-        self.budgets.share(
+        self.resizing.share(
             self.received.desired if self.received else None,
             observed,
             {key: known.spec for key, known in self.known.items()},
@@ -195,8 +195,8 @@ class Agent:
                 slots=known.slots,
                 observed=observed.get(key),
                 progress=known.progress if key in observed else None,
-                floor=max(self.quota.floor, self.budgets.least_cores(key)),
-                waits=self.budgets.may_start(key) is None,
+                floor=max(self.quota.floor, self.resizing.least_cores(key)),
+                waits=self.resizing.may_start(key) is None,
             )
             for key, known in self.known.items()
         }
@@ -247,7 +247,7 @@ class Agent:
         stopped = {ExecutorKey(*s.split("/", 1)) for s in desired.stopped} if desired else set()
         for spec in desired.executors if desired else ():
             key = ExecutorKey(spec.application_id, spec.executor_id)
-            memory_mb = self.budgets.may_start(key)
+            memory_mb = self.resizing.may_start(key)
             if key not in observed and key not in stopped and memory_mb is not None:
                 self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb))
         for key in set(observed) | set(self.known):
@@ -283,7 +283,7 @@ class Agent:
             desired = self.received.desired if self.received else None
             over = desired is not None and key.application_id in desired.ended
             self.launcher.forget(key, application_over=over)
-            self.budgets.forget(key)
+            self.resizing.forget(key)
             self.known.pop(key, None)
             self._troubles.pop(key, None)
 
@@ -333,11 +333,11 @@ class Agent:
                 reason, code = seen.reason, seen.exit_code
             elif reason := self.launcher.reason(key):
                 pass
-            elif self.budgets.may_start(key) is None:
+            elif self.resizing.may_start(key) is None:
                 reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"
             if self._orphaned(key):
                 gone.add(key.application_id)
-            container = self.budgets.container(key)
+            container = self.resizing.container(key)
             answer = container.answer if container and container.running else None
             reports.append(
                 ExecutorReport(

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.budgets import write_order
-from controller.agent.memory import Order
+from controller.agent.resizing import write_order
+from master_memory.resize import Order
 from stage_model.events import (
     AnyEvent,
     ApplicationEnd,

@@ -19,7 +19,7 @@ import msgspec
 import psutil
 import pytest
 
-from controller.agent.budgets import OrderFile
+from controller.agent.resizing import OrderFile
 from controller.home import Home
 from controller.messages import ApplicationView
 from stage_model.progress import MemoryProgress, Progress

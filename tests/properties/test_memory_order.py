@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.agent.memory import Answer, Begin, Container, GiveOrder, Order, SetLimit, Step, plan
 from controller.runtime.base import ExecutorKey
+from master_memory.resize import Answer, Begin, Container, GiveOrder, Move, Order, SetLimit, moves
 from master_memory.split import Need, admits, equal
 
 CAPACITY = 10_000
@@ -59,21 +59,21 @@ class World:
         ]
 
     def tick(self) -> None:
-        found = plan(self.containers(), CAPACITY)
-        for step in (*found.release, *found.take):
-            self.do(step)
+        found = moves(self.containers(), CAPACITY)
+        for move in (*found.release, *found.take):
+            self.do(move)
             self.check()
 
-    def do(self, step: Step) -> None:
-        one = self.real[step.key.application_id]
-        match step:
+    def do(self, move: Move) -> None:
+        one = self.real[move.key[0]]
+        match move:
             case SetLimit():
-                one.limit_mb = step.limit_mb
+                one.limit_mb = move.limit_mb
             case Begin():
-                one.limit_mb = step.limit_mb
+                one.limit_mb = move.limit_mb
             case GiveOrder():
-                assert one.order is None or step.order.number > one.order.number
-                one.order = step.order
+                assert one.order is None or move.order.number > one.order.number
+                one.order = move.order
 
     def happen(self, number: int, what: str, which: int, amount: int) -> None:
         if what == "tick":

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.budgets import NAME, OrderFile
 from controller.agent.loop import Received
+from controller.agent.resizing import NAME, OrderFile
 from controller.messages import ApplicationView
 from controller.runtime.base import ExecutorKey
 from stage_model.progress import SCHEMA, MemoryProgress, Progress
@@ -47,7 +47,7 @@ class World:
         self.cluster = FakeCluster(place / "master")
         self.worker = FakeWorker(place / "worker")
         self.worker.agent.worker = msgspec.structs.replace(self.worker.agent.worker, memory_mb=M)
-        self.worker.agent.budgets._worker = self.worker.agent.worker
+        self.worker.agent.resizing._worker = self.worker.agent.worker
         self.plugins: dict[ExecutorKey, Plugin] = {}
         self.speeds: dict[str, int] = {}
         self.second()
@@ -154,9 +154,9 @@ def test_a_restart_of_master_and_agent_in_the_middle_of_a_shrink_changes_nothing
     for _ in range(3):
         world.second()
     world.cluster.restart()
-    budget = world.worker.agent.budgets
+    budget = world.worker.agent.resizing
     world.worker.restart()
-    world.worker.agent.worker = world.worker.agent.budgets._worker = budget._worker
+    world.worker.agent.worker = world.worker.agent.resizing._worker = budget._worker
     world.until({first: SHARED, second: SHARED}, 15)
 
 

@@ -1,9 +1,9 @@
-"""Which memory limits and orders a period needs, in the safe order: the pure decision about the executors' memory.
+"""Which memory limits and orders a period of a worker needs, in the safe order: the pure decision about running executors.
 
 The master says what off-heap budget each executor should have; this module gets there without a container ever being smaller
 than what runs in it, and without the limits on this worker adding up to more than it offers: growing = limit, then order;
 shrinking = order, acknowledgement, then limit; a start only where there is room for it. All sizes are MiB. Not here: how the
-budgets are divided (`master_memory.split`), files and runtime (`budgets`). See docs/decisions/0012-elastic-memory.md.
+budgets are divided (`split`), files and runtime (`controller.agent.resizing`). See docs/decisions/0012-elastic-memory.md.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.runtime.base import ExecutorKey
-
+Key = tuple[str, str]
+"""Application and executor."""
 MARGIN_MB = 32
 """A limit stays so far above what is in use: lowered to the very use, the next allocation would fail."""
 STEP_MB = 64
@@ -46,7 +46,7 @@ class Container:
     (None: nothing is enforced there), `used_mb` what it uses now. `begun_mb`: the limit it is being started with.
     """
 
-    key: ExecutorKey
+    key: Key
     fixed_mb: int
     floor_mb: int | None = None
     wanted_mb: int | None = None
@@ -84,15 +84,15 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class SetLimit:
-    """If it fails, the executor's further steps are left out."""
+    """If it fails, the executor's further moves are left out."""
 
-    key: ExecutorKey
+    key: Key
     limit_mb: int
 
 
 @dataclass(frozen=True, slots=True)
 class GiveOrder:
-    key: ExecutorKey
+    key: Key
     order: Order
 
 
@@ -100,29 +100,29 @@ class GiveOrder:
 class Begin:
     """The executor may be started with this limit; its order, if it has one, comes before."""
 
-    key: ExecutorKey
+    key: Key
     limit_mb: int
 
 
-Step = SetLimit | GiveOrder | Begin
+Move = SetLimit | GiveOrder | Begin
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Moves:
     """`release` comes first; `take` counts on all of it, so it is left out in a period where any of `release` failed."""
 
-    release: tuple[Step, ...]
-    take: tuple[Step, ...]
+    release: tuple[Move, ...]
+    take: tuple[Move, ...]
 
 
-def plan(containers: Sequence[Container], capacity_mb: int) -> Plan:
-    """The steps of this period; `containers` are those that run or should, in the master's order.
+def moves(containers: Sequence[Container], capacity_mb: int) -> Moves:
+    """The moves of this period; `containers` are those that run or should, in the master's order.
 
     Starts come before growth, as one that waits has nothing and one that grows has something; one that does not fit yet keeps
     later ones and all growth from taking the room it waits for. Limits together stay within `capacity_mb`, or shrink towards
     it if they were above.
     """
-    release: list[Step] = []
+    release: list[Move] = []
     free_mb = capacity_mb
     for one in containers:
         shrunk, lowered_mb = _shrunk(one), _lowered_mb(one)
@@ -131,7 +131,7 @@ def plan(containers: Sequence[Container], capacity_mb: int) -> Plan:
         if lowered_mb is not None:
             release.append(SetLimit(one.key, lowered_mb))
         free_mb -= one.claim_mb if lowered_mb is None else lowered_mb
-    take: list[Step] = []
+    take: list[Move] = []
     waits = False
     for one in containers:
         if one.running or one.begun_mb is not None:
@@ -143,7 +143,7 @@ def plan(containers: Sequence[Container], capacity_mb: int) -> Plan:
     for one in () if waits else containers:
         grown, taken_mb = _grown(one, free_mb)
         take, free_mb = [*take, *grown], free_mb - taken_mb
-    return Plan(tuple(release), tuple(take))
+    return Moves(tuple(release), tuple(take))
 
 
 def _shrunk(one: Container) -> Order | None:
@@ -168,8 +168,8 @@ def _lowered_mb(one: Container) -> int | None:
     return least_mb if least_mb <= one.limit_mb - (1 if least_mb == target_mb else STEP_MB) else None
 
 
-def _begun(one: Container, free_mb: int) -> tuple[list[Step], int]:
-    """The steps of a start, and the room they take."""
+def _begun(one: Container, free_mb: int) -> tuple[list[Move], int]:
+    """The moves of a start, and the room they take."""
     if one.floor_mb is None:
         return [Begin(one.key, one.fixed_mb)], one.fixed_mb
     target_mb = one.floor_mb if one.target_mb is None else one.target_mb
@@ -179,7 +179,7 @@ def _begun(one: Container, free_mb: int) -> tuple[list[Step], int]:
     return [GiveOrder(one.key, Order(number, budget_mb)), Begin(one.key, limit_mb)], limit_mb
 
 
-def _grown(one: Container, free_mb: int) -> tuple[list[Step], int]:
+def _grown(one: Container, free_mb: int) -> tuple[list[Move], int]:
     """Limit and order towards a larger budget as far as there is room, and the room they take."""
     if not one.running or one.target_mb is None or one.order is None or one.target_mb < one.order.budget_mb:
         return [], 0
@@ -188,9 +188,9 @@ def _grown(one: Container, free_mb: int) -> tuple[list[Step], int]:
     taken_mb = max(0, one.fixed_mb + budget_mb - one.claim_mb)
     if budget_mb < has_mb or (budget_mb < one.target_mb and budget_mb - has_mb < STEP_MB):
         return [], 0
-    steps: list[Step] = []
+    todo: list[Move] = []
     if taken_mb and one.limit_mb is not None:
-        steps.append(SetLimit(one.key, one.fixed_mb + budget_mb))
+        todo.append(SetLimit(one.key, one.fixed_mb + budget_mb))
     if budget_mb > has_mb:
-        steps.append(GiveOrder(one.key, Order(one.order.number + 1, budget_mb)))
-    return steps, taken_mb
+        todo.append(GiveOrder(one.key, Order(one.order.number + 1, budget_mb)))
+    return todo, taken_mb

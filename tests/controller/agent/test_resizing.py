@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.budgets import NAME, OrderFile
+from controller.agent.resizing import NAME, OrderFile
 from controller.messages import Desired, WorkerSync
 from controller.runtime.base import ExecutorKey, Observed
 from controller.runtime.fake import FakeRuntime
@@ -175,7 +175,7 @@ def test_without_the_master_the_last_split_stays(worker: FakeWorker) -> None:
 
 def test_a_limit_that_cannot_be_lowered_starts_nobody_and_is_told_once(worker: FakeWorker) -> None:
     alone(worker)
-    worker.agent.budgets._runtime = stuck = _StuckLimit(worker.host, CLUSTER, "w1")
+    worker.agent.resizing._runtime = stuck = _StuckLimit(worker.host, CLUSTER, "w1")
     want(worker, first=1048, second=1048)
     worker.tick()
     answer(worker, FIRST, 2, 1048)

@@ -1,4 +1,4 @@
-"""The executors' memory on this worker: reads what is there, has `memory` plan the period, writes orders and limits.
+"""The executors' memory on this worker: reads what is there, lets `master_memory.resize` decide, writes orders and limits.
 
 Orders are small files in a directory per executor that its container sees read-only; the newest one is also this agent's
 memory of what it ordered, so a restarted agent goes on with its number. Answers come with the progress file.
@@ -17,9 +17,9 @@ import msgspec
 
 from controller.agent.launch import Site, make_orders_dir
 from controller.agent.launcher import Launcher
-from controller.agent.memory import Answer, Begin, Container, GiveOrder, Order, SetLimit, Step, plan
 from controller.messages import Desired, ExecutorSpec, WorkerInfo
 from controller.runtime.base import ExecutorKey, Observed, Runtime
+from master_memory.resize import Answer, Begin, Container, GiveOrder, Move, Order, SetLimit, moves
 from stage_model.errors import RuntimeFailed
 from stage_model.progress import MemoryProgress
 
@@ -42,7 +42,7 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     off_heap_bytes: int
 
 
-class Budgets:
+class Resizing:
     """`note` tells the master a line. `share` once a period; the rest are questions about the last one."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Budgets:
             )
         self._say_unenforced()
         self._say_slow()
-        found = plan(list(self._containers.values()), self._worker.memory_mb)
+        found = moves(list(self._containers.values()), self._worker.memory_mb)
         if self._do(found.release):
             self._do(found.take)
 
@@ -136,9 +136,9 @@ class Budgets:
         return self._orders[key]
 
     def _say_unenforced(self) -> None:
-        free = [c for c in self._containers.values() if c.running and c.limit_mb is None and c.floor_mb is not None]
-        for container in free:
-            self._complain(container.key, "free", "nothing here can limit its memory; its off-heap budget alone is kept")
+        for key, one in self._containers.items():
+            if one.running and one.limit_mb is None and one.floor_mb is not None:
+                self._complain(key, "free", "nothing here can limit its memory; its off-heap budget alone is kept")
 
     def _say_slow(self) -> None:
         now_s = self._launcher.clock()
@@ -157,33 +157,34 @@ class Budgets:
 
     # ------------------------------------------------------------------ doing
 
-    def _do(self, steps: Iterable[Step]) -> bool:
-        """Whether all went well. After a failed step the executor's further ones are left out."""
+    def _do(self, todo: Iterable[Move]) -> bool:
+        """Whether all went well. After a failed move the executor's further ones are left out."""
         failed: set[ExecutorKey] = set()
-        for step in steps:
-            if step.key in failed:
+        for move in todo:
+            key = ExecutorKey(*move.key)
+            if key in failed:
                 continue
             try:
-                self._step(step)
-                self._complaints.get(step.key, set()).discard("failed")
+                self._make(key, move)
+                self._complaints.get(key, set()).discard("failed")
             except (RuntimeFailed, OSError) as error:
-                failed.add(step.key)
-                self._complain(step.key, "failed", f"{error}; tried again every period")
+                failed.add(key)
+                self._complain(key, "failed", f"{error}; tried again every period")
         return not failed
 
-    def _step(self, step: Step) -> None:
-        match step:
+    def _make(self, key: ExecutorKey, move: Move) -> None:
+        match move:
             case SetLimit():
-                self._runtime.set_memory_limit(step.key, step.limit_mb << 20)
-                log.info("memory limit %s/%s -> %d MiB", *step.key, step.limit_mb)
+                self._runtime.set_memory_limit(key, move.limit_mb << 20)
+                log.info("memory limit %s/%s -> %d MiB", *key, move.limit_mb)
             case GiveOrder():
-                write_order(make_orders_dir(self._site, step.key), step.order)
-                self._orders[step.key] = step.order
-                if step.key in self._containers:  # at once: whoever shrinks from now on gets its core now
-                    self._containers[step.key] = replace(self._containers[step.key], order=step.order)
-                log.info("off-heap %s/%s -> %d MiB (order %d)", *step.key, step.order.budget_mb, step.order.number)
+                write_order(make_orders_dir(self._site, key), move.order)
+                self._orders[key] = move.order
+                if key in self._containers:  # at once: whoever shrinks from now on gets its core now
+                    self._containers[key] = replace(self._containers[key], order=move.order)
+                log.info("off-heap %s/%s -> %d MiB (order %d)", *key, move.order.budget_mb, move.order.number)
             case Begin():
-                self._begun[step.key] = step.limit_mb
+                self._begun[key] = move.limit_mb
 
     def _complain(self, key: ExecutorKey, kind: str, text: str) -> None:
         """Once as long as it goes on; its numbers may change meanwhile."""
