@@ -1,10 +1,91 @@
-"""How much memory a worker has left for executors (MiB): container limits may never add up to more than it offers."""
+"""Whether a worker's memory has room for one more executor, and what is lacking where it has not. Sizes are MiB."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
+from master_memory.split import Need, admits, share_mb, victims
 from stage_model.errors import BadInput
+
+NEVER_MB = 2**40
+"""More than any worker has."""
+
+
+class Worker(Protocol):
+    """What is to be known of a worker; `occupants` has the keys of the executors on it."""
+
+    worker_id: str
+    cores: float
+    memory_mb: int
+
+    @property
+    def occupants(self) -> Collection[str]: ...
+
+
+class Newcomer:
+    """One more executor, as placement asks about it (`placement.request.Memory`).
+
+    `need_on` says what it needs on a worker of so many cores and raises `BadInput` if it cannot run there; it is called
+    once for each number of cores. `sizes` are the numbers of cores that workers have, `present` what the executors on each
+    need."""
+
+    def __init__(
+        self, need_on: Callable[[float], Need], sizes: Iterable[float], present: Mapping[str, Sequence[Need]]
+    ) -> None:
+        self._need_on, self._sizes, self._present = need_on, sizes, present
+        self._needs: dict[float, Need] = {}
+
+    @property
+    def least_mb(self) -> int:
+        """The smallest container that it could have on any worker."""
+        return min(self.each_mb, default=0)
+
+    @property
+    def each_mb(self) -> tuple[int, ...]:
+        """The same by number of cores that a worker has, in the order of these."""
+        return tuple(self._need(cores).least_mb for cores in self._sizes)
+
+    def ever(self, worker: Worker) -> bool:
+        """Whether it would fit the worker if nobody else were there."""
+        return self._need(worker.cores).least_mb <= worker.memory_mb
+
+    def now(self, worker: Worker) -> bool:
+        """Whether it may join those that are there and nobody is squeezed for it."""
+        need = self._needs.get(worker.cores) or self._need(worker.cores)
+        return admits(worker.memory_mb, self._there(worker), need)
+
+    def squeezed(self, worker: Worker) -> tuple[str, ...] | None:
+        """Who of lower priority is brought down to its floor if it joins; None where that is not enough."""
+        return victims(worker.memory_mb, self._there(worker), self._need(worker.cores))
+
+    def lacking(self, workers: Sequence[Worker]) -> str:
+        """What memory lacks on these workers, as one clause."""
+        found = [(one, self._there(one), self._need(one.cores)) for one in workers]
+        best, present, need = max(found, key=lambda one: share_mb(one[0].memory_mb, [*one[1], one[2]]))
+        after = [*present, need]
+        elastic = [one for one in after if one.floor_mb is not None]
+        if not elastic or sum(one.least_mb for one in after) > best.memory_mb:
+            free = max(free_mb(one.memory_mb, (there.least_mb for there in present)) for one, present, _ in found)
+            return f"an executor needs {need.least_mb} MiB and the most that is free on a worker is {free} MiB"
+        share, most = share_mb(best.memory_mb, after), max(one.fixed_mb for one in elastic)
+        return (
+            f"with it each of {len(elastic)} on worker {best.worker_id} would have {share} MiB of off-heap memory, less than "
+            f"the {most} MiB of heap, overhead and Python"
+        )
+
+    def _need(self, cores: float) -> Need:
+        if cores not in self._needs:
+            try:
+                self._needs[cores] = self._need_on(cores)
+            except BadInput:
+                # off-heap memory of a fixed size that is too little for so many slots
+                self._needs[cores] = Need("", NEVER_MB)
+        return self._needs[cores]
+
+    def _there(self, worker: Worker) -> list[Need]:
+        """Also of a worker from which somebody was left out."""
+        return [need for need in self._present.get(worker.worker_id, ()) if need.key in worker.occupants]
 
 
 def free_mb(worker_memory_mb: int, container_limits_mb: Iterable[int]) -> int:

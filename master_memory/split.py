@@ -6,8 +6,8 @@ newcomer waits where that is below h.
 
 Where that is below h and there are several priorities, the lowest give first: they are brought down to their floors one after
 the other until it is enough for the rest (document 003, preemption). So a newcomer may also join where those of lower
-priority make room; nobody loses work, as what is taken is evicted cache and memory that tasks give back. Not here: who asks
-and in which order (`controller.master.memory`), how a running executor gets there (`controller.agent.memory`). See
+priority make room; nobody loses work, as what is taken is evicted cache and memory that tasks give back.
+Not here: who comes first (`queue`), how a running executor gets there (`resize`). See
 docs/decisions/0012-elastic-memory.md."""
 
 from __future__ import annotations

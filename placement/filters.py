@@ -1,7 +1,8 @@
 """Filters: may this executor go to this worker? The first half of document 003's filter, then score.
 
 A filter answers with the reason why not, as a clause for people, or with nothing. Those of `LASTING` stay true when everybody
-else has gone, so a worker that fails them will never do; the others are about what is free now.
+else has gone, so a worker that fails them will never do; the others are about what is free now. Whether memory allows it is
+asked last, of the memory manager (`request.Memory`).
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from placement.places import Place, Request
+from placement.request import Request
 from placement.resources import SCALE, amount
+from placement.worker import WorkerState
 
 Reason = str
-Check = Callable[[Request, Place], Reason]
+Check = Callable[[Request, WorkerState], Reason]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,37 +27,33 @@ class Filter:
     needed: Callable[[Request], bool]
 
 
-def _labels(request: Request, place: Place) -> Reason:
-    missed = [str(one) for one in request.labels if not one.holds(place.labels)]
+def _labels(request: Request, worker: WorkerState) -> Reason:
+    missed = [str(one) for one in request.labels if not one.holds(worker.labels)]
     return f"its labels do not have {','.join(missed)}" if missed else ""
 
 
-def _pieces_at_all(request: Request, place: Place) -> Reason:
-    lacking = request.pieces.lacking(place.pieces)
-    return "; ".join(f"it has {amount(place.pieces[n])} {n}, {amount(request.pieces[n])} wanted" for n in lacking)
+def _pieces_at_all(request: Request, worker: WorkerState) -> Reason:
+    lacking = request.pieces.lacking(worker.pieces)
+    return "; ".join(f"it has {amount(worker.pieces[n])} {n}, {amount(request.pieces[n])} wanted" for n in lacking)
 
 
-def _memory_at_all(request: Request, place: Place) -> Reason:
-    return "" if request.memory_ever(place) else f"all its {place.memory_mb} MiB are too little for an executor of its slots"
-
-
-def _pieces(request: Request, place: Place) -> Reason:
+def _pieces(request: Request, worker: WorkerState) -> Reason:
     for name, units in request.pieces.items():
-        if not place.pools[name].fits(units):
-            split = place.free_pieces(name) >= units and units < SCALE
-            return f"{amount(place.free_pieces(name))} {name} is free{', of no one piece' if split else ''}"
+        if not worker.pools[name].fits(units):
+            split = worker.free_pieces(name) >= units and units < SCALE
+            return f"{amount(worker.free_pieces(name))} {name} is free{', of no one piece' if split else ''}"
     return ""
 
 
-def _ports(request: Request, place: Place) -> Reason:
-    taken = sorted(place.ports.intersection(request.ports))
+def _ports(request: Request, worker: WorkerState) -> Reason:
+    taken = sorted(worker.ports.intersection(request.ports))
     return f"port {', '.join(map(str, taken))} is taken" if taken else ""
 
 
-def _apart(request: Request, place: Place) -> Reason:
-    if place.shunned.isdisjoint((request.group,)) and not request.apart:
+def _apart(request: Request, worker: WorkerState) -> Reason:
+    if worker.shunned.isdisjoint((request.group,)) and not request.apart:
         return ""
-    for other in place.occupants.values():
+    for other in worker.occupants.values():
         if other.group in request.apart:
             return f"it wants to be apart from {other.group}, which is there"
         if request.group in other.apart:
@@ -63,33 +61,36 @@ def _apart(request: Request, place: Place) -> Reason:
     return ""
 
 
-def _one_each(request: Request, place: Place) -> Reason:
-    return "it has an executor of it" if request.application_id in place.by_application else ""
-
-
-def _memory(request: Request, place: Place) -> Reason:
-    return "" if request.memory_now(place) else "memory does not allow one more now"
+def _one_each(request: Request, worker: WorkerState) -> Reason:
+    return "it has an executor of it" if request.application_id in worker.by_application else ""
 
 
 LASTING: Sequence[Filter] = (
     Filter("labels", _labels, lambda request: bool(request.labels)),
     Filter("resources", _pieces_at_all, lambda request: bool(request.pieces)),
-    Filter("memory-size", _memory_at_all, lambda _: True),
 )
 PASSING: Sequence[Filter] = (
     Filter("one-each", _one_each, lambda _: True),
     Filter("free-resources", _pieces, lambda request: bool(request.pieces)),
     Filter("ports", _ports, lambda request: bool(request.ports)),
     Filter("apart", _apart, lambda _: True),
-    Filter("memory", _memory, lambda _: True),
 )
 
 
-def relevant(filters: Sequence[Filter], request: Request) -> list[Check]:
-    """The checks of those that can refuse this request."""
-    return [one.check for one in filters if one.needed(request)]
+def passing(filters: Sequence[Filter], request: Request) -> Callable[[WorkerState], bool]:
+    """Whether none of them refuses a worker; only those that can refuse this request are asked."""
+    checks = [one.check for one in filters if one.needed(request)]
+
+    def passes(worker: WorkerState) -> bool:
+        # a plain loop: a decision asks it of thousands of workers
+        for check in checks:  # noqa: SIM110
+            if check(request, worker):
+                return False
+        return True
+
+    return passes
 
 
-def refusals(filters: Sequence[Filter], request: Request, place: Place) -> list[tuple[str, Reason]]:
+def refusals(filters: Sequence[Filter], request: Request, worker: WorkerState) -> list[tuple[str, Reason]]:
     """Filter and reason of each that refuses the worker; the free-resource checks need those of `LASTING` to have passed."""
-    return [(one.name, why) for one in filters if one.needed(request) and (why := one.check(request, place))]
+    return [(one.name, why) for one in filters if one.needed(request) and (why := one.check(request, worker))]

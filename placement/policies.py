@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from placement.places import Place, Request
+from placement.request import Request
 from placement.scores import Largest, Weights, available, total
+from placement.worker import WorkerState
 
 Draw = Callable[[], float]
 
@@ -21,7 +22,7 @@ SAMPLED = 8
 class Policy(Protocol):
     """Chooses one of `fitting` (never empty)."""
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place: ...
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState: ...
 
 
 class Random:
@@ -30,7 +31,7 @@ class Random:
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return fitting[int(self._draw() * len(fitting))]
 
 
@@ -40,9 +41,9 @@ class RoundRobin:
     def __init__(self, draw: Draw) -> None:
         self._last = ""
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
-        after = [place for place in fitting if place.worker_id > self._last]
-        chosen = min(after or fitting, key=lambda place: place.worker_id)
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
+        after = [worker for worker in fitting if worker.worker_id > self._last]
+        chosen = min(after or fitting, key=lambda worker: worker.worker_id)
         self._last = chosen.worker_id
         return chosen
 
@@ -54,9 +55,9 @@ class PickKx:
     def __init__(self, draw: Draw, k: int = SAMPLED) -> None:
         self._draw, self._k = draw, k
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         seen = sample(fitting, self._k, self._draw)
-        loads = [total(place, most, weights) - available(place, request, most, weights) for place in seen]
+        loads = [total(worker, most, weights) - available(worker, request, most, weights) for worker in seen]
         return pick(seen, less_loaded(loads), self._draw)
 
 
@@ -66,8 +67,8 @@ class ResourcePickKx:
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
-        return pick(fitting, [available(place, request, most, weights) for place in fitting], self._draw)
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
+        return pick(fitting, [available(worker, request, most, weights) for worker in fitting], self._draw)
 
 
 class SmoothWrr:
@@ -77,8 +78,8 @@ class SmoothWrr:
     def __init__(self, draw: Draw) -> None:
         self._current: dict[str, float] = {}
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
-        return smooth(self._current, {place.worker_id: total(place, most, weights) for place in fitting}, fitting)
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
+        return smooth(self._current, {worker.worker_id: total(worker, most, weights) for worker in fitting}, fitting)
 
 
 class Spread:
@@ -87,9 +88,9 @@ class Spread:
     def __init__(self, draw: Draw) -> None:
         pass
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
-        def key(place: Place) -> tuple[float, int, str]:
-            return -round(available(place, request, most, weights), 9), len(place.occupants), place.worker_id
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
+        def key(worker: WorkerState) -> tuple[float, int, str]:
+            return -round(available(worker, request, most, weights), 9), len(worker.occupants), worker.worker_id
 
         return min(fitting, key=key)
 
@@ -100,7 +101,7 @@ class Pack:
     def __init__(self, draw: Draw) -> None:
         pass
 
-    def __call__(self, request: Request, fitting: Sequence[Place], most: Largest, weights: Weights) -> Place:
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return min(fitting, key=lambda p: (round(available(p, request, most, weights), 9), p.worker_id))
 
 
@@ -121,33 +122,33 @@ def less_loaded(loads: Sequence[float]) -> list[float]:
     return [(whole - load) / whole for load in loads] if whole > 0 else [1.0] * len(loads)
 
 
-def pick(places: Sequence[Place], chances: Sequence[float], draw: Draw) -> Place:
+def pick(workers: Sequence[WorkerState], chances: Sequence[float], draw: Draw) -> WorkerState:
     """One of them with these chances, which need not sum to 1; each alike where all are 0."""
     whole = sum(chances)
     if whole <= 0:
-        return places[int(draw() * len(places))]
+        return workers[int(draw() * len(workers))]
     left = draw() * whole
-    for place, chance in zip(places, chances, strict=True):
+    for worker, chance in zip(workers, chances, strict=True):
         left -= chance
         if left < 0:
-            return place
-    return next(place for place, chance in zip(reversed(places), reversed(chances), strict=True) if chance > 0)
+            return worker
+    return next(worker for worker, chance in zip(reversed(workers), reversed(chances), strict=True) if chance > 0)
 
 
-def sample(places: Sequence[Place], count: int, draw: Draw) -> Sequence[Place]:
+def sample(workers: Sequence[WorkerState], count: int, draw: Draw) -> Sequence[WorkerState]:
     """`count` different ones, each alike; all of them where there are no more."""
-    if len(places) <= count:
-        return places
+    if len(workers) <= count:
+        return workers
     chosen: dict[int, None] = {}
     while len(chosen) < count:
-        chosen[int(draw() * len(places))] = None
-    return [places[index] for index in chosen]
+        chosen[int(draw() * len(workers))] = None
+    return [workers[index] for index in chosen]
 
 
-def smooth(current: dict[str, float], grows: Mapping[str, float], fitting: Sequence[Place]) -> Place:
+def smooth(current: dict[str, float], grows: Mapping[str, float], fitting: Sequence[WorkerState]) -> WorkerState:
     """One step of smooth weighted round robin over `fitting`, whose current weights grow by `grows`."""
     for name, weight in grows.items():
         current[name] = current.get(name, 0.0) + weight
-    chosen = min(fitting, key=lambda place: (-round(current[place.worker_id], 9), place.worker_id))
+    chosen = min(fitting, key=lambda worker: (-round(current[worker.worker_id], 9), worker.worker_id))
     current[chosen.worker_id] -= sum(grows.values())
     return chosen

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from placement.places import Place, Request
+from placement.request import Request
 from placement.resources import GPU, SCALE
 from placement.topology import Location
+from placement.worker import WorkerState
 from stage_model.errors import BadInput
 
-Score = Callable[[Request, Place], float]
+Score = Callable[[Request, WorkerState], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,17 @@ def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
     return weights
 
 
-def _data(request: Request, place: Place) -> float:
+def _data(request: Request, worker: WorkerState) -> float:
     """Share of the input on the worker's host, by its address or as the topology names it."""
-    return request.prefer.get(place.host, 0.0) + sum(
-        part for at, part in _elsewhere(request, place) if _same(at.host, place.location.host)
+    return request.prefer.get(worker.host, 0.0) + sum(
+        part for at, part in _elsewhere(request, worker) if _same(at.host, worker.location.host)
     )
 
 
-def _rack(request: Request, place: Place) -> float:
+def _rack(request: Request, worker: WorkerState) -> float:
     """Share of the input in the worker's rack, on other hosts; a switch in common counts half."""
-    here, share = place.location, 0.0
-    for at, part in _elsewhere(request, place):
+    here, share = worker.location, 0.0
+    for at, part in _elsewhere(request, worker):
         if _same(at.host, here.host):
             continue
         if _same(at.rack, here.rack):
@@ -72,17 +73,17 @@ def _rack(request: Request, place: Place) -> float:
     return share
 
 
-def _elsewhere(request: Request, place: Place) -> Iterable[tuple[Location, float]]:
+def _elsewhere(request: Request, worker: WorkerState) -> Iterable[tuple[Location, float]]:
     """Locations of the input under other addresses than the worker's."""
-    return ((at, part) for host, at, part in request.preferred_locations if host != place.host)
+    return ((at, part) for host, at, part in request.preferred_locations if host != worker.host)
 
 
 def _same(one: str, other: str) -> bool:
     return one == other != ""
 
 
-def _image(request: Request, place: Place) -> float:
-    return 1.0 if request.image in place.images else 0.0
+def _image(request: Request, worker: WorkerState) -> float:
+    return 1.0 if request.image in worker.images else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +102,20 @@ LOCATION: Sequence[Plugin] = (
 )
 
 
-def location_score(request: Request, weights: Weights) -> Callable[[Place], float] | None:
+def location_score(request: Request, weights: Weights) -> Callable[[WorkerState], float] | None:
     """The weighted sum of those that matter for the request; None where none does."""
     parts = [
         (getattr(weights, one.name), one.score) for one in LOCATION if one.needed(request) and getattr(weights, one.name)
     ]
     if not parts:
         return None
-    return lambda place: sum(weight * score(request, place) for weight, score in parts)
+    return lambda worker: sum(weight * score(request, worker) for weight, score in parts)
 
 
-def details(request: Request, place: Place, weights: Weights) -> Mapping[str, float]:
+def details(request: Request, worker: WorkerState, weights: Weights) -> Mapping[str, float]:
     """Each score with its weight, for `explain`."""
     return {
-        one.name: round(getattr(weights, one.name) * one.score(request, place), 4) for one in LOCATION if one.needed(request)
+        one.name: round(getattr(weights, one.name) * one.score(request, worker), 4) for one in LOCATION if one.needed(request)
     }
 
 
@@ -130,27 +131,27 @@ class Largest:
     gpu_units: int = SCALE
 
 
-def largest(places: Sequence[Place]) -> Largest:
+def largest(workers: Sequence[WorkerState]) -> Largest:
     return Largest(
-        max((place.cores for place in places), default=1.0),
-        max((place.memory_mb for place in places), default=1),
-        max((place.pieces[GPU] for place in places), default=0) or SCALE,
+        max((worker.cores for worker in workers), default=1.0),
+        max((worker.memory_mb for worker in workers), default=1),
+        max((worker.pieces[GPU] for worker in workers), default=0) or SCALE,
     )
 
 
-def total(place: Place, most: Largest, weights: Weights) -> float:
+def total(worker: WorkerState, most: Largest, weights: Weights) -> float:
     """0.9 (a CPU + b GPU) + 0.1 MEM of all that the worker has."""
     return (
-        0.9 * (weights.cpu * place.cores / most.cores + weights.gpu * place.pieces[GPU] / most.gpu_units)
-        + 0.1 * place.memory_mb / most.memory_mb
+        0.9 * (weights.cpu * worker.cores / most.cores + weights.gpu * worker.pieces[GPU] / most.gpu_units)
+        + 0.1 * worker.memory_mb / most.memory_mb
     )
 
 
-def available(place: Place, request: Request, most: Largest, weights: Weights) -> float:
+def available(worker: WorkerState, request: Request, most: Largest, weights: Weights) -> float:
     """A: the same of what is left for somebody of that priority: load is not available, lower-priority use is."""
-    cores = max(0.0, place.cores - place.busy_cores(request.priority))
-    gpu = place.free_pieces(GPU) if weights.gpu else 0
+    cores = max(0.0, worker.cores - worker.busy_cores(request.priority))
+    gpu = worker.free_pieces(GPU) if weights.gpu else 0
     return (
         0.9 * (weights.cpu * cores / most.cores + weights.gpu * gpu / most.gpu_units)
-        + 0.1 * max(0, place.free_mb) / most.memory_mb
+        + 0.1 * max(0, worker.free_mb) / most.memory_mb
     )

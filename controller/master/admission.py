@@ -94,7 +94,7 @@ class Admission:
             kind = self.placing.needed_type(application, profile_id, wish, now_s, labels=growing is not None)
             if growing is None and workers:
                 check_fits(application, profile_id, wish, workers)
-                if kind is not None and all_heard and len(self.placing.places):
+                if kind is not None and all_heard and len(self.placing.fleet):
                     raise BadInput(
                         f"no single worker has what an executor of this application needs ({kind}); accepted: less"
                     )

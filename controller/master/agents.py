@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from controller.master import executors, memory, planning
+from controller.master import executors, needs, planning
 from controller.master.application import Application
 from controller.master.guard import guarded
 from controller.master.identity import Identity
@@ -126,7 +126,7 @@ class Agents:
 
     def _budgets_mb(self, worker_id: str) -> dict[str, int]:
         known = self.registry.workers.by_id.get(worker_id)
-        return memory.budgets(known.info, self.registry.on(worker_id), self.memory_policy) if known else {}
+        return needs.budgets(known.info, self.registry.on(worker_id), self.memory_policy) if known else {}
 
     def _take_samples(self, worker: Worker, sync: WorkerSync) -> None:
         if sync.instance != worker.instance:

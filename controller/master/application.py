@@ -6,7 +6,7 @@ monotonic seconds unless they are said to count from submission.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -24,10 +24,11 @@ from controller.messages import (
     Sample,
     StageUse,
 )
-from master_memory.split import Need
-from placement.filters import Check
+from master_memory.room import Newcomer
+from placement.data_wait import DataWait
 from placement.growth import WorkerType
-from placement.places import Place, Request
+from placement.request import Request
+from placement.worker import WorkerState
 from stage_model.debt import Debt
 from stage_model.estimate import ApplicationEstimate
 from stage_model.events import AnyEvent, TaskEnd
@@ -112,7 +113,7 @@ class Executor:
         return [(use.stage, use.attempt) for use in new]
 
 
-Placed = tuple["Application", Executor]
+Resident = tuple["Application", Executor]
 
 
 def _name(stage: int, attempt: int) -> str:
@@ -237,26 +238,15 @@ class Peak:
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What an application asks of a worker for executors of a resource profile, before anybody else is looked at, and what
-    that was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do; `checks` are
-    those of what is free there, but for memory."""
+    that was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do; `passes` says whether
+    one has now what it asks for, but for memory."""
 
     of: tuple[object, ...]
     request: Request
-    need: Callable[[Place], Need]
-    checks: Sequence[Check]
+    memory: Newcomer
+    passes: Callable[[WorkerState], bool]
     shape: Hashable
     ever: frozenset[str]
-
-
-class DataWait(msgspec.Struct, kw_only=True):
-    """One wait for a worker that has the application's input, from `from_s` after submission on: `expected` such workers were
-    to become free within `move_s` when it began; `local` says whether one did in time, None as long as it waits."""
-
-    from_s: float
-    expected: float
-    move_s: float
-    waited_s: float = 0.0
-    local: bool | None = None
 
 
 @dataclass(slots=True)

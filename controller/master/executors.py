@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from controller.master import memory
+from controller.master import queue
 from controller.master.application import Application, Executor, ExecutorRecord
 from controller.master.executor_spec import executor_slots, executor_spec
-from controller.master.placing import Chosen, Placing
+from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.messages import ExecutorGone, ExecutorReport, ExecutorWish, WorkerInfo
 from placement.ids import acquire_all
+from placement.plan import Evict, Placed, Squeeze
 from placement.resources import ResourceSet
 
 log = logging.getLogger("sparkpace.master")
@@ -44,7 +45,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
         for profile_id, wish in sorted(application.wanted.items()):
             changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
     application.settled = not changed and not application.held_back and _has_all(application)
-    if line := memory.waiting_line(application, placing.queue.position(application)):
+    if line := queue.waiting_line(application, placing.queue.position(application)):
         application.notify(line)
     return changed
 
@@ -74,14 +75,16 @@ def _add_missing(
         return False
     added = evicted = False
     for _ in range(missing):
-        chosen = placing.choose(application, profile_id, wish, now_s)
-        evicted = _evict(application, chosen, registry) or evicted
-        application.evicting.discard(chosen.worker_id or "")
-        if chosen.worker_id is None:
+        outcome = placing.choose(application, profile_id, wish, now_s)
+        if isinstance(outcome, Evict):
+            _evict(application, outcome, registry)
+            evicted = True
+        if not isinstance(outcome, Placed | Squeeze):
             break
-        executor = _new(application, chosen.worker_id, profile_id, wish, placing, now_s)
-        if chosen.squeezes:
-            log.info("%s squeezes on worker %s: %s", application.id, chosen.worker_id, ", ".join(chosen.squeezes))
+        application.evicting.discard(outcome.worker_id)
+        executor = _new(application, outcome.worker_id, profile_id, wish, placing, now_s)
+        if isinstance(outcome, Squeeze):
+            log.info("%s squeezes on worker %s: %s", application.id, outcome.worker_id, ", ".join(outcome.keys))
         registry.place(application, executor)
         registry.save(application)
         registry.save_executor(application, executor)
@@ -96,13 +99,13 @@ def _add_missing(
 def _new(
     application: Application, worker_id: str, profile_id: str, wish: ExecutorWish, placing: Placing, now_s: float
 ) -> Executor:
-    place = placing.places.get(worker_id)
-    assert place is not None
+    worker = placing.fleet.get(worker_id)
+    assert worker is not None
     executor_id = str(application.record.next_executor)
     application.record.next_executor += 1
     registration, options = application.record.registration, application.options
-    slots = executor_slots(registration.conf, wish, profile_id, place.cores)
-    held = acquire_all(place.pools, ResourceSet(options.placement.resources)) or {}
+    slots = executor_slots(registration.conf, wish, profile_id, worker.cores)
+    held = acquire_all(worker.pools, ResourceSet(options.placement.resources)) or {}
     spec = executor_spec(application.id, executor_id, registration, options, wish, profile_id, slots, held)
     record = ExecutorRecord(
         executor_id=executor_id,
@@ -139,10 +142,9 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
     return True
 
 
-def _evict(application: Application, chosen: Chosen, registry: Registry) -> bool:
-    """Ends those that must give way (`--evict`); says whether there were any. Their drivers get them back when there is
-    room."""
-    for key in chosen.evicts:
+def _evict(application: Application, outcome: Evict, registry: Registry) -> None:
+    """Ends those that must give way (`--evict`). Their drivers get them back when there is room."""
+    for key in outcome.keys:
         other_id, _, executor_id = key.rpartition("/")
         other = registry.applications[other_id]
         executor = other.executors[executor_id]
@@ -152,7 +154,6 @@ def _evict(application: Application, chosen: Chosen, registry: Registry) -> bool
         line = f"executor {executor_id} on worker {executor.record.worker_id} was evicted for {application.id}"
         other.notify(f"{line}, which has a higher priority and was submitted with --evict")
         log.warning("%s %s", other_id, line)
-    return bool(chosen.evicts)
 
 
 def stopped(application: Application, executor: Executor) -> bool:

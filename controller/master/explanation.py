@@ -10,7 +10,7 @@ from controller.messages import ExecutorWish, Explanation, Refusal, WorkerExplan
 def explanation(application: Application, placing: Placing, now_s: float) -> Explanation:
     """As of now, for the wish with the lowest profile id."""
     profile_id, wish = min(application.wanted.items(), default=("0", ExecutorWish()))
-    request, whys = placing.why(application, profile_id, wish, now_s)
+    request, memory, whys = placing.why(application, profile_id, wish, now_s)
     here: dict[str, list[str]] = {}
     for executor in application.live_executors():
         here.setdefault(executor.record.worker_id, []).append(executor.record.executor_id)
@@ -20,7 +20,7 @@ def explanation(application: Application, placing: Placing, now_s: float) -> Exp
         policy=placing.policy_of(application),
         priority=request.priority,
         cores=round(request.cores, 3),
-        least_mb=request.least_mb,
+        least_mb=memory.least_mb,
         prefer=dict(request.prefer),
         wanted=wish.count,
         waiting=application.record.end_reason if application.ended else application.waiting,

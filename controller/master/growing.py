@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from controller.master import memory
+from controller.master import queue
 from controller.master.application import Application
 from controller.master.guard import guarded
 from controller.master.placing import Placing
@@ -67,7 +67,7 @@ class Growing:
         applications = [a for a in self.registry.applications.values() if not a.ended]
         fresh = workers.fresh(now_s).keys()
         for application in applications:
-            if application.infeasible is not None and memory.waits(application):
+            if application.infeasible is not None and queue.waits(application):
                 with guarded(application, "looking for a worker to start for it"):
                     self._want(application, self.growth.sized(application.infeasible), fresh, now_s)
         busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}

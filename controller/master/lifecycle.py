@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from controller.master import dependencies, executors, memory
+from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.finish import Finisher, Written
 from controller.master.guard import guarded
@@ -32,7 +32,7 @@ class Lifecycle:
     def turns(self, now_s: float) -> None:
         """What only time brings about, of each application, by rank: its driver may have died, an executor may fit now, its
         record may be written."""
-        for application in memory.by_rank(self.registry.applications.values()):
+        for application in queue.by_rank(self.registry.applications.values()):
             with guarded(application, "its turn in a pass"):
                 self._turn(application, now_s)
 
@@ -53,7 +53,7 @@ class Lifecycle:
 
     def reconcile_all(self, now_s: float) -> None:
         """The same for every application, by rank; agents are told."""
-        for application in memory.by_rank(self.registry.applications.values()):
+        for application in queue.by_rank(self.registry.applications.values()):
             if self.reconcile(application, now_s):
                 self.versions.bump(application)
 

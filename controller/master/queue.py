@@ -1,22 +1,47 @@
 """Those that wait for a worker, in order, and the workers that they want: kept up to date, so that nobody is counted anew for
 each of the others.
 
-Whoever changes what counts here says so by `Registry.stir`; it is looked at with the next question. Who waits and in which
-order is `memory`'s."""
+Whoever changes what counts here says so by `Registry.stir`; it is looked at with the next question. Who comes first is the
+memory manager's (`master_memory.queue`)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from controller.master import memory
 from controller.master.application import Application
 from controller.master.guard import guarded
-from controller.master.memory import Rank
+from controller.master.needs import counts
 from controller.master.registry import Registry
+from master_memory import queue
+from master_memory.queue import Rank
 
 Workers = frozenset[str]
+
+
+def by_rank(applications: Iterable[Application]) -> list[Application]:
+    """In the order in which they are served."""
+    return sorted(applications, key=rank)
+
+
+def rank(application: Application) -> Rank:
+    return queue.rank(application.priority(), application.started_s, application.id)
+
+
+def waits(application: Application) -> bool:
+    """It wants executors and has none."""
+    if application.ended:
+        return False
+    wants = any(wish.count is None or wish.count > 0 for wish in application.wanted.values())
+    return wants and not any(counts(application, executor) for executor in application.executors.values())
+
+
+def waiting_line(application: Application, position: int | None) -> str | None:
+    """Position and reason, for the terminal of a stock spark-submit; `submit` says it from the view."""
+    if position is None or not application.waiting or application.options.submission is not None:
+        return None
+    return f"waits, place {position}: {application.waiting}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +69,16 @@ class Queue:
         """From 1 among those that wait; None for one that does not."""
         self._refresh()
         entry = self._entries.get(application.id)
-        return None if entry is None else 1 + bisect_left(self._waiting, entry.rank)
+        return None if entry is None else 1 + queue.ahead(entry.rank, self._waiting)
 
     def ahead(self, application: Application) -> int:
         """How many in line come before it."""
         self._refresh()
-        return bisect_left(self._in_line, self._rank(application))
+        return queue.ahead(self._rank(application), self._in_line)
+
+    def before(self, application: Application) -> list[str]:
+        """The ids of these."""
+        return [key for _, _, key in self._in_line[: self.ahead(application)]]
 
     def kept(self, application: Application) -> Workers:
         """The workers that those in line before it want: it gets none of them."""
@@ -72,7 +101,7 @@ class Queue:
 
     def _rank(self, application: Application) -> Rank:
         entry = self._entries.get(application.id)
-        return memory.rank(application) if entry is None else entry.rank
+        return rank(application) if entry is None else entry.rank
 
     def _refresh(self) -> None:
         while self.registry.stirred:
@@ -99,9 +128,9 @@ class Queue:
                 insort(ranks, now.rank)
 
     def _entry(self, application: Application) -> _Entry | None:
-        if not memory.waits(application):
+        if not waits(application):
             return None
-        return _Entry(memory.rank(application), None if application.held_back else self._wants(application))
+        return _Entry(rank(application), None if application.held_back else self._wants(application))
 
     def _lines(self, entry: _Entry) -> Sequence[list[Rank]]:
         if entry.wants is None:

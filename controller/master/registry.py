@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Placed
+from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Resident
 from controller.master.dependencies import Past
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
@@ -49,7 +49,7 @@ class Registry:
         """The store's log holds what nobody needs any more, and what may be secret."""
         self.past: dict[str, Past] = {}
         """What is left of those that ended, in order of submission."""
-        self._on: dict[str, list[Placed]] = defaultdict(list)
+        self._on: dict[str, list[Resident]] = defaultdict(list)
         self.touched: set[str] = set()
         """Workers on which something has changed that counts for placement."""
         self.stirred: set[str] = set()
@@ -79,7 +79,7 @@ class Registry:
         self.stirred.add(application.id)
         application.settled = False
 
-    def on(self, worker_id: str) -> Sequence[Placed]:
+    def on(self, worker_id: str) -> Sequence[Resident]:
         """The executors that were ever placed on a worker, of all applications that are still known."""
         return self._on.get(worker_id, ())
 

@@ -9,14 +9,16 @@ import ipaddress
 import random
 import time
 
-from master_memory.split import Need, admits
-from placement.choose import Places, decide
+from master_memory.room import Newcomer
+from master_memory.split import Need
+from placement.fleet import Fleet
 from placement.labels import parse_requirements
-from placement.places import Occupant, Place, Request
-from placement.policies import POLICIES
+from placement.plan import Placed, place
+from placement.request import Request
 from placement.resources import NOTHING, SCALE, ResourceSet
 from placement.scores import Weights
 from placement.topology import Location, Topology
+from placement.worker import Occupant, WorkerState
 
 H_MB = 1408
 WORKER_MB = 65_536
@@ -30,12 +32,12 @@ class Crowd:
     def __init__(self, workers: int, each: int, seed: int) -> None:
         self.rng = random.Random(seed)
         self.needs: dict[str, list[Need]] = {}
-        self.places = Places(self._place(number, each) for number in range(workers))
+        self.fleet = Fleet((self._worker(number, each) for number in range(workers)), weights=Weights(), draw=self.rng.random)
         self.number = 0
 
-    def _place(self, number: int, each: int) -> Place:
+    def _worker(self, number: int, each: int) -> WorkerState:
         full = self.rng.random() < FULL_SHARE
-        place = Place(
+        worker = WorkerState(
             f"w{number:05}",
             cores=float(self.rng.choice((4, 8, 16))),
             memory_mb=each * (H_MB + 64) if full else WORKER_MB,
@@ -43,41 +45,36 @@ class Crowd:
             labels={"zone": "a"} if number % 10 == 0 else {},
             pieces=ResourceSet({"gpu": 2 * SCALE}) if number % 20 == 0 else NOTHING,
         )
-        place.occupy(
+        worker.occupy(
             Occupant(f"a{number}.{n}/1", f"a{number}.{n}", self.rng.choice((0, 50, 100)), self.rng.uniform(0.1, 2), H_MB + 64)
             for n in range(each)
         )
-        self.needs[place.worker_id] = [Need(key, H_MB, 64) for key in place.occupants]
-        return place
+        self.needs[worker.worker_id] = [Need(key, H_MB, 64) for key in worker.occupants]
+        return worker
 
-    def request(self, kind: str) -> Request:
+    def request(self, kind: str, policy: str) -> tuple[Request, Newcomer]:
         """Of an application of its own. "plain" can go to half of the workers, "labelled" to one in twenty, "gpu" to one in
-        forty, "data" has its input on three hosts, "none" fits nowhere now."""
+        forty, "data" has its input on three hosts, "none" fits nowhere."""
         self.number += 1
         need = Need(f"n{self.number}/new", 10 * WORKER_MB if kind == "none" else H_MB, 64)
-
-        def memory_now(place: Place) -> bool:
-            return admits(place.memory_mb, self.needs[place.worker_id], need)
-
-        hosts = [place.host for place in self.rng.sample(self.places.all(), 3)] if kind == "data" else []
-        return Request(
+        hosts = [worker.host for worker in self.rng.sample(self.fleet.all(), 3)] if kind == "data" else []
+        request = Request(
             f"n{self.number}",
             self.rng.choice((0, 50, 100)),
             self.rng.uniform(0.1, 2),
-            need.least_mb,
-            memory_now,
-            lambda place: need.least_mb <= place.memory_mb,
+            policy,
             pieces=ResourceSet.of(gpu=0.5) if kind == "gpu" else NOTHING,
             labels=parse_requirements("zone=a") if kind == "labelled" else (),
             prefer=dict.fromkeys(hosts, 1 / 3),
         )
+        return request, Newcomer(lambda _: need, self.fleet.sizes, self.needs)
 
-    def place(self, request: Request, chosen: Place) -> None:
+    def settle(self, request: Request, memory: Newcomer, chosen: WorkerState) -> None:
         """It is there from now on, and somebody else leaves, so that there are always as many."""
         key = f"{request.application_id}/1"
         gone = next(iter(chosen.occupants))
         chosen.remove(gone)
-        chosen.add(Occupant(key, request.application_id, request.priority, request.cores, request.least_mb))
+        chosen.add(Occupant(key, request.application_id, request.priority, request.cores, memory.least_mb))
         there = [need for need in self.needs[chosen.worker_id] if need.key != gone]
         self.needs[chosen.worker_id] = [*there, Need(key, H_MB, 64)]
 
@@ -87,13 +84,15 @@ KINDS = ("plain", "labelled", "gpu", "data", "none")
 
 def decisions_ms(crowd: Crowd, policy: str, kind: str, count: int) -> list[float]:
     """Of each decision, the executor's placing included."""
-    choose, weights, took = POLICIES[policy](crowd.rng.random), Weights(), []
+    took = []
     for _ in range(count):
-        request = crowd.request(kind)
+        request, memory = crowd.request(kind, policy)
         begun_s = time.perf_counter()
-        decision = decide(request, crowd.places, choose, weights)
-        if decision.place is not None:
-            crowd.place(request, decision.place)
+        outcome = place(request, crowd.fleet, memory)
+        if isinstance(outcome, Placed):
+            chosen = crowd.fleet.get(outcome.worker_id)
+            assert chosen is not None
+            crowd.settle(request, memory, chosen)
         took.append(1000 * (time.perf_counter() - begun_s))
     return took
 

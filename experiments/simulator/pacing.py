@@ -1,14 +1,13 @@
 """The production's agents and planner, period by period, on a virtual cluster.
 
-Of each agent: its whole period (`core.step`). Of the master: `Application` fed with the driver's
-events, `planning`, debt. They talk as the real ones do: an agent acts on the plan that the last report was answered with,
-aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. What is left out:
-the network's losses, memory, all agents tick at the same moments.
+Of each agent: its whole period (`core.step`). Of the master: `Application` fed with the driver's events, `planning`, debt,
+and placement's decision (`plan.place`). They talk as the real ones do: an agent acts on the plan that the last report was
+answered with, aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. What
+is left out: the network's losses, memory, all agents tick at the same moments.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +23,13 @@ from controller.messages import ExecutorReport, ExecutorSpec, Registration, Work
 from controller.runtime.base import ExecutorKey, Observed
 from experiments.simulator import driver
 from experiments.simulator.engine import App, Engine, Executor, Task, Worker
+from master_memory.room import Newcomer
+from master_memory.split import Need
+from placement.fleet import Fleet
+from placement.plan import Placed, place
+from placement.request import Request
+from placement.scores import Weights
+from placement.worker import Occupant, WorkerState
 from stage_model.events import AnyEvent
 from stage_model.profile import Profile
 from stage_model.progress import SCHEMA, Progress, StageProgress
@@ -32,6 +38,8 @@ from stage_model.settings import QuotaSettings
 
 MOST_CLAIMED = 16
 """Stages that a progress file names, the last touched ones."""
+LEAST_MB = 1
+"""Of an executor: memory is not simulated, so it never lacks."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +98,11 @@ class Pacing:
         self.engine = engine
         self.by_name = {worker.name: worker for worker in engine.workers}
         self.infos = {worker.name: worker_info(worker) for worker in engine.workers}
+        self.offers = {
+            info.worker_id: WorkerState(info.worker_id, cores=info.cores, memory_mb=info.memory_mb)
+            for info in self.infos.values()
+        }
+        self.fleet = Fleet(self.offers.values(), weights=Weights(), draw=engine.rng.random)
         engine.at(0.0, self._period)
 
     # ------------------------------------------------------------------ what the driver tells
@@ -132,6 +145,7 @@ class Pacing:
         paced.application.record.ended_s = self.engine.now_s - app.asked.at_s
         for one in paced.executors:
             self.on_worker[one.executor.worker.name].remove(one)
+            self.offers[one.executor.worker.name].remove(_id(app))
         # what it held is free at once, as the agents are told at once
         self._wake(app)
 
@@ -157,12 +171,23 @@ class Pacing:
     # ------------------------------------------------------------------ placement and admission
 
     def _place(self, app: App) -> list[Worker]:
-        """The workers with the fewest executors, as many as the user asked for."""
-        if app.asked.executors is None or app.asked.executors >= len(self.engine.workers):
-            return self.engine.workers
-        return heapq.nsmallest(
-            app.asked.executors, self.engine.workers, key=lambda w: (len(self.on_worker.get(w.name, ())), w.name)
-        )
+        """All workers, or as many as the user asked for; to placement executors are alike, so their number counts."""
+        workers, count = self.engine.workers, app.asked.executors
+        if count is None or count >= len(workers):
+            for worker in workers:
+                self._occupy(app, worker.name)
+            return workers
+        name, chosen = _id(app), []
+        memory = Newcomer(lambda _: Need(f"{name}/new", LEAST_MB), self.fleet.sizes, {})
+        for _ in range(count):
+            outcome = place(Request(name, app.asked.priority, cores=0.0), self.fleet, memory)
+            assert isinstance(outcome, Placed), "memory never lacks"
+            self._occupy(app, outcome.worker_id)
+            chosen.append(self.by_name[outcome.worker_id])
+        return chosen
+
+    def _occupy(self, app: App, worker_id: str) -> None:
+        self.offers[worker_id].add(Occupant(_id(app), _id(app), app.asked.priority, cores=0.0, least_mb=LEAST_MB))
 
     def _admitted(self, application: Application, most: Capacity) -> bool:
         if application.options.deadline_s is None or application.estimate is None:
@@ -234,11 +259,11 @@ class Pacing:
         engine.advance(executor)
         one.sequence += 1
         stages = []
-        for place, counters in list(executor.counters.items())[-MOST_CLAIMED:]:
-            running = round(engine.records_running(executor, place)) if counters.running else 0
+        for stage, counters in list(executor.counters.items())[-MOST_CLAIMED:]:
+            running = round(engine.records_running(executor, stage)) if counters.running else 0
             stages.append(
                 StageProgress(
-                    stage=place,
+                    stage=stage,
                     attempt=0,
                     running=counters.running,
                     done=counters.done,
@@ -286,10 +311,14 @@ def worker_info(worker: Worker) -> WorkerInfo:
     )
 
 
+def _id(app: App) -> str:
+    return f"virtual-{app.number}"
+
+
 def _application(app: App, profile: Profile | None) -> Application:
     asked = app.asked
     record = ApplicationRecord(
-        application_id=f"virtual-{app.number}",
+        application_id=_id(app),
         token_hash="",
         registration=_REGISTRATION,
         started_epoch_s=driver.EPOCH_S + asked.at_s,
@@ -325,7 +354,7 @@ def _executor_record(application_id: str, executor: Executor) -> ExecutorRecord:
             environment={},
             mounts=(),
             slots=executor.slots,
-            memory_mb=1,
+            memory_mb=LEAST_MB,
             uid=0,
             gid=0,
         ),

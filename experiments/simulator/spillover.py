@@ -2,8 +2,9 @@
 
 A closed loop: `parallelism` tasks are always under way; where one ends the next begins, drawn from the same seed under every
 policy. A task asks for cores and memory and really uses somewhat more or less CPU ("what users ask for is not what tasks
-use", document 000, 4.3). The product's policies and accounts decide; a task that fits nowhere now waits on the worker that
-the policy chooses among those whose totals fit. A worker whose tasks want more CPU than it has makes all of them slower
+use", document 000, 4.3). The product's decision (`placement.plan.place`) is asked, with a worker's account (CPU
+included) in place of the memory manager; a task that fits nowhere now waits on the worker that the policy chooses among those
+whose totals fit. A worker whose tasks want more CPU than it has makes all of them slower
 alike."""
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import heapq
 import random
 import statistics
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from placement.account import Account
-from placement.places import Occupant, Place, Request
-from placement.policies import POLICIES
+from placement.fleet import Fleet
+from placement.plan import Placed, Wait, place
+from placement.request import Request
 from placement.resources import ResourceSet
-from placement.scores import Largest, Weights, largest
+from placement.scores import Weights
+from placement.worker import Occupant, WorkerState
 
 PRIORITY = 50
 
@@ -66,7 +70,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _Worker:
-    place: Place
+    state: WorkerState
     account: Account
     queue: deque[_Task] = field(default_factory=deque)
     running: dict[str, _Task] = field(default_factory=dict)
@@ -77,7 +81,7 @@ class _Worker:
     def speed(self) -> float:
         """Part of what its tasks want that they get."""
         wanted = sum(task.use for task in self.running.values())
-        return min(1.0, self.place.cores / wanted) if wanted else 1.0
+        return min(1.0, self.state.cores / wanted) if wanted else 1.0
 
     def advance(self, now_s: float, counted_from_s: float) -> None:
         """Its tasks go on to now."""
@@ -100,10 +104,10 @@ def simulate(
     """`seconds` of virtual time after as many tenths of it to settle."""
     rng, chooser = random.Random(seed), random.Random(seed + 1)
     workers = {
-        f"n{number:03}": _Worker(Place(f"n{number:03}", cores=node.cores, memory_mb=node.memory_mb), _account(node))
+        f"n{number:03}": _Worker(WorkerState(f"n{number:03}", cores=node.cores, memory_mb=node.memory_mb), _account(node))
         for number, node in enumerate(nodes)
     }
-    most, choose = largest([w.place for w in workers.values()]), POLICIES[policy](chooser.random)
+    fleet = Fleet((worker.state for worker in workers.values()), weights=Weights(), draw=chooser.random)
     mean_cores = statistics.fmean(kind.cores for kind in kinds)
     parallelism = max(1, round(load * sum(node.cores for node in nodes) / mean_cores))
     settle_s = seconds / 10
@@ -115,7 +119,7 @@ def simulate(
         worker.turn += 1
         end_s = worker.next_end_s()
         if end_s is not None:
-            heapq.heappush(events, (end_s, worker.turn, worker.place.worker_id))
+            heapq.heappush(events, (end_s, worker.turn, worker.state.worker_id))
 
     def submit() -> None:
         nonlocal number
@@ -124,10 +128,10 @@ def simulate(
         use = kind.cores * rng.uniform(0.5, 1.5)
         work = kind.work_core_s * rng.uniform(0.5, 1.5)
         task = _Task(f"t{number}/1", kind.cores, kind.memory_mb, use, work, work / use, now_s)
-        worker = workers[_choice(task, workers, choose, most)]
+        worker = workers[_choice(task, workers, fleet, policy)]
         worker.advance(now_s, settle_s)
         worker.queue.append(task)
-        worker.place.add(_occupant(task))
+        worker.state.add(_occupant(task))
         _begin(worker, now_s)
         wake(worker)
 
@@ -145,7 +149,7 @@ def simulate(
         over = [task for task in worker.running.values() if task.left_core_s <= 1e-9]
         for task in over:
             del worker.running[task.key]
-            worker.place.remove(task.key)
+            worker.state.remove(task.key)
             worker.account.release(_asked(task))
             if now_s > settle_s:
                 ended.append((task, now_s))
@@ -155,7 +159,7 @@ def simulate(
             submit()
     for worker in workers.values():
         worker.advance(seconds + settle_s, settle_s)
-    shares = [worker.busy_core_s / seconds / worker.place.cores for worker in workers.values()]
+    shares = [worker.busy_core_s / seconds / worker.state.cores for worker in workers.values()]
     return SpilloverRow(
         policy=policy,
         load=load,
@@ -180,14 +184,36 @@ def _occupant(task: _Task) -> Occupant:
     return Occupant(task.key, task.key, PRIORITY, task.cores, task.memory_mb)
 
 
-def _choice(task: _Task, workers: dict[str, _Worker], choose: object, most: Largest) -> str:
-    """Spillover: those whose available resources fit, else those whose totals do."""
-    asked = _asked(task)
-    fitting = [w.place for w in workers.values() if w.account.fits(asked)]
-    places = fitting or [w.place for w in workers.values() if w.account.could(asked)]
-    request = Request(task.key, PRIORITY, task.cores, task.memory_mb, lambda _: True, lambda _: True)
-    chosen: Place = choose(request, places, most, Weights())  # type: ignore[operator]
-    return chosen.worker_id
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a worker's account says of a task, where placement asks the memory manager."""
+
+    asked: ResourceSet
+    workers: Mapping[str, _Worker]
+    least_mb: int = -(2**40)
+    """No bound: what only waits in a worker's queue holds none of its room."""
+
+    def ever(self, worker: WorkerState) -> bool:
+        return self.workers[worker.worker_id].account.could(self.asked)
+
+    def now(self, worker: WorkerState) -> bool:
+        return self.workers[worker.worker_id].account.fits(self.asked)
+
+    def squeezed(self, worker: WorkerState) -> None:
+        """Nobody makes room."""
+
+    def lacking(self, workers: Sequence[WorkerState]) -> str:
+        return "its account is full"
+
+
+def _choice(task: _Task, workers: Mapping[str, _Worker], fleet: Fleet, policy: str) -> str:
+    """Where it fits; else, as document 000 binds it, one of those that it would wait for."""
+    request = Request(task.key, PRIORITY, task.cores, policy)
+    outcome = place(request, fleet, _Room(_asked(task), workers))
+    if isinstance(outcome, Placed):
+        return outcome.worker_id
+    assert isinstance(outcome, Wait), "a kind of task fits no worker"
+    return fleet.choose(request, [workers[name].state for name in outcome.worker_ids]).worker_id
 
 
 def _begin(worker: _Worker, now_s: float) -> None:

@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.places import Occupant, Place
 from placement.preempt import fewest
-from tests.fakes.places import place
+from placement.worker import Occupant, WorkerState
+from tests.fakes.fleet import worker
 
 
-def holding(name: str, *occupants: tuple[int, int]) -> Place:
+def holding(name: str, *occupants: tuple[int, int]) -> WorkerState:
     """With executors of (priority, MiB)."""
-    one = place(name)
+    one = worker(name)
     for number, (priority, least_mb) in enumerate(occupants, 1):
         one.add(Occupant(f"{name}{number}/1", f"{name}{number}", priority, 1.0, least_mb))
     return one
 
 
-def needs(memory_mb: int) -> Callable[[Place, Sequence[Occupant]], bool]:
+def needs(memory_mb: int) -> Callable[[WorkerState, Sequence[Occupant]], bool]:
     return lambda where, gone: where.free_mb + sum(one.least_mb for one in gone) >= memory_mb
 
 
@@ -29,7 +29,7 @@ def test_the_worker_with_the_fewest_victims_is_taken() -> None:
     b = holding("b", (50, 900))
     victims = fewest([a, b], 100, needs(500))
     assert victims is not None
-    assert victims.place is b
+    assert victims.worker is b
     assert [one.key for one in victims.occupants] == ["b1/1"]
 
 
@@ -52,7 +52,7 @@ def test_the_lowest_priority_goes_first_and_nobody_in_vain() -> None:
 def test_of_as_many_victims_the_lower_priority_counts() -> None:
     victims = fewest([holding("a", (50, 900)), holding("b", (0, 900))], 100, needs(500))
     assert victims is not None
-    assert victims.place.worker_id == "b"
+    assert victims.worker.worker_id == "b"
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 300)), max_size=8), st.integers(0, 100), st.integers(1, 1200))

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.master.application import ApplicationRecord
-from controller.master.memory import by_rank
+from controller.master.queue import by_rank
 from controller.profile_store import ProfileStore
 from stage_model.errors import Infeasible
 from stage_model.events import AnyEvent, JobStart

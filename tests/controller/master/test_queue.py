@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from controller.master import executors, memory
+from controller.master import executors
 from controller.master.application import Application
+from controller.master.queue import rank, waits
 from controller.messages import Change, ExecutorWish
+from placement.plan import ever_fitting
 from tests.fakes.cluster import answered
 from tests.fakes.placed import Scene
 
@@ -21,12 +23,12 @@ LABELS = ("zone=a", "zone=b", "")
 
 def asked_anew(scene: Scene, application: Application) -> tuple[int | None, int, set[str]]:
     """Its position, how many in line come before it, and the workers that those want: each of the others looked at."""
-    everybody, places = scene.state.applications.values(), scene.state.placing.places
-    before = [one for one in everybody if memory.waits(one) and memory.rank(one) < memory.rank(application)]
-    in_line = memory.ahead(application, everybody)
-    requests = [scene.state.placing._request(one, name, wish)[0] for one in in_line for name, wish in one.wanted.items()]
-    wanted = {place.worker_id for request in requests for place in places.ever(request)}
-    return (1 + len(before) if memory.waits(application) else None), len(in_line), wanted
+    placing = scene.state.placing
+    before = [one for one in scene.state.applications.values() if waits(one) and rank(one) < rank(application)]
+    in_line = [one for one in before if not one.held_back]
+    requests = [placing._request(one, name, wish) for one in in_line for name, wish in one.wanted.items()]
+    wanted = {worker.worker_id for request, memory in requests for worker in ever_fitting(request, placing.fleet, memory)}
+    return (1 + len(before) if waits(application) else None), len(in_line), wanted
 
 
 def something_happens(scene: Scene, rng: random.Random, number: int) -> None:
@@ -78,7 +80,7 @@ def calls_of_a_pass(path: Path, waiting: int) -> int:
     for number in range(5 + waiting):
         scene.register(f"app{number}", placement_labels=LABELS[2])
     scene.sync()
-    assert sum(map(memory.waits, scene.state.applications.values())) == waiting
+    assert sum(map(waits, scene.state.applications.values())) == waiting
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:

@@ -1,17 +1,16 @@
-"""A worker as placement sees it, and an executor that asks for one: what the policies, filters and scores decide on.
+"""A worker as placement sees it, with the executors on it.
 
 CPU never makes an executor wait: `cores` of an occupant are the peak that is planned for it, and count only for choosing
-among workers; the quota is squeezed instead. Memory is MiB and the memory manager's to decide (`Request.memory_now`).
-Pieces (gpu and what workers advertise) and ports make it wait.
+among workers; the quota is squeezed instead. Memory is MiB and the memory manager's to decide (`request.Memory`). Pieces
+(gpu and what workers advertise) and ports make it wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from placement.ids import Held, Pool
-from placement.labels import Requirement
 from placement.resources import NOTHING, SCALE, ResourceSet
 from placement.topology import NOWHERE, Location
 
@@ -35,7 +34,7 @@ class Occupant:
     """It is being ended: its pieces and ports are taken until it is gone, all else is free."""
 
 
-class Place:
+class WorkerState:
     """One worker. What it offers is fixed; occupants come and go, and sums over them are kept, so that a decision among
     thousands of workers looks at few of their executors."""
 
@@ -89,9 +88,9 @@ class Place:
         if self.occupants.pop(key, None) is not None:
             self._sum()
 
-    def without(self, keys: Collection[str]) -> Place:
+    def without(self, keys: Collection[str]) -> WorkerState:
         """The same worker if those had gone."""
-        left = Place(
+        left = WorkerState(
             self.worker_id,
             cores=self.cores,
             memory_mb=self.memory_mb,
@@ -134,29 +133,3 @@ class Place:
         """Units of a resource that nobody holds."""
         pool = self.pools.get(name)
         return pool.free_units if pool else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """An executor that is to be placed.
-
-    `cores` is its planned peak; `least_mb` the smallest container it could have on any worker; `memory_now` says whether
-    memory allows it on one, `memory_ever` whether it would if nobody else were there. `prefer` are the hosts of its input
-    with their share of it (they sum to 1), `preferred_locations` the same with where these are; `local` is the driver's
-    host."""
-
-    application_id: str
-    priority: int
-    cores: float
-    least_mb: int
-    memory_now: Callable[[Place], bool]
-    memory_ever: Callable[[Place], bool]
-    pieces: ResourceSet = NOTHING
-    ports: tuple[int, ...] = ()
-    labels: tuple[Requirement, ...] = ()
-    group: str = ""
-    apart: frozenset[str] = frozenset()
-    image: str = ""
-    prefer: Mapping[str, float] = field(default_factory=dict)
-    preferred_locations: tuple[tuple[str, Location, float], ...] = ()
-    local: str = ""

@@ -1,0 +1,39 @@
+"""What the executors on a worker need of its memory, as the memory manager (`master_memory`) sees them. Sizes are MiB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.master.application import Application, Executor, Resident
+from controller.messages import WorkerInfo
+from master_memory.split import POLICIES, Need
+
+
+def budgets(info: WorkerInfo, there: Iterable[Resident], policy: str) -> dict[str, int]:
+    """The wanted split of one worker: off-heap memory by "APPLICATION/EXECUTOR"; `there` are the executors placed on it."""
+    return POLICIES[policy](info.memory_mb, needs(there))
+
+
+def needs(there: Iterable[Resident]) -> list[Need]:
+    """Of those that count."""
+    return [_need(application, executor) for application, executor in there if counts(application, executor)]
+
+
+def counts(application: Application, executor: Executor) -> bool:
+    """Whether it is wanted and live; one that is being stopped still has its container, for which the agent waits."""
+    return executor.live and not executor.record.planned_end and not application.ended
+
+
+def _need(application: Application, executor: Executor) -> Need:
+    """What an executor claims to hold is believed up to its container's limit."""
+    spec, report = executor.record.spec, executor.report
+    most_mb = max(0, report.memory_limit_mb - spec.memory_mb) if report else 0
+    return Need(
+        key=f"{application.id}/{executor.record.executor_id}",
+        fixed_mb=spec.memory_mb,
+        floor_mb=spec.off_heap_floor_mb,
+        budget_mb=report.off_heap_mb if report else None,
+        execution_mb=min(most_mb, report.off_heap_execution_mb) if report else 0,
+        storage_mb=min(most_mb, report.off_heap_storage_mb) if report else 0,
+        priority=application.priority(),
+    )

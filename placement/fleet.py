@@ -1,0 +1,106 @@
+"""All workers that may get executors, indexed so that a decision among thousands looks at few.
+
+Among very many workers a search looks at fitting ones only until it has `ENOUGH`, beginning where the last one ended, as
+kube-scheduler does; workers on the hosts that the request prefers are never missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from placement.policies import POLICIES, Draw, Policy
+from placement.request import Request
+from placement.scores import Largest, Weights, largest, location_score
+from placement.worker import WorkerState
+
+ENOUGH = 200
+"""Fitting workers among which a choice is made."""
+
+
+class Fleet:
+    """The workers by name, and what choosing among them needs: `weights` of the scores, and `draw`, which gives the policies
+    numbers in [0, 1). It remembers where the last search ended and what policies remember, and nothing else of a decision."""
+
+    def __init__(self, workers: Iterable[WorkerState] = (), *, weights: Weights, draw: Draw) -> None:
+        self.weights, self._draw = weights, draw
+        self._policies: dict[str, Policy] = {}
+        self._by_id = {worker.worker_id: worker for worker in workers}
+        self._changed()
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def get(self, worker_id: str) -> WorkerState | None:
+        return self._by_id.get(worker_id)
+
+    def change(self, gone: Iterable[str], new: Iterable[WorkerState]) -> None:
+        """Workers that are there no more, and those that are new or offer something else from now on; the occupants of these
+        are the caller's to add."""
+        for worker_id in gone:
+            self._by_id.pop(worker_id, None)
+        self._by_id.update((worker.worker_id, worker) for worker in new)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._ordered = [self._by_id[name] for name in sorted(self._by_id)]
+        self.most: Largest = largest(self._ordered)
+        self.sizes = list(dict.fromkeys(worker.cores for worker in self._ordered))
+        """Each number of cores that a worker has."""
+        self._on_host: dict[str, list[WorkerState]] = {}
+        self._having: dict[str, list[WorkerState]] = {}
+        """By resource."""
+        self._labelled: dict[tuple[str, str | None], list[WorkerState]] = {}
+        for worker in self._ordered:
+            self._on_host.setdefault(worker.host, []).append(worker)
+            for name in worker.pieces:
+                self._having.setdefault(name, []).append(worker)
+            for label in worker.labels.items():
+                self._labelled.setdefault(label, []).append(worker)
+        self._next = 0
+
+    def all(self) -> Sequence[WorkerState]:
+        """By name."""
+        return self._ordered
+
+    def on(self, hosts: Iterable[str]) -> list[WorkerState]:
+        return [worker for host in hosts for worker in self._on_host.get(host, ())]
+
+    def among(self, request: Request) -> Sequence[WorkerState]:
+        """Workers outside which none will do: those with the rarest of the resources and labels that it asks for."""
+        groups = [self._having.get(name, []) for name in request.pieces]
+        groups += [
+            self._labelled.get((one.name, one.value), []) for one in request.labels if one.wanted and one.value is not None
+        ]
+        return min(groups, key=len, default=self._ordered)
+
+    def find(self, request: Request, least_mb: int, fits: Callable[[WorkerState], bool]) -> list[WorkerState]:
+        """Workers with so much room that `fits` holds for: those on the hosts that the request prefers, and as many more as
+        make `ENOUGH`; by name."""
+        ordered, near = self.among(request), self.on({request.local, *request.prefer} - {""})
+        found = {worker.worker_id: worker for worker in near if worker.free_mb >= least_mb and fits(worker)}
+        begin = self._next % max(1, len(ordered))
+        for index in range(begin, begin + len(ordered)):
+            if len(found) >= ENOUGH:
+                self._next = index
+                break
+            worker = ordered[index - len(ordered)]
+            if worker.free_mb >= least_mb and fits(worker):
+                found[worker.worker_id] = worker
+        return [found[name] for name in sorted(found)]
+
+    def located(self, request: Request, fitting: Sequence[WorkerState]) -> Sequence[WorkerState]:
+        """The best located of them: near the input where that is known, else on the driver's host if one is there."""
+        score = location_score(request, self.weights)
+        if score is not None:
+            scored = [(round(score(worker), 9), worker) for worker in fitting]
+            best = max(value for value, _ in scored)
+            fitting = [worker for value, worker in scored if value == best]
+        if request.prefer:
+            return fitting
+        return [worker for worker in fitting if worker.host == request.local] or fitting
+
+    def choose(self, request: Request, fitting: Sequence[WorkerState]) -> WorkerState:
+        """The one of them (never none) that the request's policy takes."""
+        policy = self._policies.get(request.policy)
+        if policy is None:
+            policy = self._policies[request.policy] = POLICIES[request.policy](self._draw)
+        return policy(request, fitting, self.most, self.weights)

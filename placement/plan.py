@@ -1,0 +1,161 @@
+"""Where an executor goes, or for what it waits: the whole decision of placement (documents 000, 002, 003; docs/placement.md).
+
+Spillover first (document 000, section 3.1): the workers where it fits now, of which the best located are kept and a policy
+chooses one; else the workers where it would fit if nobody else were there. Where only workers without its input are free it
+may rather wait (document 002). Where nothing is free, those of lower priority may make room (document 003). If no worker
+could ever take it, it is infeasible, which asks for a new worker (`growth`).
+
+`place` has no clock, file or chance of its own and changes nothing but what the fleet remembers of its searches; carrying the
+decision out is the caller's. Memory is handed in as a few questions (`request.Memory`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from placement.data_wait import DataWait, data_wait
+from placement.filters import LASTING, PASSING, passing
+from placement.fleet import Fleet
+from placement.growth import WorkerType, rounded
+from placement.preempt import fewest
+from placement.request import Memory, Request
+from placement.worker import Occupant, WorkerState
+
+Check = Callable[[WorkerState], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """`data_wait`: the application's wait for its input, begun, going on or just over; None where there is none."""
+
+    data_wait: DataWait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(_Outcome):
+    """It goes to this worker."""
+
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Squeeze(_Outcome):
+    """It goes to this worker, where executors of lower priority (keys) are brought down to their floor of off-heap memory."""
+
+    worker_id: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(_Outcome):
+    """It waits for this worker, where executors of lower priority (keys) must end before it can come."""
+
+    worker_id: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(_Outcome):
+    """It waits for one of these workers."""
+
+    worker_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible(_Outcome):
+    """No worker that is there could ever take it."""
+
+
+Outcome = Placed | Squeeze | Evict | Wait | Infeasible
+
+
+def place(request: Request, fleet: Fleet, memory: Memory) -> Outcome:
+    """What becomes of one more executor; `memory` answers for it."""
+    fits, kept = passing([*LASTING, *PASSING], request), request.kept
+
+    def room_now(worker: WorkerState) -> bool:
+        return worker.worker_id not in kept and fits(worker) and memory.now(worker)
+
+    fitting = fleet.find(request, memory.least_mb, room_now)
+    chosen = fleet.choose(request, fleet.located(request, fitting)) if fitting else None
+    waited = None
+    if request.patience is not None:
+        near = with_data(request, fleet, memory)
+        waited = data_wait(request.patience, chosen, near)
+        if waited is not None and waited.local is None:
+            return Wait(tuple(worker.worker_id for worker in near), data_wait=waited)
+    if chosen is not None:
+        return Placed(chosen.worker_id, data_wait=waited)
+    ever = ever_fitting(request, fleet, memory)
+    candidates = [worker for worker in ever if worker.worker_id not in kept]
+    outcome = (
+        _squeezing(request, fleet, memory, [worker for worker in candidates if fits(worker)])
+        or (_evicting(request, memory, candidates, fits) if request.evict else None)
+        or (Wait(tuple(worker.worker_id for worker in ever)) if ever else Infeasible())
+    )
+    return replace(outcome, data_wait=waited)
+
+
+# ---------------------------------------------------------------- which workers
+
+
+def fits_ever(request: Request, memory: Memory) -> Check:
+    """Whether a worker could take it if nobody else were there."""
+    passes = passing(LASTING, request)
+    return lambda worker: passes(worker) and memory.ever(worker)
+
+
+def ever_fitting(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
+    """Workers that could take it if nobody else were there, by name."""
+    could, least_mb = fits_ever(request, memory), memory.least_mb
+    return [worker for worker in fleet.among(request) if worker.memory_mb >= least_mb and could(worker)]
+
+
+def with_data(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
+    """Workers that have some of its input and could take a further executor of it sooner or later, by name."""
+    could = fits_ever(request, memory)
+    there = fleet.on(host for host, share in request.prefer.items() if share)
+    found = [worker for worker in there if could(worker) and request.application_id not in worker.by_application]
+    return sorted(found, key=lambda worker: worker.worker_id)
+
+
+def needed_type(request: Request, fleet: Fleet, memory: Memory, least_mb_on: Callable[[float], int]) -> WorkerType | None:
+    """The worker that it needs, if none that is there could ever take it; `least_mb_on` says how small its container can be
+    on a worker of so many cores."""
+    if ever_fitting(request, fleet, memory):
+        return None
+    labels = tuple((one.name, "true" if one.value is None else one.value) for one in request.labels if one.wanted)
+    cores = rounded(request.cores, 0).cores
+    return rounded(cores, least_mb_on(cores), request.pieces, labels)
+
+
+# ---------------------------------------------------------------- who makes room
+
+
+def _squeezing(request: Request, fleet: Fleet, memory: Memory, workers: Sequence[WorkerState]) -> Squeeze | Placed | None:
+    """The worker where the fewest of lower priority must give off-heap memory up for it; none, where they have only their
+    floor already."""
+    found = [(worker, keys) for worker in workers if (keys := memory.squeezed(worker)) is not None]
+    if not found:
+        return None
+    least = min(len(keys) for _, keys in found)
+    best = {worker.worker_id: (worker, keys) for worker, keys in found if len(keys) == least}
+    chosen = fleet.located(request, [worker for worker, _ in best.values()])[0]
+    keys = best[chosen.worker_id][1]
+    return Squeeze(chosen.worker_id, keys) if keys else Placed(chosen.worker_id)
+
+
+def _evicting(request: Request, memory: Memory, workers: Sequence[WorkerState], fits: Check) -> Evict | Wait | None:
+    """The worker where the fewest of lower priority must end for it; it only waits where enough are ending already."""
+
+    def enough(worker: WorkerState, gone: Sequence[Occupant]) -> bool:
+        ending = {one.key for one in worker.occupants.values() if one.ending}
+        left = worker.without(ending.union(one.key for one in gone))
+        return fits(left) and memory.squeezed(left) is not None
+
+    found = fewest(workers, request.priority, enough)
+    if found is None:
+        return None
+    worker_id = found.worker.worker_id
+    keys = tuple(one.key for one in found.occupants)
+    return Evict(worker_id, keys) if keys else Wait((worker_id,))
