@@ -79,8 +79,9 @@ def calls_of_a_pass(path: Path, waiting: int) -> int:
     scene = Scene(path, **{f"w{number}": {"memory_mb": 2000} for number in range(5)})
     for number in range(5 + waiting):
         scene.register(f"app{number}", placement_labels=LABELS[2])
-    scene.sync()
+        scene.sync()  # or the workers would be silent for too long, and nobody looked for one
     assert sum(map(waits, scene.state.applications.values())) == waiting
+    assert all("no worker has joined" not in one.waiting for one in scene.state.applications.values())
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
