@@ -66,6 +66,21 @@ class _Failing(FakeRuntime):
         super().start(launch)
 
 
+class _Nameless(FakeRuntime):
+    """A machine whose engine does not say which images it has."""
+
+    def images(self) -> tuple[str, ...]:
+        raise RuntimeFailed("the engine is busy; try again")
+
+
+def test_starts_are_worked_off_although_nobody_knows_the_images(worker: FakeWorker) -> None:
+    worker.launcher.runtime = _Nameless(worker.host, CLUSTER, "w1")
+    ask(worker)
+    stop = threading.Event()
+    worker.launcher.run_starts(stop.set, stop, lambda: None)
+    assert (worker.running(), worker.launcher.images) == ({KEY}, ())
+
+
 def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> None:
     worker.launcher.runtime = runtime = _Failing(worker.host, CLUSTER, "w1")
     tries = []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controller.master.application import Application
+from controller.master.growing import Growing
 from controller.master.providers import CommandProvider, agent_words, check_program
 from controller.master.workers import STALE_S
 from controller.messages import PlanRequest
@@ -100,6 +103,43 @@ def test_a_worker_without_work_goes_back_and_is_forgotten(scene: Scene, provided
     scene.report("w1")
     scene.state.tick(scene.cluster.now_s)
     assert "grown-1" not in scene.state.workers.by_id
+
+
+def test_trouble_with_one_applications_worker_leaves_the_others_theirs(
+    scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, want = scene.register("broken", placement_resources="gpu=1"), Growing._want
+
+    def want_of_others(self: Growing, application: Application, *rest: Any) -> None:
+        if application.id == broken:
+            raise OverflowError("on purpose")
+        want(self, application, *rest)
+
+    monkeypatch.setattr(Growing, "_want", want_of_others)
+    scene.register("other", placement_resources="gpu=2")
+    turn(scene, provided, 1)
+    assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=2"]
+    assert scene.state.applications[broken].faults
+
+
+def test_cores_of_one_that_cannot_be_counted_are_left_out(
+    scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = scene.register("small")
+    assert scene.where(small) == ["w1"]
+    planned = scene.state.placing.planned_cores
+
+    def planned_of_others(application: Application, now_s: float) -> float:
+        if application.id == small:
+            raise OverflowError("on purpose")
+        cores: float = planned(application, now_s)
+        return cores
+
+    scene.register("large", placement_resources="gpu=1")
+    monkeypatch.setattr(scene.state.placing, "planned_cores", planned_of_others)
+    turn(scene, provided, 1)
+    assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=1"]
+    assert scene.state.applications[small].faults
 
 
 def test_what_no_provider_can_start_is_refused_with_the_reason(scene: Scene, provided: Provided) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.master.application import Application
 from controller.messages import Change, ExecutorWish
 from placement.topology import parse_topology
 from stage_model.errors import BadInput
@@ -30,6 +31,26 @@ def test_the_emptier_worker_takes_the_next_one(two: Scene) -> None:
 def test_the_larger_worker_comes_first(tmp_path: Path) -> None:
     scene = Scene(tmp_path, small={"cores": 0.3}, large={"cores": 0.8})
     assert scene.where(scene.register("a")) == ["large"]
+
+
+def test_one_whose_cores_cannot_be_planned_counts_with_its_slots_and_others_are_placed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, w1={"cores": 4.0})
+    broken = scene.register("broken")
+    planned = scene.state.placing.planned_cores
+
+    def planned_of_others(application: Application, now_s: float) -> float:
+        if application.id == broken:
+            raise OverflowError("on purpose")
+        cores: float = planned(application, now_s)
+        return cores
+
+    monkeypatch.setattr(scene.state.placing, "planned_cores", planned_of_others)
+    other = scene.register("other")
+    assert scene.where(other) == ["w1"]
+    (one,) = [o for o in scene.state.placing.fleet.get("w1").occupants.values() if o.application_id == broken]
+    assert one.cores == 4
 
 
 def test_a_job_names_a_policy_of_its_own(tmp_path: Path) -> None:
