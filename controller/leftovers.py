@@ -45,7 +45,7 @@ def clear_worker(home: Home, worker_id: str, removed: Removed, left: list[str]) 
             names = _group_names(home, worker_id, cluster_id)
             owner = Owner(cluster_id, worker_id, home.agent(worker_id))
             # the lock names the runtime; processes may be of an earlier life of the worker, with another one
-            for name in {last.note if last and last.note in RUNTIMES else "process", "process"}:
+            for name in {"process", *({last.note} & RUNTIMES.keys() if last else ())}:
                 removed.executors += runtime_module(name).end_all(owner)
             home.child_lock(worker_id).unlink()
             return names

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 import uuid
@@ -15,7 +16,7 @@ import msgspec
 
 from controller.master import dependencies
 from controller.master.application import Application, ApplicationRecord
-from controller.master.beside import Beside, at_once
+from controller.master.beside import Beside
 from controller.master.capacity import Capacity
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.feasibility import feasibility, plan_reply
@@ -46,8 +47,8 @@ class Admission:
     async def admit(
         self, registration: Registration, token_hash: str, clock: Callable[[], float], beside: Beside
     ) -> Application:
-        """The application of a registration. Raises `BadInput` and `Infeasible`; nobody knows of it yet. Profiles are read
-        and deadlines judged `beside` the loop."""
+        """The application of a registration; nobody knows of it yet. Profiles are read and deadlines judged `beside` the
+        loop, while the caller holds `Registry.promising`. Raises `BadInput` and `Infeasible`."""
         now_s = clock()
         # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
         # ones; what runs already is not judged again, and an hour of the day counts from its submission
@@ -101,7 +102,7 @@ class Admission:
             elif growing and kind and all_heard and (reason := growing.refuses(kind)):
                 raise BadInput(f"no worker has what an executor of this application needs, and {reason}; accepted: less")
 
-    async def plan(self, request: PlanRequest, now_s: float, beside: Beside = at_once) -> PlanReply:
+    async def plan(self, request: PlanRequest, now_s: float, beside: Beside = asyncio.to_thread) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
         workers, grows = self.registry.workers.expected(now_s), self._growing() is not None
         if request.conf is not None:

@@ -75,7 +75,6 @@ class Api:
 
     def __init__(self, cluster: ClusterState, gate: Gatekeeper, changes: Changes, clock: Callable[[], float]) -> None:
         self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
-        self._one_registration = asyncio.Lock()
 
     def application(self) -> Starlette:
         routes = [
@@ -121,9 +120,7 @@ class Api:
 
     async def register(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        registration = await _body(request, Registration)
-        async with self._one_registration:
-            return await self.cluster.drivers.register(registration, self.clock, asyncio.to_thread)
+        return await self.cluster.drivers.register(await _body(request, Registration), self.clock)
 
     async def driver_sync(self, request: Request) -> object:
         application_id = request.path_params["id"]
@@ -152,12 +149,12 @@ class Api:
     async def change(self, request: Request) -> object:
         self.gate.submit(_token(request))
         asked = await _body(request, Change)
-        await self.cluster.commands.change(request.path_params["id"], asked, self.clock, asyncio.to_thread)
+        await self.cluster.commands.change(request.path_params["id"], asked, self.clock)
         return {}
 
     async def plan(self, request: Request) -> object:
         self.gate.submit(_token(request))
-        return await self.cluster.admission.plan(await _body(request, PlanRequest), self.clock(), asyncio.to_thread)
+        return await self.cluster.admission.plan(await _body(request, PlanRequest), self.clock())
 
     async def workers(self, request: Request) -> object:
         self.gate.submit(_token(request))

@@ -1,6 +1,6 @@
-"""What takes its time and needs nothing of the master's state is done beside its loop, so that agents are answered meanwhile.
+"""Work that takes its time and needs nothing of the master's state is done on another thread: agents are answered meanwhile.
 
-Who says `await beside(work)` has the state of another moment afterwards. Tests do it `at_once`."""
+After `await beside(work)` the master's state may have changed. Tests hand in a `Beside` that says when the work is done."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ T = TypeVar("T")
 
 
 class Beside(Protocol):
-    """Does the work and gives what came of it, or raises what it raised."""
+    """Does the work and gives what came of it, or raises what it raised; `asyncio.to_thread` is one."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
-
-
-async def at_once(work: Callable[[], T]) -> T:
-    """Here and now."""
-    return work()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from controller.master.application import Application
-from controller.master.beside import Beside, at_once
+from controller.master.beside import Beside
 from controller.master.change import change, check_claim, claim_after
 from controller.master.explanation import explanation
 from controller.master.guard import guarded
@@ -59,8 +59,14 @@ class Commands:
             self.registry.end(application, "it was killed", now_s)
             self.lifecycle.versions.bump(application)
 
-    async def change(self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = at_once) -> None:
+    async def change(
+        self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread
+    ) -> None:
         """`sparkpace set`. Raises `BadInput` and `Infeasible`; then nothing has changed."""
+        async with self.registry.promising:
+            await self._change(application_id, asked, clock, beside)
+
+    async def _change(self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside) -> None:
         now_s = clock()
         application = self.registry.known(application_id)
         most = self.registry.workers.capacity(application, now_s)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from controller.master import driver_events, executors
 from controller.master.admission import Admission, check_owner, check_usable, checked_id
 from controller.master.application import Application
-from controller.master.beside import Beside, at_once
+from controller.master.beside import Beside
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.locality import locality
@@ -29,9 +29,15 @@ class Drivers:
     def __init__(self, registry: Registry, lifecycle: Lifecycle, admission: Admission, recorder: Recorder) -> None:
         self.registry, self.lifecycle, self.admission, self.recorder = registry, lifecycle, admission, recorder
 
-    async def register(self, registration: Registration, clock: Callable[[], float], beside: Beside = at_once) -> Registered:
-        """Admits an application; one at a time, as each is judged beside those before it. Raises `BadInput` for unusable
-        settings, `Denied` for what is another's, `Infeasible` when its deadline cannot be met."""
+    async def register(
+        self, registration: Registration, clock: Callable[[], float], beside: Beside = asyncio.to_thread
+    ) -> Registered:
+        """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's, `Infeasible` when
+        its deadline cannot be met."""
+        async with self.registry.promising:
+            return await self._register(registration, clock, beside)
+
+    async def _register(self, registration: Registration, clock: Callable[[], float], beside: Beside) -> Registered:
         check_usable(registration)
         check_owner(registration)
         known = self._again(registration, clock())

@@ -211,8 +211,8 @@ class Placing:
         return Workers(name for name in ever if (worker := self.fleet.get(name)) and worker.host in hosts)
 
     def _hopeless(self, application: Application, ask: Ask) -> bool:
-        """Whether those ahead of it wait for every worker that will do, if there is one. Who waits for its input may be
-        weary of it, whatever the others want."""
+        """Whether those ahead of it wait for every worker that will do, if there is one. An application that waits for its
+        input is asked all the same, as its patience may be over."""
         return not application.waits_for_data and self.queue.leaves_none_of(ask.ever, application)
 
     def _request(self, application: Application, profile_id: str, wish: ExecutorWish) -> tuple[Request, Newcomer]:

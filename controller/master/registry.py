@@ -45,6 +45,8 @@ class Registry:
         self.store, self.profiles, self.begun_s = store, profiles, now_s
         self.workers = Workers(store, now_s)
         self.applications: dict[str, Application] = {}
+        self.promising = asyncio.Lock()
+        """Held while a deadline is judged beside the promises, until it is one of them or is refused."""
         self.replaced = False
         """The store's log holds what nobody needs any more, and what may be secret."""
         self.past: dict[str, Past] = {}
@@ -124,7 +126,7 @@ class Registry:
         self.store.put_executor(application.id, executor.record.executor_id, msgspec.json.encode(executor.record))
 
     def save_counters(self, now_s: float) -> None:
-        """Of live executors, as far as that is due; of so many applications that a pass is short."""
+        """Stores those of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is short."""
         due = list(islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED))
         if not due:
             return

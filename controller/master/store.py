@@ -175,8 +175,8 @@ class Store:
         return list(self._db.execute("SELECT why, kind, key, data FROM aside ORDER BY at"))
 
     def checkpoint(self) -> None:
-        """Empties the write-ahead log, which else keeps replaced rows for a while. On any thread: the disk may take its time,
-        and of what is stored meanwhile only the last step keeps anybody waiting."""
+        """Empties the write-ahead log, which else keeps replaced rows for a while. May be called on any thread; writers wait
+        for its last step alone."""
         with closing(sqlite3.connect(self._path, isolation_level=None)) as db:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,4 +1,4 @@
-"""Says a thing in the log once in the life of a process. What it is about comes from others, so there is an end to it."""
+"""Logs a sentence once in the life of a process, and at most `MOST` different ones, as peers choose their words."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.messages import PlanRequest
+from controller.messages import Change, PlanRequest
 from stage_model.errors import BadInput, Infeasible
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 
@@ -99,3 +99,25 @@ def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(clust
         assert [spec.application_id for spec in cluster.worker("w1").desired.executors] == [registered.application_id]
 
     asyncio.run(scene())
+
+
+def test_two_deadlines_that_are_judged_at_once_are_judged_beside_each_other(cluster: FakeCluster) -> None:
+    """8 core-seconds each after a second, on one core: either of them can be done in 15 s, not both."""
+    cluster.finished_run()
+    lax = {"spark.pace.deadline": "100s"}
+    names = [cluster.register(conf=lax, instance=name) for name in ("first", "second")]
+
+    async def slowly(work: Callable[[], T]) -> T:
+        for _ in range(10):  # turns, in which the other one could come in between
+            await asyncio.sleep(0)
+        return work()
+
+    async def both() -> list[object]:
+        change = cluster.state.commands.change
+        asked = [change(name, Change(deadline_s=15.0), cluster.clock, slowly) for name in names]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    changed, refused = asyncio.run(both())
+    assert changed is None
+    assert isinstance(refused, Infeasible)
+    assert "beside 1 promised" in str(refused)
