@@ -3,7 +3,7 @@
     admin.token, submit.token   0600, made by the first `up`
     cluster.json                0600, there from `up` to `down`, whatever dies in between
     cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
-    master.lock                 0600, held by the master; agents have theirs (`controller.locks`)
+    master.lock                 0600, held by the master; agents have theirs (`controller.local.locks`)
     master.db  runs/  profiles/  local/  logs/  agents/
 
 Covers paths and safe reading; who writes into `runs/` and `profiles/` is the master.

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from stage_model.events import AnyEvent, Epoch
+from stage_model.history.events import AnyEvent, Epoch
 from stage_model.plan import ApplicationPlan
 from stage_model.units import NORMAL_PRIORITY
 
@@ -99,7 +99,7 @@ class Registered(Message, frozen=True, kw_only=True):
 
 
 class Sequenced(Message, frozen=True, kw_only=True):
-    """An event (`stage_model.events.AnyEvent`, as it came) and its number; a bridge counts from 1 without gaps.
+    """An event (`stage_model.history.events.AnyEvent`, as it came) and its number; a bridge counts from 1 without gaps.
 
     Each is decoded by itself: one that cannot be read must not keep the others from being taken in."""
 

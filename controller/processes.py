@@ -1,6 +1,6 @@
 """The services' processes as cluster.json names them: a reused pid is never mistaken for the one that was meant.
 
-Covers asking and signalling; starting is `controller.local_cluster`'s. How a process is told from its successor:
+Covers asking and signalling; starting is `controller.local.cluster`'s. How a process is told from its successor:
 `controller.runtime.process_identity`.
 """
 

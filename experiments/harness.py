@@ -19,9 +19,9 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from controller.plot import plot_run
-from controller.plot_runs import plot_runs
-from controller.run_folder import read_samples
+from controller.runs.plot import plot_run
+from controller.runs.plot_runs import plot_runs
+from controller.runs.run_folder import read_samples
 from experiments import machine
 from experiments.local_cluster import LocalCluster
 from experiments.markdown import table

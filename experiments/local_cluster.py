@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controller.client import MasterClient
-from controller.driver_run import RECORD_S, find
 from controller.home import VARIABLE, Home
-from controller.profile_store import ProfileStore
-from controller.run_folder import SUMMARY, read_summary
+from controller.runs.profile_store import ProfileStore
+from controller.runs.run_folder import SUMMARY, read_summary
+from controller.submit.driver_run import RECORD_S, find
 from experiments.inputs import prepare
 from experiments.recorded import JobRun, Order, Taught
 from experiments.wrong_profile import taught_by
-from stage_model.profile import profile_json
+from stage_model.history.profile import profile_json
 
 WORKLOADS = Path(__file__).resolve().parent / "workloads"
 LOOK_S = 0.25

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controller.eventlog_files import event_log_lines
+from controller.runs.eventlog_files import event_log_lines
 from stage_model.errors import BadInput
-from stage_model.eventlog import read_line
-from stage_model.eventlog_schema import ApplicationStart, EnvironmentUpdate, LogStart
-from stage_model.events import ApplicationEnd, ExecutorRemoved, TaskEnd
+from stage_model.history.eventlog import read_line
+from stage_model.history.eventlog_schema import ApplicationStart, EnvironmentUpdate, LogStart
+from stage_model.history.events import ApplicationEnd, ExecutorRemoved, TaskEnd
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from controller.plot import new_figure, save
-from controller.plot_runs import COLOURS
+from controller.runs.plot import new_figure, save
+from controller.runs.plot_runs import COLOURS
 
 STYLES = ("-", "--", "-.", ":")
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from controller.messages import Sample
-from controller.plot_runs import core_curve
+from controller.runs.plot_runs import core_curve
 
 TOGETHER_S = 0.3
 """An agent samples all its executors at one moment of its clock, and again a period (1 s) later. Seconds since each

@@ -27,11 +27,11 @@ from typing import Any
 
 import msgspec
 
-from controller.run_folder import SAMPLES, SUMMARY, read_samples, read_stages, write_stages
+from controller.runs.run_folder import SAMPLES, SUMMARY, read_samples, read_stages, write_stages
 from experiments.packed import ARCHIVE, pack, unpack
 from experiments.recorded import Data, RowStep, StepRecord, Withdrawn
 from stage_model.errors import BadInput
-from stage_model.signature import call_site
+from stage_model.history.signature import call_site
 
 DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs")
 """What a packed folder has in its archive."""

@@ -31,7 +31,7 @@ from controller.runtime import docker_container, image
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from controller.runtime.docker_engine import connect
-from controller.spark_install import find_spark
+from controller.submit.spark_install import find_spark
 from experiments.cpu_shares import divide, refuse_without_shares
 from experiments.local_cluster import WORKLOADS, end_processes
 from experiments.lost_work import Story, read_story

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controller.run_folder import read_samples
+from controller.runs.run_folder import read_samples
 from experiments.admission import SCHEDULERS, SIZES, UNITS, End, Play, Resize, Stream, Submit
 from experiments.local_cluster import LOOK_S, Job, LocalCluster, end_processes
 from experiments.recorded import JobRun, used_core_s

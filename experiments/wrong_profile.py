@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from msgspec import structs
 
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
-from stage_model.profile import Profile, StageRecord, profile
+from stage_model.history.profile import Profile, StageRecord, profile
 
 
 def off_by(stage: StageRecord, factor: float) -> StageRecord:

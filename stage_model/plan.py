@@ -72,7 +72,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     `future_task_sd_s` is the standard deviation of a task of the last of them, 0 when none is to come.
     `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
     task can use; `pace` is how much longer this run's stages took than the schedule of their work says
-    (`stage_model.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
+    (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
     """
 
     application_id: str

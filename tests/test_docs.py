@@ -9,7 +9,7 @@ import pytest
 
 from controller.agent.secret_places import CREDENTIALS, ENGINE, SPARKPACE_HOME
 from controller.cli.main import main
-from controller.master.job_options import KNOWN, PREFIX
+from controller.submit.job_options import KNOWN, PREFIX
 from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
 

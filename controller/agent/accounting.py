@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from controller.agent.decide import Executor, OwnStage
 from controller.messages import StageUse
+from stage_model.history.stage_run import StageKey
 from stage_model.progress import Progress, StageProgress
-from stage_model.stage_run import StageKey
 
 STAGES_KEPT = 512
 """Stage attempts kept per executor, the last touched ones: the master adds up what it was told, and a hostile file may

@@ -24,7 +24,7 @@ from controller.agent.open_quotas import open_all
 from controller.agent.site import make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
 from controller.home import Home
-from controller.locks import child_lock
+from controller.local.locks import child_lock
 from controller.messages import WorkerReply, WorkerSync
 from controller.options import AgentOptions
 from stage_model.errors import PaceError

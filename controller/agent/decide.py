@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from stage_model.history.stage_run import StageKey
 from stage_model.laws import LAWS
 from stage_model.laws.base import Decision, LawState, View, group_progress
 from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
-from stage_model.stage_run import StageKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import msgspec
 
 from controller.cli.common import choose, home_option, submit_client, table_console
 from controller.cli.tables import applications_table
-from controller.driver_run import RECORD_S
 from controller.home import Home
 from controller.messages import Change
+from controller.submit.driver_run import RECORD_S
 from controller.waiting import wait_until
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, PaceError

@@ -11,15 +11,15 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from controller.bridge_jar import bridge_jar
 from controller.cli.checks import check_port
 from controller.cli.common import home_option, table_console
 from controller.client import MasterClient
 from controller.engines import docker_version, find_java, machine_cores
-from controller.healing import missing
 from controller.home import Home
-from controller.local_cluster import look
-from controller.spark_install import find_spark
+from controller.local.cluster import look
+from controller.local.healing import missing
+from controller.submit.bridge_jar import bridge_jar
+from controller.submit.spark_install import find_spark
 from stage_model.errors import PaceError, Unavailable
 
 Check = Callable[[], str]

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import click
 
-from controller.cli import (
-    applications,
-    cluster,
-    doctor,
-    placement,
-    plan,
-    profiles,
-    records,
-    services,
-    settings,
-    submit,
-    top,
-)
+from controller.cli import applications, doctor, placement, plan, profiles, records, services, settings, submit, top
+from controller.cli import up_down as cluster
 from stage_model.errors import PaceError
 
 

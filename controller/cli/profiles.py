@@ -8,12 +8,12 @@ import click
 from rich.table import Table
 
 from controller.cli.common import home_option, table_console
-from controller.eventlog_files import read_event_log_file
 from controller.home import Home
-from controller.profile_store import ProfileStore
+from controller.runs.eventlog_files import read_event_log_file
+from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
+from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.nearest import nearest_names
-from stage_model.profile import Profile, profile_json, profile_key
 from stage_model.units import format_duration
 
 

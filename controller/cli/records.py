@@ -14,7 +14,7 @@ from rich.table import Table
 from controller.cli.common import home_option, table_console
 from controller.client import MasterClient
 from controller.home import Home
-from controller.run_folders import RunFolder, find_run, need_summary
+from controller.runs.run_folders import RunFolder, find_run, need_summary
 from stage_model.errors import BadInput, PaceError
 
 FOLLOW_S = 0.25
@@ -50,11 +50,11 @@ def plot(home: Home, applications: tuple[str, ...], output: Path) -> None:
         raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
     folders = list(dict.fromkeys(_ended(home, application) for application in applications))
     if len(folders) == 1:
-        from controller.plot import plot_run  # here, because matplotlib takes a second to import
+        from controller.runs.plot import plot_run  # here, because matplotlib takes a second to import
 
         plot_run(folders[0], output)
     else:
-        from controller.plot_runs import plot_runs  # as above
+        from controller.runs.plot_runs import plot_runs  # as above
 
         plot_runs(folders, output)
     click.echo(str(output))

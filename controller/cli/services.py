@@ -9,10 +9,10 @@ import click
 
 from controller.cli.checks import check_address, check_host, check_memory_mb, checked_folders, parse_period, parse_worker_id
 from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
-from controller.cli.master_placement import MasterPlacement, placement_options
+from controller.cli.growth_options import MasterPlacement, placement_options
 from controller.cli.worker_words import parse_type
 from controller.home import Home
-from controller.locks import agent_lock
+from controller.local.locks import agent_lock
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
 from controller.runtime.table import RUNTIMES
 from master_memory.split import POLICIES

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from controller.bridge_jar import bridge_jar, driver_settings
 from controller.cli.common import home_option
 from controller.home import Home
-from controller.properties import format_properties
-from controller.submission import CLASS_PATH
+from controller.submit.bridge_jar import bridge_jar, driver_settings
+from controller.submit.properties import format_properties
+from controller.submit.submission import CLASS_PATH
 
 
 @click.command()

@@ -14,19 +14,19 @@ from rich.console import Console
 
 from controller.cli.plan import print_plan
 from controller.client import MasterClient
-from controller.driver_run import DriverRun, find
 from controller.engines import find_java
 from controller.home import Home, find_home
-from controller.local_cluster import tail
+from controller.local.cluster import tail
 from controller.messages import PlanReply, PlanRequest
-from controller.profile_choice import stored_profile
-from controller.profile_store import ProfileStore
-from controller.progress_line import ProgressLine, ending
+from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import uptime
-from controller.spark_install import find_spark
 from controller.start import ours
-from controller.submission import Submission, check, command, memory_settings
-from controller.submit_args import split_arguments
+from controller.submit.driver_run import DriverRun, find
+from controller.submit.profile_choice import stored_profile
+from controller.submit.progress_line import ProgressLine, ending
+from controller.submit.spark_install import find_spark
+from controller.submit.submission import Submission, check, command, memory_settings
+from controller.submit.submit_args import split_arguments
 from stage_model.errors import BadInput, Infeasible
 from stage_model.units import NORMAL_PRIORITY
 

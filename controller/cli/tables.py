@@ -1,7 +1,7 @@
 """The tables of `sparkpace ps` and `sparkpace top`: one row per application, one per worker.
 
 Only what fits 120 columns; `ps --json` has everything. Not covered: the progress line of `submit`
-(`controller.progress_line`).
+(`controller.submit.progress_line`).
 """
 
 from __future__ import annotations

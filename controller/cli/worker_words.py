@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.cli.checks import check_address, check_memory_mb, parse_worker_id
-from controller.local_cluster import WorkerPlan
+from controller.local.cluster import WorkerPlan
 from placement.growth import WorkerType
 from placement.labels import parse_labels
 from placement.resources import parse_advertised

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from stage_model.errors import BadInput
-from stage_model.events import AnyEvent, JobEnd, JobStart
+from stage_model.history.events import AnyEvent, JobEnd, JobStart
 from stage_model.units import parse_deadline, parse_priority
 
 DEADLINE = "spark.pace.deadline"

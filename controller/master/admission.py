@@ -22,15 +22,15 @@ from controller.master.executor_spec import executor_memory, executor_slots, exe
 from controller.master.feasibility import feasibility, plan_reply
 from controller.master.from_record import make_application
 from controller.master.growing import Growing
-from controller.master.job_options import job_options
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.messages import ExecutorWish, PlanReply, PlanRequest, Registration, WorkerInfo
 from controller.runtime.process_identity import PROC, boot_id
+from controller.submit.job_options import job_options
 from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, Denied, Infeasible
-from stage_model.promises import Promised
+from stage_model.forecast.promises import Promised
 
 OUTLIVED_FROM = 1001
 """First executor number of an application that the master had forgotten: those before may be in use."""

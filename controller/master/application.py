@@ -14,7 +14,6 @@ import msgspec
 
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
-from controller.master.job_options import JobOptions
 from controller.messages import (
     ExecutorGone,
     ExecutorReport,
@@ -24,19 +23,20 @@ from controller.messages import (
     Sample,
     StageUse,
 )
+from controller.submit.job_options import JobOptions
 from master_memory.room import Newcomer
 from placement.data_wait import DataWait
 from placement.growth import WorkerType
 from placement.request import Request
 from placement.worker import WorkerState
 from stage_model.debt import Debt
-from stage_model.estimate import ApplicationEstimate
-from stage_model.events import AnyEvent, TaskEnd
-from stage_model.match import Matched
-from stage_model.profile import Profile
-from stage_model.run import Run
-from stage_model.stage_run import StageKey
-from stage_model.virtual_time import Busy
+from stage_model.forecast.estimate import ApplicationEstimate
+from stage_model.forecast.match import Matched
+from stage_model.forecast.virtual_time import Busy
+from stage_model.history.events import AnyEvent, TaskEnd
+from stage_model.history.profile import Profile
+from stage_model.history.run import Run
+from stage_model.history.stage_run import StageKey
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):

@@ -8,11 +8,11 @@ from controller.master import planning
 from controller.master.application import Application, Changed
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
-from controller.master.job_options import JobOptions
 from controller.messages import Change
+from controller.submit.job_options import JobOptions
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, Infeasible
-from stage_model.promises import Claim, Promised, fits, least_deadline_s
+from stage_model.forecast.promises import Claim, Promised, fits, least_deadline_s
 from stage_model.units import format_duration, parse_priority
 
 

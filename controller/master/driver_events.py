@@ -17,7 +17,7 @@ from controller.master.guard import guarded
 from controller.master.registry import Registry
 from controller.messages import DriverSync, Sequenced
 from controller.wire.reading import reader
-from stage_model.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
+from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
 AT_A_TIME = 200
 """Events taken in before others have their turn: a few milliseconds."""

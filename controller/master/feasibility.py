@@ -1,7 +1,6 @@
 """Before a run: its profile, and whether a deadline can be met, alone and beside what was promised to others.
 
-The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.virtual_time`, `stage_model.promises`). A running
-application is `planning`'s.
+The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is `planning`'s.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from msgspec import structs
 
 from controller.master.capacity import Capacity, capacity, initial
 from controller.messages import PlannedStage, PlanReply, PlanRequest, WorkerInfo
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from stage_model.deadlines import round_up, stage_deadline
 from stage_model.errors import BadInput
-from stage_model.estimate import ApplicationEstimate, estimate
-from stage_model.fixed import explained_s
+from stage_model.forecast.estimate import ApplicationEstimate, estimate
+from stage_model.forecast.fixed import explained_s
+from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
+from stage_model.forecast.schedule import to_come
+from stage_model.forecast.virtual_time import Forecast
+from stage_model.history.profile import Profile, parse_profile, profile_key
 from stage_model.laws import LAWS, parse_constants, parse_law
 from stage_model.laws.paper import PaperSettings
-from stage_model.profile import Profile, parse_profile, profile_key
-from stage_model.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
-from stage_model.schedule import to_come
 from stage_model.settings import CORE_QUANTUM, LAW_PREFIX
 from stage_model.units import NORMAL_PRIORITY, format_duration
-from stage_model.virtual_time import Forecast
 
 
 def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:

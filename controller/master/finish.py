@@ -20,12 +20,12 @@ from controller.master.capacity import Capacity
 from controller.master.guard import Caught
 from controller.master.recorder import Recorder
 from controller.master.summary import error_pct, use_between
-from controller.profile_store import ProfileStore
-from controller.run_folder import StageSpan
+from controller.runs.profile_store import ProfileStore
+from controller.runs.run_folder import StageSpan
 from stage_model.errors import PaceError
-from stage_model.match import match
-from stage_model.profile import RunRecord
-from stage_model.run_record import to_record
+from stage_model.forecast.match import match
+from stage_model.history.profile import RunRecord
+from stage_model.history.run_record import to_record
 
 log = logging.getLogger("sparkpace.master")
 

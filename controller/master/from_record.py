@@ -7,8 +7,8 @@ import logging
 from controller.master.application import Application, ApplicationRecord
 from controller.master.feasibility import find_profile, make_estimate
 from controller.master.guard import Caught
-from controller.profile_store import ProfileStore
-from stage_model.profile import profile_key
+from controller.runs.profile_store import ProfileStore
+from stage_model.history.profile import profile_key
 
 log = logging.getLogger("sparkpace.master")
 

@@ -8,7 +8,7 @@ from controller.home import Home
 from controller.master.identity import Identity, begin_life
 from controller.master.recorder import Recorder
 from controller.master.store import Store
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 
 
 @dataclass(frozen=True, slots=True)

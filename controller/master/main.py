@@ -12,8 +12,8 @@ import time
 import uvicorn
 
 from controller.home import Home
-from controller.local_cluster import url_of
-from controller.locks import master_lock
+from controller.local.cluster import url_of
+from controller.local.locks import master_lock
 from controller.master.api import Api, Changes
 from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.kept import Kept

@@ -1,6 +1,6 @@
 """Deadlines and plans of a running application: from what is known of it to what its agents need.
 
-The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.virtual_time`); this module only
+The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast.virtual_time`); this module only
 puts estimate, run and clock together. Seconds count from submission unless said otherwise.
 """
 
@@ -17,18 +17,18 @@ from controller.master.capacity import Capacity, initial
 from controller.master.feasibility import make_estimate
 from controller.messages import Sample, StageUse
 from stage_model.deadlines import stage_deadline
-from stage_model.estimate import ApplicationEstimate, StageEstimate, reference_run
-from stage_model.events import AnyEvent, StageCompleted, StageSubmitted
-from stage_model.fixed import modelled_s
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, reference_run
+from stage_model.forecast.fixed import modelled_s
+from stage_model.forecast.match import Matched, match
+from stage_model.forecast.pace import pace
+from stage_model.forecast.promises import Claim
+from stage_model.forecast.schedule import to_come
+from stage_model.forecast.virtual_time import Busy, Forecast
+from stage_model.history.events import AnyEvent, StageCompleted, StageSubmitted
+from stage_model.history.stage_run import StageKey, StageRun
 from stage_model.laws.paper import PaperSettings
-from stage_model.match import Matched, match
-from stage_model.pace import pace
 from stage_model.plan import ApplicationPlan, StagePlan
-from stage_model.promises import Claim
-from stage_model.schedule import to_come
-from stage_model.stage_run import StageKey, StageRun
 from stage_model.units import format_duration
-from stage_model.virtual_time import Busy, Forecast
 
 SHORT_PERIODS = 3.0
 """Stages with a deadline under so many periods are controlled together with the ones after them."""

@@ -1,6 +1,6 @@
 """Run folders on the master's disk: samples as they come, the summary at the end, old runs removed.
 
-What is in a folder is `controller.run_folder`'s; which figures, `summary`'s.
+What is in a folder is `controller.runs.run_folder`'s; which figures, `summary`'s.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.messages import Sample
-from controller.run_folder import SUMMARY, StageSpan, append_samples, read_samples, write_stages, write_summary
+from controller.runs.run_folder import SUMMARY, StageSpan, append_samples, read_samples, write_stages, write_summary
 
 log = logging.getLogger("sparkpace.master")
 

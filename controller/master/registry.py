@@ -23,10 +23,10 @@ from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
 from controller.master.store import Store
 from controller.master.workers import Workers
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
 from stage_model.errors import BadInput
-from stage_model.promises import Claim, Promised
+from stage_model.forecast.promises import Claim, Promised
 
 log = logging.getLogger("sparkpace.master")
 

@@ -32,13 +32,13 @@ from controller.messages import (
     WorkerSync,
     sequenced,
 )
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from experiments.overhead.made_up import registration
 from experiments.overhead.where import own_time
 from experiments.simulator.engine import REAL, workers
 from experiments.simulator.jobs import random_shape
 from experiments.simulator.learn import learned, told_pre_run
-from stage_model.events import AnyEvent, StageCompleted, StageSubmitted, TaskEnd
+from stage_model.history.events import AnyEvent, StageCompleted, StageSubmitted, TaskEnd
 
 STAGES = (5, 10)
 EXECUTORS = 4

@@ -33,9 +33,9 @@ import psutil
 from controller.agent import child
 from controller.cli.checks import check_port
 from controller.client import MasterClient
-from controller.ending import stop
 from controller.home import Home
-from controller.local_cluster import Plan, WorkerPlan, start
+from controller.local.cluster import Plan, WorkerPlan, start
+from controller.local.ending import stop
 from controller.messages import (
     Change,
     DriverReply,
@@ -46,13 +46,13 @@ from controller.messages import (
     sequenced,
 )
 from controller.options import AgentOptions
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
 from controller.wire.version import HEADER, SPOKEN
 from experiments.overhead import executor
 from experiments.overhead.made_up import NAME, Driver, made_up_profile, registration
 from experiments.overhead.where import own_time
-from stage_model.events import StageCompleted, StageSubmitted
+from stage_model.history.events import StageCompleted, StageSubmitted
 from stage_model.settings import QuotaSettings
 
 CORES_EACH = 0.4

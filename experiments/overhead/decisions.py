@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
 from controller.runtime.base import ExecutorKey, Observed
+from stage_model.forecast.virtual_time import add, stage_busy
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
-from stage_model.virtual_time import add, stage_busy
 
 SLOTS, STAGES_TO_COME = 4, 5
 QUOTA = QuotaSettings()

@@ -15,10 +15,19 @@ from msgspec import structs
 from controller.messages import ExecutorWish, Registration
 from controller.runtime.process_identity import boot_id, of
 from experiments.overhead import executor
-from stage_model.events import AnyEvent, ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
-from stage_model.profile import Profile, profile
-from stage_model.run import Run
-from stage_model.run_record import to_record
+from stage_model.history.events import (
+    AnyEvent,
+    ApplicationEnd,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+from stage_model.history.profile import Profile, profile
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
 
 NAME = "crowded"
 WORK_CORES = 0.2

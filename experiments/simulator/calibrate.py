@@ -17,13 +17,13 @@ from typing import Any
 
 from controller.master.summary import use_between
 from controller.messages import Sample
-from controller.run_folder import StageSpan, read_samples, read_stages, read_summary
+from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
 from experiments.markdown import table
 from experiments.simulator.engine import Effects
 from experiments.simulator.jobs import SimJob, SimStage, log_normal
 from experiments.simulator.trials import SimCluster, known, run
 from stage_model.errors import BadInput
-from stage_model.virtual_time import Forecast, stages_busy
+from stage_model.forecast.virtual_time import Forecast, stages_busy
 
 REPLAY = Effects(latency_s=0.05)
 """Warm-up is in the recorded works already; executors are launched when the recorded ones took their first task."""

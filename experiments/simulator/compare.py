@@ -16,7 +16,7 @@ from experiments.simulator.engine import REAL, Effects
 from experiments.simulator.jobs import RECORDS_PER_TASK, Shape, SimJob, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.trials import Outcome, SimCluster, all_cores, oracle, run, static
-from stage_model.profile import Profile
+from stage_model.history.profile import Profile
 
 SLOTS_OF_K = 16
 """The paper's gain of 50 in proportion to an executor's slots: 50 cores at 16 of them."""

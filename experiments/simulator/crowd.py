@@ -21,7 +21,7 @@ from experiments.simulator.engine import REAL, Engine, Submission, workers
 from experiments.simulator.jobs import Shape, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
-from stage_model.profile import Profile
+from stage_model.history.profile import Profile
 from stage_model.units import parse_priority
 
 KINDS = 8

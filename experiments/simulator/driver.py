@@ -6,7 +6,7 @@ Not covered: who listens (`learn` makes a profile of them, `pacing` plans with t
 from __future__ import annotations
 
 from experiments.simulator.engine import App, Executor, Task
-from stage_model.events import ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.history.events import ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 
 EPOCH_S = 1_000_000.0
 """The driver's clock at the engine's zero."""

@@ -1,6 +1,6 @@
 """What a profile says of a virtual job: the production's own record of a pre-run on all cores, made wrong as asked.
 
-The pre-run's events go through `stage_model.run` and `run_record`, as those of a real one do.
+The pre-run's events go through `stage_model.history.run` and `run_record`, as those of a real one do.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from experiments.simulator.engine import App, Effects, Engine, Executor, Submiss
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import SimJob
 from experiments.wrong_profile import off_by
-from stage_model.events import AnyEvent
-from stage_model.profile import Profile, RunRecord, profile
-from stage_model.run import Run
-from stage_model.run_record import to_record
+from stage_model.history.events import AnyEvent
+from stage_model.history.profile import Profile, RunRecord, profile
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
 
 
 @dataclass(slots=True)

@@ -18,9 +18,9 @@ from controller.master.application import Application, ApplicationRecord, Execut
 from controller.master.application import Executor as KnownExecutor
 from controller.master.capacity import Capacity, capacity
 from controller.master.feasibility import feasibility, make_estimate
-from controller.master.job_options import JobOptions
 from controller.messages import ExecutorReport, ExecutorSpec, Registration, WorkerInfo
 from controller.runtime.base import ExecutorKey, Observed
+from controller.submit.job_options import JobOptions
 from experiments.simulator import driver
 from experiments.simulator.engine import App, Engine, Executor, Task, Worker
 from master_memory.room import Newcomer
@@ -30,10 +30,10 @@ from placement.plan import Placed, place
 from placement.request import Request
 from placement.scores import Weights
 from placement.worker import Occupant, WorkerState
-from stage_model.events import AnyEvent
-from stage_model.profile import Profile
+from stage_model.forecast.promises import Promised
+from stage_model.history.events import AnyEvent
+from stage_model.history.profile import Profile
 from stage_model.progress import SCHEMA, Progress, StageProgress
-from stage_model.promises import Promised
 from stage_model.settings import QuotaSettings
 
 MOST_CLAIMED = 16

@@ -19,7 +19,7 @@ from experiments.simulator.jobs import Shape, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
 from experiments.simulator.schedulers import FIFO, PREEMPTIVE, RESERVE, Queued, Shares
-from stage_model.profile import Profile
+from stage_model.history.profile import Profile
 from stage_model.units import parse_priority
 
 CLUSTER = workers(4, 4.0)

@@ -17,7 +17,7 @@ from experiments.simulator.fixed import Fixed
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing, worker_info
-from stage_model.profile import Profile
+from stage_model.history.profile import Profile
 
 HALVINGS = 12
 """Steps of the oracle's bisection: to a 4000th of the cluster."""

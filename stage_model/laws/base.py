@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import Struct
 
 from stage_model.deadlines import round_up
+from stage_model.forecast.virtual_time import Forecast
+from stage_model.history.stage_run import StageKey
 from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan
 from stage_model.settings import CORE_QUANTUM, QuotaSettings, Topic
-from stage_model.stage_run import StageKey
-from stage_model.virtual_time import Forecast
 
 
 @dataclass(frozen=True, slots=True)

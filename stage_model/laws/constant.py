@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stage_model.forecast.virtual_time import Forecast
 from stage_model.laws.base import Decision, Law, View
 from stage_model.settings import LAW_PREFIX, Topic, setting
-from stage_model.virtual_time import Forecast
 
 
 @dataclass(frozen=True, slots=True)

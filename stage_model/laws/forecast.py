@@ -1,7 +1,7 @@
 """The law `forecast`: the least cores with which the whole application ends at its deadline, found anew every period.
 
 Work left of the running stages comes from profile and live progress, work of later stages from the master's plan; both are
-one virtual-time schedule (`stage_model.virtual_time`), so an error in one stage is repaid by the next. See docs/control.md.
+one virtual-time schedule (`stage_model.forecast`), so an error in one stage is repaid by the next. See docs/control.md.
 Not covered: sharing with other applications (`controller.agent.arbitrate`).
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import PROFILE_DOUBT, StageLive, tasks_worth
 from stage_model.settings import LAW_PREFIX, Topic, setting
-from stage_model.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
 
 WARY = 2.0 * PROFILE_DOUBT
 """So much more work of the stages to come than expected is prepared for: two standard errors."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from stage_model.deadlines import round_up
+from stage_model.forecast.virtual_time import Forecast
+from stage_model.history.stage_run import StageKey
 from stage_model.laws.base import Decision, Law, LawState, View, control_groups, group_progress, least_cores
 from stage_model.settings import CORE_QUANTUM, LAW_PREFIX, Topic, setting
-from stage_model.stage_run import StageKey
-from stage_model.virtual_time import Forecast
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controller.home import Home
-from controller.plot import plot_run
+from controller.runs.plot import plot_run
 from experiments import harness, machine
 from experiments.__main__ import main
 from experiments.packed import unpack

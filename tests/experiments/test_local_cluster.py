@@ -16,7 +16,7 @@ import pytest
 
 from controller.client import MasterClient
 from controller.messages import ApplicationView
-from controller.run_folder import write_summary
+from controller.runs.run_folder import write_summary
 from experiments import local_cluster
 from experiments.local_cluster import LocalCluster, Sparkpace
 from experiments.recorded import Order

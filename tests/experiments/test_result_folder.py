@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from controller.run_folder import read_stages
+from controller.runs.run_folder import read_stages
 from experiments.packed import pack
 from experiments.result_folder import Asked, ResultFolder, reading
 from stage_model.errors import BadInput

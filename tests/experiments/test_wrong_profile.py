@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from experiments.wrong_profile import taught_by
 from stage_model.errors import BadInput
 from tests.fakes.records import run, stage

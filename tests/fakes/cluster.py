@@ -27,7 +27,7 @@ from controller.messages import (
     sequenced,
 )
 from controller.runtime.process_identity import boot_id, of
-from stage_model.events import (
+from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
     JobEnd,

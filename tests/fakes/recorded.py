@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.messages import Sample
-from controller.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
 from experiments.recorded import JobRun, StepRecord
 
 CAPACITY = {"w1": 0.85, "w2": 0.85}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stage_model.profile import RunRecord, StageRecord
+from stage_model.history.profile import RunRecord, StageRecord
 
 
 def stage(signature: str, **changed: object) -> StageRecord:

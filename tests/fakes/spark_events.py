@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stage_model.events import (
+from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
     JobEnd,
@@ -12,7 +12,7 @@ from stage_model.events import (
     StageSubmitted,
     TaskEnd,
 )
-from stage_model.run import Run
+from stage_model.history.run import Run
 
 
 def info(

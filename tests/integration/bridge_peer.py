@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from controller.messages import DriverReply, DriverSync, ExecutorGone, Registered, Registration
-from stage_model.events import AnyEvent, ExecutorAdded
+from stage_model.history.events import AnyEvent, ExecutorAdded
 
 SUBMIT_TOKEN = "submit-token-of-the-test"
 APPLICATION = "app-of-the-test"

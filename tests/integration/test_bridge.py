@@ -18,7 +18,7 @@ import pytest
 
 from controller.agent.resizing import write_order
 from master_memory.resize import Order
-from stage_model.events import (
+from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
     ExecutorAdded,

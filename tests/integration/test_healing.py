@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from controller.home import Home
-from controller.locks import holder
+from controller.local.locks import holder
 from controller.processes import alive, identify, send
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import DEFAULTS, LocalCluster, eventually, free_port
@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from controller.cli.checks import check_port
 from controller.home import Home
-from controller.local_cluster import Plan, WorkerPlan, start
+from controller.local.cluster import Plan, WorkerPlan, start
 home, runtime, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 start(Home(home), Plan(
     workers=tuple(WorkerPlan(f"w{number}", 0.8, 2048) for number in range(1, count + 1)),

@@ -20,7 +20,7 @@ import pytest
 
 from bridge.build import find_javac
 from controller.messages import PlanRequest
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from stage_model.units import format_duration
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine

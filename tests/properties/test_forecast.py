@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.agent.decide import Executor, OwnStage, decide, live_stages
+from stage_model.forecast.virtual_time import Forecast, schedule
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
-from stage_model.virtual_time import Forecast, schedule
 
 seconds = st.floats(0, 200)
 busy = st.lists(st.just(0.0) | st.floats(0.01, 50), min_size=1, max_size=8).map(tuple)

@@ -12,12 +12,21 @@ from controller.master.application import Application, ApplicationRecord, Execut
 from controller.master.capacity import Capacity
 from controller.master.executors import gone
 from controller.master.feasibility import make_estimate
-from controller.master.job_options import JobOptions
 from controller.messages import ExecutorReport, ExecutorSpec
-from stage_model.events import AnyEvent, ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
-from stage_model.profile import Profile, profile
-from stage_model.run import Run
-from stage_model.run_record import to_record
+from controller.submit.job_options import JobOptions
+from stage_model.history.events import (
+    AnyEvent,
+    ApplicationEnd,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+from stage_model.history.profile import Profile, profile
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
 from tests.fakes.cluster import registration, use
 
 STAGES, TASKS, TASK_MS = 4, 3, 2000

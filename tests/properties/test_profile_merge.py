@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.profile import RUNS_KEPT, Profile, merge, parse_profile, profile, profile_json
+from stage_model.history.profile import RUNS_KEPT, Profile, merge, parse_profile, profile, profile_json
 from tests.fakes.records import run, stage
 
 RECORDS = st.builds(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.messages import Sample
-from controller.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
 from experiments.simulator.calibrate import Recorded, compare, read_recorded, to_job, told
 from stage_model.errors import BadInput
 

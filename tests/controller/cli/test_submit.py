@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.bridge_jar import JAR
 from controller.cli.main import main
 from controller.cli.submit import _CALLED_MS, _CALLED_UPTIME
 from controller.home import Cluster, Home, write_private
 from controller.messages import ApplicationView, PlanReply
 from controller.processes import identify
-from controller.profile_store import ProfileStore
-from controller.run_folder import SUMMARY, write_summary
+from controller.runs.profile_store import ProfileStore
+from controller.runs.run_folder import SUMMARY, write_summary
 from controller.runtime.process_identity import boot_id, uptime
+from controller.submit.bridge_jar import JAR
 from tests.fakes.master import TOKEN, Server, serving
 from tests.fakes.records import run
 

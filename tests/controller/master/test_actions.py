@@ -11,10 +11,10 @@ from controller.master import planning
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
 from controller.master.feasibility import make_estimate
-from stage_model.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
-from stage_model.profile import Profile, profile
-from stage_model.run import Run
-from stage_model.run_record import to_record
+from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
+from stage_model.history.profile import Profile, profile
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
 from tests.fakes.cluster import FakeCluster
 
 MOST = Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)

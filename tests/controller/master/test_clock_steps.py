@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from controller.master.application import ApplicationRecord
 from controller.master.queue import by_rank
-from controller.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore
 from stage_model.errors import Infeasible
-from stage_model.events import AnyEvent, JobStart
+from stage_model.history.events import AnyEvent, JobStart
 from tests.fakes.cluster import FakeCluster, one_stage_run, report
 
 HOUR_MS = 3_600_000

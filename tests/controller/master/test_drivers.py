@@ -10,7 +10,7 @@ import pytest
 from controller.master.driver_events import AT_A_TIME, parts
 from controller.messages import DriverSync, ExecutorWish, sequenced
 from stage_model.errors import BadInput, Denied
-from stage_model.events import ExecutorRemoved, JobStart
+from stage_model.history.events import ExecutorRemoved, JobStart
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 
 

@@ -18,7 +18,7 @@ from controller.master.guard import Parts
 from controller.master.providers import Provider
 from controller.messages import DriverReply, DriverSync, PlanRequest
 from placement.growth import Growth, Limits
-from stage_model.events import JobStart, StageInfo
+from stage_model.history.events import JobStart, StageInfo
 from tests.fakes.cluster import AtOnce, FakeCluster, answered, one_stage_run, report, sample, use
 
 

@@ -17,10 +17,10 @@ from controller.master.feasibility import feasibility, make_estimate
 from controller.messages import PlanReply, PlanRequest, WorkerInfo
 from stage_model.deadlines import stage_deadline
 from stage_model.errors import BadInput
-from stage_model.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
-from stage_model.profile import Profile, profile, profile_json
-from stage_model.run import Run
-from stage_model.run_record import to_record
+from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.history.profile import Profile, profile, profile_json
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
 from tests.fakes.cluster import FakeCluster, answered
 
 MOST = Capacity(cores=1.7, slots=2, speed_limit=0.85, executors=2)

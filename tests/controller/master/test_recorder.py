@@ -10,8 +10,8 @@ import msgspec
 
 from controller.master.recorder import Recorder
 from controller.messages import Sample
-from controller.run_folder import StageSpan, read_stages, read_summary
-from controller.run_folders import find_run
+from controller.runs.run_folder import StageSpan, read_stages, read_summary
+from controller.runs.run_folders import find_run
 
 SAMPLE = Sample(
     application_id="a",

@@ -12,7 +12,7 @@ import pytest
 
 from controller import messages
 from controller.wire.reading import unknown
-from stage_model import events
+from stage_model.history import events
 from tests.fakes import release_1
 from tests.fakes.messages import lost, made_up
 

@@ -10,7 +10,7 @@ import pytest
 
 from controller.messages import DriverSync, WorkerSync
 from controller.wire.reading import EVERY, Reader
-from stage_model.events import AnyEvent
+from stage_model.history.events import AnyEvent
 from tests.fakes.messages import made_up
 
 

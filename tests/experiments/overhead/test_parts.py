@@ -10,7 +10,7 @@ from experiments.machine import PROJECT
 from experiments.overhead import decisions, executor
 from experiments.overhead.made_up import WORK_CORES, Driver, made_up_profile
 from experiments.overhead.where import shares
-from stage_model.events import JobStart, StageCompleted, StageSubmitted, TaskEnd
+from stage_model.history.events import JobStart, StageCompleted, StageSubmitted, TaskEnd
 
 
 def test_time_is_told_by_module_and_waiting_is_none() -> None:

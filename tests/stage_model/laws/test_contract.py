@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stage_model.forecast.virtual_time import Forecast, stage_busy
 from stage_model.laws import LAWS, parse_constants
 from stage_model.laws.base import Decision, LawState, View
 from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import LAW_PREFIX, QuotaSettings
-from stage_model.virtual_time import Forecast, stage_busy
 
 SLOTS = 4
 """Of this executor, out of eight."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from stage_model.forecast.virtual_time import STEADY_WAVES, Busy
 from stage_model.laws.forecast import WARY, Outlook, outlook, stage_work_left
 from stage_model.live import LEAST_REMAINDER, PROFILE_DOUBT, StageLive, residual
 from stage_model.plan import StagePlan
-from stage_model.virtual_time import STEADY_WAVES, Busy
 
 
 def live(

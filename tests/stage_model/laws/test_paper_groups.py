@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.agent.decide import Executor, OwnStage, decide
+from stage_model.history.stage_run import StageKey
 from stage_model.laws.base import Decision, LawState
 from stage_model.laws.paper import PaperState
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
-from stage_model.stage_run import StageKey
 
 
 def stage(number: int, *, planned: float = 0.0, **fields: object) -> StagePlan:

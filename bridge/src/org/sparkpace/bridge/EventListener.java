@@ -5,7 +5,7 @@ import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.*;
 import org.apache.spark.storage.RDDInfo;
 
-/** Spark's listener events as the wire's events (stage_model.events), in steady time, written into the journal. */
+/** Spark's listener events as the wire's events (stage_model.history.events), in steady time, written into the journal. */
 final class EventListener extends SparkListener {
   private final Journal journal;
   private final SteadyClock clock;

@@ -1,0 +1,262 @@
+"""`sparkpace up` and `sparkpace down`: a cluster of this machine in the background."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+
+from controller.cli.checks import LEAST_MB, check_host, check_port, checked_folders, parse_period
+from controller.cli.common import POLICY_HELP, admin_client, floor_option, home_option
+from controller.cli.growth_options import MasterPlacement, placement_options
+from controller.cli.worker_words import WORKER_HELP, parse_worker
+from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
+from controller.home import Cluster, Home
+from controller.local.cluster import Plan, WorkerPlan, heal, look, start
+from controller.local.healing import Healing, decide
+from controller.local.locks import turn
+from controller.runtime.table import RUNTIMES, choose_runtime
+from controller.submit.prepare import prepare
+from controller.submit.spark_install import find_spark
+from master_memory.split import POLICIES
+from stage_model.errors import BadInput, PaceError, Unavailable
+from stage_model.laws import LAWS
+from stage_model.settings import CORE_QUANTUM
+from stage_model.units import parse_memory_mb
+
+
+@click.command()
+@home_option
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option("--worker", "each", multiple=True, help=WORKER_HELP)
+@click.option("--runtime", type=click.Choice(["auto", *RUNTIMES]), default="auto", show_default=True)
+@click.option("--cores", type=float, help="For executors, all workers together [default: the machine's less 0.3].")
+@click.option("--memory", help="Memory for executors, all workers together, as 8g [default: 80% of the machine's].")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address the master listens on.")
+@click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
+@click.option("--port", type=click.IntRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
+@click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
+@floor_option
+@click.option(
+    "--allow-mount",
+    "allowed",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Root that --mount may name (repeat) [default: your home].",
+)
+@click.option("--image", help="Executor image for jobs that name none.")
+@click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
+@placement_options
+@click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
+@click.pass_context
+def up(
+    context: click.Context,
+    home: Home,
+    workers: int,
+    each: tuple[str, ...],
+    runtime: str,
+    cores: float | None,
+    memory: str | None,
+    host: str,
+    insecure: bool,
+    port: int,
+    period: str,
+    floor: float,
+    allowed: tuple[Path, ...],
+    image: str | None,
+    law: str,
+    memory_policy: str,
+    placing: MasterPlacement,
+    keep_runs: int,
+) -> None:
+    """Starts a local cluster in the background: one master and its agents.
+
+    Where one was started before, starts again what has died of it, with its options; applications go on. Exit code 0 if
+    nothing was missing."""
+    check_host(host, insecure)
+    if each and any(_given(context, name) for name in ("workers", "cores", "memory")):
+        raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
+    plan = Plan(
+        workers=_each(each, floor) if each else _alike(workers, cores, memory, floor),
+        runtime="",
+        host=host,
+        port=port,
+        insecure=insecure,
+        period_s=parse_period(period),
+        floor=floor,
+        allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
+        image=image,
+        law=law,
+        memory_policy=memory_policy,
+        keep_runs=keep_runs,
+    )
+    agents = shlex.join((*plan.agent_options(), *shlex.split(placing.agent_options)))
+    plan = replace(plan, master_options=replace(placing, agent_options=agents).words())
+    options, given = _options(context)
+    ready = None
+    if not home.path.exists():
+        ready = _ready(plan, runtime)  # before the home is made: a refusal leaves nothing behind
+        home.create()
+    with turn(home):
+        recorded = home.cluster()
+        healing = decide(recorded, look(home, recorded), given)
+        if recorded is not None and healing is not None:
+            _heal(home, recorded, healing)
+        else:
+            _start(home, *(ready or _ready(plan, runtime)), options)
+
+
+def _ready(plan: Plan, runtime: str) -> tuple[Plan, Java]:
+    """The plan with its runtime and port, and the Java that is here. Raises `Unavailable` without what a cluster needs."""
+    java = find_java(os.environ)
+    return plan.ready(runtime=choose_runtime(runtime), port=check_port(plan.host, plan.port)), java
+
+
+def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:
+    """A new cluster. Says where it is."""
+    # without a Spark here, agents prepare executors when they see the first
+    with suppress(Unavailable), Console(stderr=True).status("preparing executors: image and class archive, made once"):
+        prepare(home, plan, spark_home=find_spark(os.environ).home, java_home=java.home)
+    cluster = start(home, plan, options)
+    click.echo(
+        f"Sparkpace runs at {cluster.url} with {_described(plan.workers)}, runtime {cluster.runtime}.\n"
+        f"Submit with `sparkpace submit --deadline 10min app.py`, or stock spark-submit with --master "
+        f"sparkpace://{cluster.host}:{cluster.port} and --properties-file from `sparkpace conf`."
+    )
+
+
+def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
+    """And says what was done."""
+    if healing.master:
+        _check_old_port(recorded)
+    cluster = heal(home, recorded, healing)
+    if healing.master:
+        click.echo("Started the master, which had died.")
+    for name in healing.agents:
+        click.echo(f"Started the agent of {name}, which had died.")
+    for name in healing.restarting:
+        click.echo(f"The agent of {name} had lost its child and has started another.")
+    going_on = [view for view in admin_client(home).applications() if view.state != "ended"]
+    click.echo(
+        f"Sparkpace runs at {cluster.url} with {len(cluster.agents)} worker(s); "
+        + ("" if healing.needed else "nothing was missing; ")
+        + f"{len(going_on)} application(s) go on."
+    )
+
+
+def _check_old_port(recorded: Cluster) -> None:
+    """Raises `Unavailable` when a stranger has it meanwhile: agents and drivers know no other."""
+    try:
+        check_port(recorded.host, recorded.port)
+    except Unavailable as error:
+        raise Unavailable(
+            f"the master has died and another program has port {recorded.port} of {recorded.host}, where agents and drivers "
+            f"look for the master; end that program, or the cluster with `sparkpace down`"
+        ) from error
+
+
+@click.command()
+@home_option
+def down(home: Home) -> None:
+    """Ends the applications and the local cluster, however its services were started, and removes what outlived them:
+    executors, their containers and control groups. Exit code 1 if something is left."""
+    from controller.local.ending import stop  # here, because the other commands need no engine's library
+
+    with turn(home) if home.path.exists() else nullcontext():
+        stopped = stop(home, home.cluster())
+    if stopped is None:
+        click.echo(f"No local cluster in {home.path}.")
+        return
+    for view in stopped.late:
+        click.echo(f"sparkpace: application {view} had not ended when its agents were stopped", err=True)
+    for sentence in (*stopped.notes, *stopped.left):
+        click.echo(f"sparkpace: {sentence}", err=True)
+    if said := stopped.removed.said():
+        click.echo(said)
+    if stopped.left:
+        raise PaceError(f"{len(stopped.left)} part(s) of the cluster were left; run `sparkpace down` again to try once more")
+    click.echo("Sparkpace is down.")
+
+
+def _options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All options as JSON has them, by their names, and those of them that were given."""
+    named = {parameter.name: parameter.opts[-1].lstrip("-") for parameter in context.command.params}
+    values = {name: _plain(value) for name, value in context.params.items() if name not in ("home", "placing")}
+    given = {named[name]: value for name, value in values.items() if _given(context, name)}
+    return {named[name]: value for name, value in values.items()}, given
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.expanduser().absolute())
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _described(workers: Sequence[WorkerPlan]) -> str:
+    sizes = {(worker.cores, worker.memory_mb) for worker in workers}
+    if len(sizes) == 1:
+        return f"{len(workers)} worker(s) of {workers[0].cores:g} cores and {workers[0].memory_mb} MiB"
+    return "workers of " + ", ".join(f"{worker.cores:g} cores and {worker.memory_mb} MiB" for worker in workers)
+
+
+def _alike(workers: int, cores: float | None, memory: str | None, floor: float) -> tuple[WorkerPlan, ...]:
+    total_cores = machine_cores() - SERVICE_CORES if cores is None else cores
+    total_mb = int(machine_memory_mb() * MEMORY_SHARE) if memory is None else parse_memory_mb(memory, option="--memory")
+    cores_each, memory_each = _cores_each(total_cores, workers, floor), _memory_each(total_mb, workers)
+    return tuple(WorkerPlan(f"w{number}", cores_each, memory_each) for number in range(1, workers + 1))
+
+
+def _each(each: Sequence[str], floor: float) -> tuple[WorkerPlan, ...]:
+    """Workers as the user describes them. Raises `BadInput` for what cannot be, or is more than the machine has."""
+    workers = tuple(parse_worker(text, f"w{number}") for number, text in enumerate(each, 1))
+    if len({worker.worker_id for worker in workers}) < len(workers):
+        raise BadInput("--worker names one worker twice; accepted: each id once")
+    for worker in workers:
+        _check_size(worker.cores, worker.memory_mb, floor, f"--worker {worker.worker_id}")
+    cores, memory_mb = sum(worker.cores for worker in workers), sum(worker.memory_mb for worker in workers)
+    _check_size(cores, memory_mb, floor, "all --worker together")
+    return workers
+
+
+def _check_size(cores: float, memory_mb: int, floor: float, what: str) -> None:
+    most_cores, most_mb = machine_cores(), machine_memory_mb()
+    if not floor <= cores <= most_cores or not LEAST_MB <= memory_mb <= most_mb:
+        raise BadInput(
+            f"{what}: {cores:g} cores and {memory_mb} MiB; accepted: {floor:g} to {most_cores:g} cores and {LEAST_MB} to "
+            f"{most_mb} MiB on this machine"
+        )
+
+
+def _cores_each(total: float, workers: int, floor: float) -> float:
+    """Rounded down to steps of 0.05 core, the quota's step."""
+    # Not "total < ...": nan must be refused, too.
+    if not total / workers >= floor:
+        raise BadInput(
+            f"--cores {total:g} for {workers} worker(s) is too little; each needs the floor, {floor:g} core, or more"
+        )
+    if total > machine_cores():
+        raise BadInput(f"--cores {total:g} is more than this machine's {machine_cores():g}; give that or less")
+    # The small addend keeps 1.7 / 2 = 0.85 from becoming 0.80 through binary fractions.
+    return int(total / workers / CORE_QUANTUM + 1e-6) * 5 / 100
+
+
+def _memory_each(total_mb: int, workers: int) -> int:
+    each = total_mb // workers
+    if each < LEAST_MB:
+        raise BadInput(f"--memory of {total_mb} MiB for {workers} worker(s) is too little; each needs {LEAST_MB} MiB or more")
+    if total_mb > machine_memory_mb():
+        raise BadInput(f"--memory of {total_mb} MiB is more than this machine's {machine_memory_mb()} MiB; give less")
+    return each

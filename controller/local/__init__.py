@@ -1,0 +1,1 @@
+"""A cluster of this machine: its services are started, looked at, healed and ended."""

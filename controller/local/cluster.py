@@ -1,0 +1,297 @@
+"""Starting and healing the processes of a local cluster. Everything was checked before; see `controller.cli.up_down`.
+
+Not here: what is to be healed (`controller.local.healing`), the end (`controller.local.ending`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from controller.client import MasterClient
+from controller.home import AgentProcess, Cluster, Home
+from controller.local.healing import Found, FoundAgent, Healing
+from controller.local.locks import Holder, holder
+from controller.processes import ProcessId, alive, identify
+from controller.start import ours
+from controller.waiting import wait_until
+from stage_model.errors import Unavailable
+
+JOIN_S = 120.0
+"""Longest wait for the master's first answer and all agents' first report; both take about a second."""
+STOP_S = 15.0
+"""Longest wait for a service to end after SIGTERM, before SIGKILL."""
+LOOK_S = 0.1
+
+
+def url_of(host: str, port: int) -> str:
+    """Where processes of this machine reach a service that listens there."""
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """One worker of it; `options` are further ones of `sparkpace agent`, as words."""
+
+    worker_id: str
+    cores: float
+    memory_mb: int
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The cluster to start; `runtime` and `port` are final only after `ready`. `master_options` are further words for it."""
+
+    workers: tuple[WorkerPlan, ...]
+    runtime: str
+    host: str
+    port: int
+    insecure: bool
+    period_s: float
+    floor: float
+    allow_mounts: tuple[Path, ...]
+    image: str | None
+    law: str
+    keep_runs: int
+    memory_policy: str = "equal"
+    master_options: tuple[str, ...] = ()
+
+    def ready(self, *, runtime: str, port: int) -> Plan:
+        return replace(self, runtime=runtime, port=port)
+
+    @property
+    def url(self) -> str:
+        """Where commands and agents of this machine reach the master."""
+        return url_of(self.host, self.port)
+
+    def master_words(self) -> tuple[str, ...]:
+        """Those of `sparkpace`, without --home; so are `agent_words`."""
+        return (
+            *("master", "--host", self.host, "--port", str(self.port)),
+            *("--keep-runs", str(self.keep_runs), "--law", self.law, "--memory-policy", self.memory_policy),
+            *self.master_options,
+            *(["--insecure"] if self.insecure else []),
+        )
+
+    def agent_words(self, worker: WorkerPlan) -> tuple[str, ...]:
+        return (
+            *("agent", "--worker-id", worker.worker_id, "--cores", f"{worker.cores:g}", "--memory", str(worker.memory_mb)),
+            *("--runtime", self.runtime, "--master", self.url),
+            *self.agent_options(),
+            *worker.options,
+        )
+
+    def agent_options(self) -> list[str]:
+        """What all agents of the cluster have in common, those that are started later included."""
+        mounts = [part for path in self.allow_mounts for part in ("--allow-mount", str(path))]
+        image = ["--image", self.image] if self.image else []
+        return ["--period", f"{self.period_s:g}s", "--floor", f"{self.floor:g}", *mounts, *image]
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def check(self) -> None:
+        """Raises `Unavailable` with the end of its log when the child has died."""
+        code = self.process.poll()
+        if code is not None:
+            raise Unavailable(f"the {self.name} ended with exit code {code}; its log ends:\n{tail(self.log)}")
+
+    def identity(self) -> ProcessId:
+        found = identify(self.process.pid)
+        if found is None:
+            self.process.wait(STOP_S)
+            self.check()
+            raise Unavailable(f"the {self.name} ended at once; see {self.log}")
+        return found
+
+
+def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> Cluster:
+    """Starts master and agents and waits until all have joined. `options` are those of `up`, kept for the next one.
+
+    Raises `Unavailable`, with nothing left running."""
+    home.create()
+    children: list[_Child] = []
+    try:
+        master = _spawn("master", plan.master_words(), home)
+        children.append(master)
+        client = MasterClient(plan.url, home.admin_token())
+        _wait(home, children, lambda: _unanswered(client))
+        agents = {w.worker_id: _spawn(f"agent-{w.worker_id}", plan.agent_words(w), home) for w in plan.workers}
+        children.extend(agents.values())
+        cluster = Cluster(
+            cluster_id=client.health().cluster_id,
+            url=plan.url,
+            host=plan.host,
+            port=plan.port,
+            runtime=plan.runtime,
+            master=master.identity(),
+            master_words=plan.master_words(),
+            agents=tuple(
+                AgentProcess(
+                    worker_id=worker.worker_id, process=agents[worker.worker_id].identity(), words=plan.agent_words(worker)
+                )
+                for worker in plan.workers
+            ),
+            options=dict(options or {}),
+            started=time.time(),
+        )
+        home.write_cluster(cluster)
+        _wait(home, children, lambda: _silent(client, home, agents))
+    except BaseException:
+        _end_children(children)
+        home.forget_cluster()
+        raise
+    return cluster
+
+
+def look(home: Home, cluster: Cluster | None) -> Found:
+    """What lives of this home, by its locks, and what cluster.json names besides."""
+    recorded = {agent.worker_id: agent.process for agent in cluster.agents} if cluster is not None else {}
+    agents = {
+        name: FoundAgent(
+            supervisor=holder(home.agent_lock(name)) or _recorded(recorded.get(name)), child=holder(home.child_lock(name))
+        )
+        for name in sorted({*home.workers(), *recorded})
+    }
+    return Found(
+        master=holder(home.master_lock) or _recorded(cluster.master if cluster is not None else None),
+        agents={name: agent for name, agent in agents.items() if agent.supervisor or agent.child},
+    )
+
+
+def _recorded(process: ProcessId | None) -> Holder | None:
+    return Holder(process=process) if process is not None and alive(process) else None
+
+
+def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
+    """Starts what is missing, with the words it was started with, and waits until it is there; what lives is left alone.
+
+    Raises `Unavailable`: then those of its parts that did not come are ended again."""
+    client = MasterClient(cluster.url, home.admin_token())
+    children: list[_Child] = []
+    try:
+        if healing.master:
+            children.append(_spawn("master", cluster.master_words, home))
+        _wait(home, children, lambda: _unanswered(client))
+        cluster = _as_found(home, structs.replace(cluster, cluster_id=client.health().cluster_id))
+        children.clear()  # it came
+        if healing.master:
+            _await_reports(client, home, healing.living)
+        words = {agent.worker_id: agent.words for agent in cluster.agents}
+        orphans = {name: holder(home.child_lock(name)) for name in healing.agents}
+        children.extend(_spawn(f"agent-{name}", words[name], home) for name in healing.agents)
+        _wait(home, children, lambda: _silent(client, home, (*healing.agents, *healing.restarting), orphans))
+    except BaseException:
+        _end_children(children)
+        raise
+    return _as_found(home, cluster)
+
+
+def _as_found(home: Home, cluster: Cluster) -> Cluster:
+    """The same with the processes that live now, written down."""
+    found = look(home, cluster)
+
+    def newest(holder: Holder | None, recorded: ProcessId) -> ProcessId:
+        return recorded if holder is None or holder.process is None else holder.process
+
+    cluster = structs.replace(
+        cluster,
+        master=newest(found.master, cluster.master),
+        agents=tuple(
+            structs.replace(agent, process=newest(found.agent(agent.worker_id).supervisor, agent.process))
+            for agent in cluster.agents
+        ),
+    )
+    home.write_cluster(cluster)
+    return cluster
+
+
+def tail(log: Path, lines: int = 12) -> str:
+    """The last lines of a log file; empty when there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return ""
+
+
+def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
+    """Starts `sparkpace WORDS --home HOME` in the background; its log is that of `name`."""
+    log = home.logs / f"{name}.log"
+    command = ours("controller.cli.main", *words, "--home", str(home.path))
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd=home.path
+        )
+    return _Child(name, process, log)
+
+
+def _unanswered(client: MasterClient) -> list[str]:
+    """Names of logs of those that are not ready; so is `_silent`'s answer."""
+    try:
+        client.health()
+    except Unavailable:
+        return ["master"]
+    return []
+
+
+def _silent(
+    client: MasterClient, home: Home, workers: Collection[str], orphans: Mapping[str, Holder | None] | None = None
+) -> list[str]:
+    """Agents of which the master has not heard in the life of their child that is now; an orphan, about to end, is none."""
+    heard = {worker.worker_id: worker.pid for worker in client.workers()}
+    late = []
+    for name in workers:
+        child = holder(home.child_lock(name))
+        orphan = (orphans or {}).get(name)
+        if child is None or child.process is None or child == orphan or heard.get(name) != child.process.pid:
+            late.append(f"agent-{name}")
+    return late
+
+
+def _await_reports(client: MasterClient, home: Home, workers: Collection[str]) -> None:
+    """Until agents that live have found a new master, so that a job submitted next finds them; they come by themselves."""
+    wait_until(lambda: not _silent(client, home, workers), JOIN_S, LOOK_S)
+
+
+def _wait(home: Home, children: Sequence[_Child], missing: Callable[[], Sequence[str]]) -> None:
+    """Until nothing is missing. Raises `Unavailable` with a log's end when a child dies or takes too long."""
+    late: Sequence[str] = ()
+
+    def ready() -> bool:
+        nonlocal late
+        late = missing()
+        for child in children if late else ():
+            child.check()
+        return not late
+
+    if not wait_until(ready, JOIN_S, LOOK_S):
+        said = tail(home.logs / f"{late[0]}.log")
+        raise Unavailable(f"the {late[0]} is not ready after {JOIN_S:g} s; its log ends:\n{said}")
+
+
+def _end_children(children: Sequence[_Child]) -> None:
+    for child in reversed(children):
+        if child.process.poll() is None:
+            child.process.terminate()
+    for child in reversed(children):
+        try:
+            child.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.process.pid, signal.SIGKILL)
+            child.process.wait()

@@ -1,0 +1,101 @@
+"""The end of a local cluster: applications, services however they were started, and what outlived them.
+
+Only processes that cluster.json or the home's locks name by pid, start time and boot are ever signalled.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from controller.client import MasterClient
+from controller.home import Cluster, Home
+from controller.local.cluster import LOOK_S, STOP_S, look
+from controller.local.leftovers import Removed, clear_groups, clear_grown, clear_worker
+from controller.local.locks import end
+from controller.processes import ProcessId, alive, send, send_group
+from controller.waiting import wait_until
+from stage_model.errors import PaceError
+
+END_S = 15.0
+"""Longest wait for applications to end in `down`."""
+GIVE_BACK_S = 120.0
+"""Longest wait for a provider to end the workers that the master had it start."""
+RECENT_S = 120.0
+"""An agent heard of within this time lives; the longest control period is half of it."""
+
+
+@dataclass(slots=True)
+class Stopped:
+    """What `stop` did. `late` are applications that had not ended when their agents were stopped, `removed` is what outlived
+    its agent; `left` says in sentences what is there still, and why."""
+
+    late: list[str] = field(default_factory=list)
+    removed: Removed = field(default_factory=Removed)
+    left: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
+    """Ends applications, agents, master, in this order, whoever started them, then what outlived them; None when nothing was
+    there. What is left is tried again by the next call."""
+    found = look(home, cluster)
+    workers = [name for name in home.workers() if home.child_lock(name).exists()]
+    if cluster is None and not found.names() and not workers:
+        return None
+    stopped = Stopped()
+    url = found.master.note if found.master is not None and found.master.note else cluster.url if cluster else ""
+    if found.master is not None and url:
+        stopped.late = _end_applications(MasterClient(url, home.admin_token()))
+        with suppress(PaceError):  # a master that does not answer: its next life gives them back
+            MasterClient(url, home.admin_token(), timeout_s=GIVE_BACK_S).end_started_workers()
+        stopped.notes += _elsewhere(MasterClient(url, home.admin_token()), home)
+    # Agents stop their remaining executors or free their quotas themselves; only then may the master go.
+    for processes in (found.processes(master=False), found.processes(master=True)):
+        _end_processes(processes)
+    for name, it in look(home, cluster).holders():
+        why = f"process {it.process.pid} does not end" if it.process else "it runs on another host, or in a container"
+        stopped.left.append(f"{name} was left: {why}")
+    names: set[str] = set()
+    for name in workers:
+        names |= clear_worker(home, name, stopped.removed, stopped.left)
+    clear_groups(names, stopped.removed, stopped.left)
+    if cluster is not None and cluster.runtime == "docker":
+        clear_grown(cluster.cluster_id, stopped.removed, stopped.left)
+    if found.master is None and stopped.removed.executors:
+        stopped.notes.append("no master lived to tell the drivers of the applications; end them by hand if they wait")
+    if not stopped.left:
+        home.forget_cluster()
+    return stopped
+
+
+def _elsewhere(client: MasterClient, home: Home) -> list[str]:
+    """A sentence on each agent that belongs to another home, most likely on another machine."""
+    mine = set(home.workers())
+    with suppress(PaceError):
+        others = [w for w in client.workers() if w.worker_id not in mine and w.seen_s_ago < RECENT_S]
+        return [f"the agent of {w.worker_id} on {w.host} is not of this home and was left; end it there" for w in others]
+    return []
+
+
+def _end_applications(client: MasterClient) -> list[str]:
+    try:
+        for view in client.applications():
+            if view.state != "ended":
+                client.kill(view.application_id)
+        wait_until(lambda: all(view.state == "ended" and not view.executors for view in client.applications()), END_S, LOOK_S)
+        return [view.application_id for view in client.applications() if view.state != "ended"]
+    except PaceError:
+        return []  # the master died meanwhile: the agents, asked next, end what is theirs
+
+
+def _end_processes(processes: Sequence[ProcessId]) -> None:
+    """With what they started in their own sessions, once their time is over."""
+    for process in processes:
+        send(process, signal.SIGTERM)
+    wait_until(lambda: not any(map(alive, processes)), STOP_S, LOOK_S)
+    for process in processes:
+        send_group(process, signal.SIGKILL)
+    end(tuple(processes), 0.0)

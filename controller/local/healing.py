@@ -1,0 +1,120 @@
+"""What `up` does on a home where a cluster was started before: start what is missing, or refuse. Decides only.
+
+What lives is what holds the home's locks (`controller.local.locks`), however it was started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.home import Cluster
+from controller.local.locks import Holder
+from controller.processes import ProcessId
+from stage_model.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAgent:
+    """The two processes of a worker's agent; None for what does not live."""
+
+    supervisor: Holder | None = None
+    child: Holder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lives of a home; `agents` has every worker of which a process lives."""
+
+    master: Holder | None = None
+    agents: Mapping[str, FoundAgent] = field(default_factory=dict)
+
+    def agent(self, worker_id: str) -> FoundAgent:
+        return self.agents.get(worker_id, FoundAgent())
+
+    def names(self) -> list[str]:
+        """For people."""
+        return [*(["the master"] if self.master else []), *(f"the agent of {name}" for name in self.agents)]
+
+    def holders(self) -> list[tuple[str, Holder]]:
+        """Every process with a name for people, in the order in which they are to end: agents before the master, supervisors
+        before their children, which they would bring back."""
+        supervisors = [(f"the agent of {name}", agent.supervisor) for name, agent in self.agents.items()]
+        children = [(f"the agent's child of {name}", agent.child) for name, agent in self.agents.items()]
+        found = [*supervisors, *children, ("the master", self.master)]
+        return [(name, holder) for name, holder in found if holder is not None]
+
+    def processes(self, *, master: bool) -> tuple[ProcessId, ...]:
+        """Those that can be signalled from here: of the master, or of agents."""
+        return tuple(holder.process for name, holder in self.holders() if holder.process and (name == "the master") == master)
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """`master` and `agents` are to be started, agents in `restarting` have a supervisor that is about to start their child,
+    those in `living` have all they need."""
+
+    master: bool
+    agents: tuple[str, ...]
+    restarting: tuple[str, ...]
+    living: tuple[str, ...]
+
+    @property
+    def needed(self) -> bool:
+        return self.master or bool(self.agents or self.restarting)
+
+
+def decide(recorded: Cluster | None, found: Found, given: Mapping[str, Any]) -> Healing | None:
+    """What is to be started of the recorded cluster; None for a new one with the options given.
+
+    `given` are the options that `up` was told now, by name, those left out not among them. Raises `BadInput` where they
+    cannot be had without ending what lives."""
+    if recorded is None:
+        if found.names():
+            raise BadInput(
+                f"{' and '.join(found.names())} of this home run, which `sparkpace up` did not start; end them with "
+                f"`sparkpace down`, or name another --home"
+            )
+        return None
+    lives = bool(found.names())
+    if given and not lives:
+        return None
+    if others := differing(recorded, given):
+        raise BadInput(
+            f"a cluster of this home already runs at {recorded.url}, started with another {' and '.join(others)}; end it "
+            f"with `sparkpace down` first, give no options to start what is missing of it, or name another --home"
+        )
+    wanted = [agent.worker_id for agent in recorded.agents]
+    healing = Healing(
+        master=found.master is None,
+        agents=tuple(name for name in wanted if found.agent(name).supervisor is None),
+        restarting=tuple(
+            name for name in wanted if found.agent(name).supervisor is not None and found.agent(name).child is None
+        ),
+        living=tuple(name for name in wanted if found.agent(name).supervisor and found.agent(name).child),
+    )
+    words = {agent.worker_id: agent.words for agent in recorded.agents}
+    if (healing.master and not recorded.master_words) or not all(words[name] for name in healing.agents):
+        raise BadInput(
+            f"cluster.json of the cluster at {recorded.url} does not say how its services were started; end it with "
+            f"`sparkpace down` and start a new one"
+        )
+    return healing
+
+
+def missing(recorded: Cluster, found: Found) -> list[str]:
+    """Services of the recorded cluster that do not live, for people."""
+    agents = [agent.worker_id for agent in recorded.agents if found.agent(agent.worker_id).supervisor is None]
+    return [*([] if found.master else ["the master"]), *(f"the agent of {name}" for name in agents)]
+
+
+def differing(recorded: Cluster, given: Mapping[str, Any]) -> Sequence[str]:
+    """Options given now whose value is another than the running cluster's, as --name. What 0 and `auto` became then counts as
+    the same, too."""
+    became = {"port": recorded.port, "runtime": recorded.runtime}
+    return [
+        f"--{name}"
+        for name, value in given.items()
+        if value != recorded.options.get(name) and (name not in became or value != became[name])
+    ]

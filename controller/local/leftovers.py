@@ -1,0 +1,80 @@
+"""What outlives the agents of a home: executors in containers or as processes, and control groups. `down` removes it.
+
+Only what carries a worker's own marks is touched: labels with cluster and worker, the records that its agent wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controller.home import Home
+from controller.local.locks import agent_lock, last_holder
+from controller.master.providers import GROWN
+from controller.runtime import executor_record, launching
+from controller.runtime.base import ExecutorKey
+from controller.runtime.cgroup import CgroupTree
+from controller.runtime.docker_runtime import end_containers
+from controller.runtime.table import RUNTIMES, Owner, runtime_module
+from stage_model.errors import PaceError
+
+
+@dataclass(slots=True)
+class Removed:
+    """Counts."""
+
+    executors: int = 0
+    workers: int = 0
+    groups: int = 0
+
+    def said(self) -> str:
+        """In one sentence; empty without any."""
+        counts = ((self.executors, "executor(s)"), (self.workers, "started worker(s)"), (self.groups, "control group(s)"))
+        parts = ", ".join(f"{number} {what}" for number, what in counts if number)
+        return f"Removed what had outlived its agent: {parts}." if parts else ""
+
+
+def clear_worker(home: Home, worker_id: str, removed: Removed, left: list[str]) -> set[str]:
+    """Ends and removes the executors of a worker without an agent; meanwhile it can get none. `left` gets a sentence on what
+    cannot be removed; then the next call tries again. Returns the names its control groups may have."""
+    try:
+        with agent_lock(home, worker_id):
+            cluster_file = home.agent(worker_id) / "cluster_id"
+            cluster_id = cluster_file.read_text().strip() if cluster_file.exists() else ""
+            last = last_holder(home.child_lock(worker_id))
+            names = _group_names(home, worker_id, cluster_id)
+            owner = Owner(cluster_id, worker_id, home.agent(worker_id))
+            # the lock names the runtime; processes may be of an earlier life of the worker, with another one
+            for name in {"process", *({last.note} & RUNTIMES.keys() if last else ())}:
+                removed.executors += runtime_module(name).end_all(owner)
+            home.child_lock(worker_id).unlink()
+            return names
+    except PaceError as error:
+        left.append(f"executors of worker {worker_id} may be left: {error}")
+        return set()
+
+
+def clear_grown(cluster_id: str, removed: Removed, left: list[str]) -> None:
+    """Removes the agents' containers that a dead master can give back no more."""
+    try:
+        removed.workers += end_containers({GROWN: cluster_id})
+    except PaceError as error:
+        left.append(f"containers of started workers may be left: {error}")
+
+
+def clear_groups(names: Iterable[str], removed: Removed, left: list[str]) -> None:
+    """Removes control groups by name, with their processes, and the groups above them that are empty then."""
+    for name, gone in CgroupTree().clear(names).items():
+        if gone:
+            removed.groups += 1
+        else:
+            left.append(f"control group {name} was left: its processes do not end")
+
+
+def _group_names(home: Home, worker_id: str, cluster_id: str) -> set[str]:
+    """Of every executor that was started and not forgotten since; one without a group does no harm."""
+    launched = [path.stem.rpartition(".") for path in home.agent(worker_id).glob("*.json")]
+    keys = {ExecutorKey(application, executor) for application, _, executor in launched}
+    records = executor_record.read_all(home.agent(worker_id) / "processes", executor_record.Record, cluster_id, worker_id)
+    keys.update(record.key for _, record in records)
+    return {launching.unique_name(cluster_id, worker_id, key) for key in keys}

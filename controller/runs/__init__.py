@@ -1,0 +1,1 @@
+"""What runs leave behind: their folders, event logs, pictures and profiles."""

@@ -1,0 +1,202 @@
+"""The paper's Fig. 3 of one run: progress against set-point, allocated and used cores, stage borders, deadline and end.
+
+Left axis: progress and set-point of each stage (0 to 1). Right axis: cores, summed over the executors. Needs matplotlib
+(extra `plots`). Not covered: several runs in one picture (`controller.runs.plot_runs`), the files
+(`controller.runs.run_folder`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from controller.messages import Sample
+from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
+from stage_model.errors import BadInput, Unavailable
+from stage_model.units import format_duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_LABELS = 25
+"""With more stages than this their names would cover each other; the borders stay."""
+TICK_S = 0.2
+"""Samples of one tick carry times closer than this; executors are summed per tick of it."""
+LOST_S = 5.0
+"""An executor that sent no sample for so long no longer counts."""
+
+# Two pairs that stay apart for colour-blind eyes and in grey print: blue and violet are progress, orange is cores.
+PROGRESS, SET_POINT, ALLOCATED, USED, BORDER, DEADLINE = (
+    "#08519c",
+    "#54278f",
+    "#d94801",
+    "#fdae6b",
+    "#bdbdbd",
+    "#cb181d",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """What is drawn. Per tick: cores over all executors. Stage after stage: its progress; nan ends a stage's line."""
+
+    time_s: tuple[float, ...]
+    allocated: tuple[float, ...]
+    used: tuple[float, ...]
+    progress_time_s: tuple[float, ...]
+    progress: tuple[float, ...]
+    set_point: tuple[float, ...]
+
+
+def plot_run(run_dir: Path, out: Path) -> None:
+    """Draws the run recorded in `run_dir` into `out`; the name's ending gives the kind (png, svg, pdf).
+
+    Raises `BadInput` for a folder without samples or an unknown ending, `Unavailable` without matplotlib.
+    """
+    summary = read_summary(run_dir)
+    samples = read_samples(run_dir)
+    if not samples:
+        raise BadInput(f"{run_dir} holds no samples, so there is nothing to draw; name the folder of a run with tasks.")
+    figure = new_figure(out, height=5)
+    left = figure.add_subplot()
+    _draw(left, summary, curves(samples), read_stages(run_dir))
+    save(figure, out)
+
+
+def new_figure(out: Path, *, height: float) -> Figure:
+    """An empty figure that `out` can hold: Agg's canvas, so no display is looked for and pyplot's state stays untouched.
+
+    Raises `BadInput` when the ending of `out` is no kind of picture, `Unavailable` without matplotlib.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as problem:
+        raise Unavailable(
+            f"plot needs matplotlib, which is not installed ({problem}); run: pip install 'sparkpace[plots]'."
+        ) from problem
+    if out.suffix.lstrip(".").lower() not in FigureCanvasAgg.get_supported_filetypes():
+        raise BadInput(f"{out} ends in no kind of picture; give a name that ends in .png, .svg or .pdf.")
+    figure = Figure(figsize=(11, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, out: Path) -> None:
+    try:
+        figure.savefig(out)
+    except OSError as problem:
+        raise BadInput(f"{out} cannot be written ({problem.strerror}); give a file in a folder of yours.") from problem
+
+
+def curves(samples: Sequence[Sample]) -> Curves:
+    """Sums executors per tick: each counts with its latest sample until it is silent for `LOST_S`.
+
+    Every executor of a stage reports the stage's whole progress; of a tick's reports the furthest is the best informed.
+    """
+    cores: list[tuple[float, float, float]] = []
+    stages: dict[int, list[tuple[float, float, float]]] = {}
+    for now_s, tick, alive in ticks(samples):
+        used = math.fsum(math.nan if s.usage is None else s.usage for s in alive)
+        cores.append((now_s, math.fsum(s.quota for s in alive), used))
+        best: dict[int, tuple[float, float, float]] = {}
+        for one in tick:
+            if one.stage is not None and one.progress is not None:
+                planned = math.nan if one.set_point is None else one.set_point
+                row = (now_s, one.progress, planned)
+                if one.stage not in best or row[1] > best[one.stage][1]:
+                    best[one.stage] = row
+        for stage, row in best.items():
+            stages.setdefault(stage, []).append(row)
+    plan = [row for _, rows in sorted(stages.items()) for row in (*rows, (rows[-1][0], math.nan, math.nan))]
+    return Curves(
+        time_s=tuple(row[0] for row in cores),
+        allocated=tuple(row[1] for row in cores),
+        used=tuple(row[2] for row in cores),
+        progress_time_s=tuple(row[0] for row in plan),
+        progress=tuple(row[1] for row in plan),
+        set_point=tuple(row[2] for row in plan),
+    )
+
+
+def ticks(samples: Iterable[Sample]) -> Iterator[tuple[float, list[Sample], list[Sample]]]:
+    """Per tick: its time, its samples, and the latest of every executor that was not silent for `LOST_S`."""
+    together: dict[int, list[Sample]] = {}
+    for sample in samples:
+        together.setdefault(round(sample.time_s / TICK_S), []).append(sample)
+    latest: dict[str, Sample] = {}
+    for tick in sorted(together):
+        now_s = max(sample.time_s for sample in together[tick])
+        latest.update((sample.executor_id, sample) for sample in together[tick])
+        yield now_s, together[tick], [sample for sample in latest.values() if now_s - sample.time_s <= LOST_S]
+
+
+def title(summary: dict[str, Any]) -> str:
+    """One line: who, which law, and how far from the deadline it ended."""
+    parts = [str(summary.get("name") or summary.get("app_id") or "run")]
+    if summary.get("law"):
+        parts.append(f"law {summary['law']}")
+    deadline_s, end_s, error_pct = (number(summary.get(key)) for key in ("deadline_s", "end_s", "error_pct"))
+    if deadline_s is not None:
+        parts.append(f"deadline {format_duration(deadline_s)}")
+    if end_s is not None:
+        parts.append(f"end {format_duration(end_s)}")
+    if error_pct is not None:
+        parts.append(f"{abs(error_pct):.1f}% {'late' if error_pct > 0 else 'early'}")
+    return " · ".join(parts)
+
+
+def _draw(left: Axes, summary: dict[str, Any], data: Curves, stages: Sequence[StageSpan]) -> None:
+    right = left.twinx()
+    # Cores lie behind, so that the thin lines of progress stay readable on top of their area.
+    left.set_zorder(right.get_zorder() + 1)
+    left.patch.set_visible(False)
+    deadline_s, end_s = number(summary.get("deadline_s")), number(summary.get("end_s"))
+    last_s = max(value for value in (data.time_s[-1], deadline_s, end_s) if value is not None)
+
+    right.fill_between(data.time_s, data.used, step="post", color=USED, alpha=0.55, linewidth=0, label="used cores")
+    right.step(data.time_s, data.allocated, where="post", color=ALLOCATED, linewidth=1.3, label="allocated cores")
+    right.set_ylabel("cores (all executors)", color=ALLOCATED)
+    right.tick_params(axis="y", colors=ALLOCATED)
+    # The same head room as on the left, where the stages are named.
+    right.set_ylim(0, max(*data.allocated, *data.used, 0.1) * 1.15)
+
+    if not all(math.isnan(value) for value in data.set_point):
+        left.plot(data.progress_time_s, data.set_point, color=SET_POINT, linewidth=1.4, linestyle="--", label="set-point")
+    left.plot(data.progress_time_s, data.progress, color=PROGRESS, linewidth=1.6, label="progress of the stage")
+    left.set_ylabel("progress, set-point", color=PROGRESS)
+    left.tick_params(axis="y", colors=PROGRESS)
+    left.set_ylim(0, 1.15)
+    left.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    left.set_xlim(0, last_s * 1.02)
+    left.set_xlabel("seconds since submission")
+
+    _draw_borders(left, stages)
+    if deadline_s is not None:
+        left.axvline(deadline_s, color=DEADLINE, linewidth=1.6, linestyle=(0, (5, 3)), label="deadline")
+    if end_s is not None:
+        left.axvline(end_s, color="black", linewidth=1.6, label="end")
+    handles, labels = left.get_legend_handles_labels()
+    more_handles, more_labels = right.get_legend_handles_labels()
+    left.figure.legend(
+        handles + more_handles, labels + more_labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9
+    )
+    left.set_title(title(summary), fontsize=11, loc="left")
+
+
+def _draw_borders(left: Axes, stages: Sequence[StageSpan]) -> None:
+    """A thin line where a stage attempt began, E0, E1.. above it in the order of their beginning."""
+    starts = sorted(stage.start_s for stage in stages)
+    for number, start_s in enumerate(starts):
+        left.axvline(start_s, color=BORDER, linewidth=0.7, zorder=0.5)
+        if len(starts) <= MOST_LABELS:
+            # Labels of neighbours that begin together would cover each other: every second one is a line lower.
+            left.text(start_s, 1.135 - 0.045 * (number % 2), f" E{number}", fontsize=7.5, color="#636363", va="top")
+
+
+def number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,158 @@
+"""The paper's Fig. 4: several runs over one time axis, cores of each with its arrival, deadline and end.
+
+One row per run, all with the same axes; time counts from the earliest submission. A row shows granted cores (filled) and
+demanded cores (line): where the line is above the area the run was squeezed; debt, where there was any, has an axis of its
+own. Needs matplotlib (extra `plots`). Not covered: one run in detail (`controller.runs.plot`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from controller.messages import Sample
+from controller.runs.plot import DEADLINE, new_figure, number, save, ticks
+from controller.runs.run_folder import read_samples, read_summary
+from stage_model.errors import BadInput
+from stage_model.units import PRIORITIES, format_duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours: they stay apart for colour-blind eyes. Orange-red is left to the deadlines.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d31")
+ARRIVAL, DEMANDED, DEBT = "#636363", "#252525", "#54278f"
+ROW_INCHES, FRAME_INCHES = 1.7, 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class CoreCurve:
+    """Per tick: seconds since the run's own submission; over all its executors cores granted and demanded, and
+    core-seconds of debt."""
+
+    time_s: tuple[float, ...]
+    granted: tuple[float, ...]
+    demanded: tuple[float, ...]
+    debt: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run as drawn. Times are seconds on the common axis."""
+
+    label: str
+    arrival_s: float
+    deadline_s: float | None
+    end_s: float | None
+    curve: CoreCurve
+
+    @property
+    def last_s(self) -> float:
+        return max(self.arrival_s + self.curve.time_s[-1], self.deadline_s or 0.0, self.end_s or 0.0)
+
+
+def plot_runs(run_dirs: Sequence[Path], out: Path) -> None:
+    """Draws the runs recorded in `run_dirs` into `out`, one below the other in the order of their arrival.
+
+    Raises `BadInput` for a run without samples or time of submission, or an unknown ending, `Unavailable` without
+    matplotlib.
+    """
+    rows = common_axis([(path, read_summary(path), read_samples(path)) for path in run_dirs])
+    figure = new_figure(out, height=FRAME_INCHES + ROW_INCHES * len(rows))
+    axes: list[Axes] = list(figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0])
+    handles: dict[str, Any] = {}
+    for place, (axis, row) in enumerate(zip(axes, rows, strict=True)):
+        handles.update(_draw(axis, row, COLOURS[place % len(COLOURS)]))
+    axes[0].set_ylim(0, max(max(*row.curve.granted, *row.curve.demanded, 0.1) for row in rows) * 1.12)
+    axes[0].set_xlim(0, max(row.last_s for row in rows) * 1.02)
+    axes[-1].set_xlabel("seconds since the first submission")
+    figure.supylabel("cores (all executors)", fontsize=10)
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9
+    )
+    save(figure, out)
+
+
+def common_axis(runs: Sequence[tuple[Path, dict[str, Any], Sequence[Sample]]]) -> list[Row]:
+    """The rows in order of arrival. Raises `BadInput` for a run that cannot be placed."""
+    submitted: list[float] = []
+    for path, summary, samples in runs:
+        if not samples:
+            raise BadInput(f"{path} holds no samples, so there is nothing to draw; name the folder of a run with tasks.")
+        epoch_s = number(summary.get("submitted_epoch_s"))
+        if epoch_s is None:
+            raise BadInput(f"{path} does not say when it was submitted; name runs whose summary has submitted_epoch_s.")
+        submitted.append(epoch_s)
+    first_s = min(submitted, default=0.0)
+    rows = []
+    for (_, summary, samples), epoch_s in zip(runs, submitted, strict=True):
+        curve = core_curve(samples)
+        arrival_s = epoch_s - first_s
+        deadline_s, end_s = number(summary.get("deadline_s")), number(summary.get("end_s"))
+        rows.append(
+            Row(
+                label=_label(summary, arrival_s, deadline_s, end_s),
+                arrival_s=arrival_s,
+                deadline_s=None if deadline_s is None else arrival_s + deadline_s,
+                end_s=None if end_s is None else arrival_s + end_s,
+                curve=curve,
+            )
+        )
+    return sorted(rows, key=lambda row: row.arrival_s)
+
+
+def core_curve(samples: Sequence[Sample]) -> CoreCurve:
+    """Sums grants, demands and debts of the executors per tick. A grant holds from its tick on."""
+    rows = [
+        (
+            now_s,
+            math.fsum(s.grant for s in alive),
+            math.fsum(s.demand for s in alive),
+            math.fsum(s.debt_core_s for s in alive),
+        )
+        for now_s, _, alive in ticks(samples)
+    ]
+    return CoreCurve(*(tuple(row[column] for row in rows) for column in range(4)))
+
+
+def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, end_s: float | None) -> str:
+    """One line: who, how important, when it came, how far from its deadline it ended."""
+    names = {value: name for name, value in PRIORITIES.items()}
+    priority = summary.get("priority")
+    parts = [str(summary.get("name") or summary.get("app_id") or "run")]
+    if isinstance(priority, int):
+        parts.append(f"priority {names.get(priority, priority)}")
+    parts.append(f"arrives at {format_duration(arrival_s)}")
+    if end_s is not None and deadline_s is not None:
+        error_s = end_s - deadline_s
+        side = "late" if error_s > 0 else "early"
+        parts.append(f"ends after {format_duration(end_s)}, {format_duration(abs(error_s))} {side}")
+    elif end_s is not None:
+        parts.append(f"ends after {format_duration(end_s)}")
+    return " · ".join(parts)
+
+
+def _draw(axis: Axes, row: Row, colour: str) -> dict[str, Any]:
+    """Draws one row; returns what the legend should name."""
+    time_s = [row.arrival_s + seconds for seconds in row.curve.time_s]
+    axis.fill_between(time_s, row.curve.granted, step="post", color=colour, alpha=0.55, linewidth=0)
+    axis.step(time_s, row.curve.granted, where="post", color=colour, linewidth=1.2, label="granted cores (area)")
+    axis.step(time_s, row.curve.demanded, where="post", color=DEMANDED, linewidth=0.8, label="demanded cores")
+    axis.axvline(row.arrival_s, color=ARRIVAL, linewidth=1.3, linestyle=":", label="arrival")
+    if row.deadline_s is not None:
+        axis.axvline(row.deadline_s, color=DEADLINE, linewidth=1.6, linestyle=(0, (5, 3)), label="deadline")
+    if row.end_s is not None:
+        axis.axvline(row.end_s, color="black", linewidth=1.6, label="end")
+    axis.set_title(row.label, fontsize=9.5, loc="left")
+    handles, labels = axis.get_legend_handles_labels()
+    if any(row.curve.debt):
+        right = axis.twinx()
+        [line] = right.plot(time_s, row.curve.debt, color=DEBT, linewidth=1.4, linestyle="-.")
+        right.set_ylim(0, max(*row.curve.debt, 1.0) * 1.12)
+        right.set_ylabel("debt (core-s)", color=DEBT, fontsize=8.5)
+        right.tick_params(axis="y", colors=DEBT)
+        handles, labels = [*handles, line], [*labels, "debt"]
+    return dict(zip(labels, handles, strict=True))

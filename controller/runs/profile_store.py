@@ -1,0 +1,107 @@
+"""Keeps profiles as files, one `<key>.json` (0600) each, in one directory.
+
+Writers (runs that end at the same time, the command line) take a lock and replace files whole. A damaged file is never
+overwritten: it is reported. Not covered: what is in a profile (`stage_model.history.profile`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import structs
+
+from controller.home import write_private
+from stage_model.errors import BadInput
+from stage_model.history.profile import Profile, RunRecord, merge, parse_profile, profile, profile_json, profile_key
+
+LARGEST_BYTES = 64 * 1024 * 1024
+_SUFFIX = ".json"
+
+
+class ProfileStore:
+    """The profiles in `folder`, which need not exist before the first is learned. Keys are made fit for files first
+    (`profile_key`), so no key leads out of the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def list(self) -> tuple[str, ...]:
+        """The keys, sorted."""
+        if not self.folder.is_dir():
+            return ()
+        names = (path.name for path in self.folder.iterdir() if not path.name.startswith("."))
+        return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
+
+    def path(self, key: str) -> Path:
+        """The file of a key. Raises `BadInput` for an empty one."""
+        return self.folder / (profile_key(key, "", None) + _SUFFIX)
+
+    def load(self, key: str) -> Profile | None:
+        """A profile, or None if there is none. Raises `BadInput` that names the file if it is damaged."""
+        path = self.path(key)
+        content = _read(path)
+        if content is None:
+            return None
+        return parse_profile(content, expected_key=profile_key(key, "", None), source=f"profile file {path}")
+
+    def learn(self, key: str, run: RunRecord, *, newest: bool = False) -> Profile:
+        """Adds a run and returns the new profile. `newest`: it has just ended, so it comes after all that are known, whatever
+        the wall clock was when they began. Raises `BadInput` for a run that is not complete, or a damaged file."""
+        if not run.complete:
+            raise BadInput(f"run {run.id!r} did not end well, so it teaches nothing; accepted: a complete run")
+        with self._locked():
+            if newest and (known := self.load(key)) is not None:
+                last_ms = max((other.when_ms for other in known.runs if other.id != run.id), default=run.when_ms - 1)
+                run = structs.replace(run, when_ms=max(run.when_ms, last_ms + 1))
+            return self._add(profile(profile_key(key, "", None), (run,)))
+
+    def add(self, taught: Profile) -> Profile:
+        """Merges a profile (of a file, of another cluster) into the one of its key and returns the result."""
+        with self._locked():
+            return self._add(taught)
+
+    def _add(self, taught: Profile) -> Profile:
+        known = self.load(taught.key)
+        merged = taught if known is None else merge(known, taught)
+        write_private(self.path(taught.key), profile_json(merged).decode().rstrip("\n"))
+        return merged
+
+    def forget(self, key: str) -> bool:
+        """Removes a profile, damaged ones too; False if there was none."""
+        with self._locked():
+            try:
+                self.path(key).unlink()
+            except FileNotFoundError:
+                return False
+        return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _read(path: Path) -> bytes | None:
+    """The content of a plain file, None if there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(f"profile file {path} cannot be opened ({error.strerror}); it must be a plain file") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
+            limit = LARGEST_BYTES >> 20
+            raise BadInput(f"profile file {path} is not a plain file of at most {limit} MB; remove it")
+        return file.read(LARGEST_BYTES)

@@ -1,0 +1,233 @@
+"""The folder of one run: `summary.json`, `samples.csv`, `stages.csv`. Written by the master, read by report and plot.
+
+Times are seconds since submission, cores are cores; an empty cell means unknown. `summary.json` and `stages.csv` are
+replaced as a whole (a reader never sees half of one), samples are appended. Not covered: what is in the summary
+(`controller.master`) and the picture (`controller.runs.plot`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controller.messages import Sample
+from stage_model.errors import BadInput
+
+SUMMARY = "summary.json"
+SAMPLES = "samples.csv"
+STAGES = "stages.csv"
+SAMPLE_COLUMNS = (
+    "time_s",
+    "executor",
+    "stage",
+    "set_point",
+    "progress",
+    "demand",
+    "grant",
+    "quota",
+    "usage",
+    "cpu_core_s",
+    "debt_core_s",
+    "forecast_end_s",
+)
+STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")
+MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpan:
+    """One row of `stages.csv`; `end_s` is None while the attempt runs (or was never seen to end)."""
+
+    stage: int
+    attempt: int
+    name: str
+    start_s: float
+    end_s: float | None
+    tasks: int
+
+
+def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
+    """Replaces `summary.json`, keys in the order given. Numbers must be finite: JSON has no others."""
+    for key, value in summary.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"summary field {key} is {value}; unknown is None")
+    _replace(run_dir / SUMMARY, msgspec.json.format(msgspec.json.encode(dict(summary)), indent=2) + b"\n")
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """Raises `BadInput` when there is none or it is not a JSON object."""
+    path = run_dir / SUMMARY
+    try:
+        return msgspec.json.decode(_read(path).encode(), type=dict[str, Any])
+    except msgspec.DecodeError as problem:
+        raise BadInput(f"{path} is no run summary ({problem}); name the folder of a finished run.") from problem
+
+
+def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
+    """Adds rows in one write; the first call writes the heading. A half row that a crash left behind is cut off."""
+    path = run_dir / SAMPLES
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
+    with os.fdopen(descriptor, "r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        whole = _end_of_last_line(file, end)
+        if whole < end:
+            file.truncate(whole)
+        file.seek(whole)
+        rows = [_sample_row(sample) for sample in samples]
+        file.write(_csv([SAMPLE_COLUMNS, *rows] if whole == 0 else rows))
+
+
+def read_samples(run_dir: Path) -> list[Sample]:
+    """All samples in the order written, [] when none was; an unfinished last row is left out. Raises `BadInput`."""
+    path = run_dir / SAMPLES
+    if not path.exists():
+        return []
+    text = _read(path)
+    whole = text[: text.rfind("\n") + 1]
+    return [_sample(row, path) for row in _rows(whole, SAMPLE_COLUMNS, path)]
+
+
+def write_stages(run_dir: Path, stages: Iterable[StageSpan]) -> None:
+    """Replaces `stages.csv`."""
+    rows = [(s.stage, s.attempt, s.name, _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
+    _replace(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
+
+
+def read_stages(run_dir: Path) -> list[StageSpan]:
+    """All stage attempts in the order written, [] when none was. Raises `BadInput`."""
+    path = run_dir / STAGES
+    if not path.exists():
+        return []
+    return [_stage(row, path) for row in _rows(_read(path), STAGE_COLUMNS, path)]
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _sample_row(sample: Sample) -> tuple[str | int, ...]:
+    return (
+        _cell(sample.time_s),
+        sample.executor_id,
+        "" if sample.stage is None else sample.stage,
+        _cell(sample.set_point),
+        _cell(sample.progress),
+        _cell(sample.demand),
+        _cell(sample.grant),
+        _cell(sample.quota),
+        _cell(sample.usage),
+        _cell(sample.cpu_core_s),
+        _cell(sample.debt_core_s),
+        _cell(sample.forecast_end_s),
+    )
+
+
+def _sample(row: dict[str, str], path: Path) -> Sample:
+    try:
+        return Sample(
+            application_id="",
+            executor_id=row["executor"],
+            time_s=float(row["time_s"]),
+            stage=int(row["stage"]) if row["stage"] else None,
+            set_point=_optional(row["set_point"]),
+            progress=_optional(row["progress"]),
+            demand=float(row["demand"]),
+            grant=float(row["grant"]),
+            quota=float(row["quota"]),
+            usage=_optional(row["usage"]),
+            cpu_core_s=float(row["cpu_core_s"]),
+            debt_core_s=float(row["debt_core_s"]),
+            forecast_end_s=_optional(row["forecast_end_s"]),
+        )
+    except ValueError as problem:
+        raise _bad_row(path, problem) from problem
+
+
+def _stage(row: dict[str, str], path: Path) -> StageSpan:
+    try:
+        return StageSpan(
+            stage=int(row["stage"]),
+            attempt=int(row["attempt"]),
+            name=row["name"],
+            start_s=float(row["start_s"]),
+            end_s=_optional(row["end_s"]),
+            tasks=int(row["tasks"]),
+        )
+    except ValueError as problem:
+        raise _bad_row(path, problem) from problem
+
+
+def _rows(text: str, columns: Sequence[str], path: Path) -> Iterable[dict[str, str]]:
+    reader = csv.reader(io.StringIO(text))
+    heading = next(reader, None)
+    if heading is None:
+        return
+    if tuple(heading) != tuple(columns):
+        raise BadInput(f"{path} starts with {','.join(heading)[:100]!r}; its columns are {','.join(columns)}.")
+    for cells in reader:
+        if len(cells) != len(columns):
+            raise _bad_row(path, f"line {reader.line_num} has {len(cells)} cells, not {len(columns)}")
+        yield dict(zip(columns, cells, strict=True))
+
+
+def _bad_row(path: Path, problem: object) -> BadInput:
+    return BadInput(f"{path} is damaged ({problem}); name the folder of a run that Sparkpace recorded.")
+
+
+def _cell(value: float | None) -> str:
+    """A tenth of a millisecond or of a thousandth of a core is finer than anything measured."""
+    return "" if value is None or not math.isfinite(value) else f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def _optional(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
+# ---------------------------------------------------------------- files
+
+
+def _csv(rows: Iterable[Sequence[str | int]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    # A stage's name comes from the user's program and may hold line ends; one row is one line here.
+    writer.writerows([" ".join(c.split()) if isinstance(c, str) else c for c in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def _end_of_last_line(file: io.BufferedRandom, end: int) -> int:
+    """Offset after the last line end; rows are far shorter than a block, so one look back is enough."""
+    start = max(0, end - 4096)
+    file.seek(start)
+    position = file.read(end - start).rfind(b"\n")
+    return start + position + 1 if position >= 0 else 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise BadInput(f"{path} cannot be read ({problem.strerror}); name the folder of a run.") from problem
+    except UnicodeDecodeError as problem:
+        raise BadInput(f"{path} is no text; name the folder of a run.") from problem
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Writes beside it and renames, so that a reader or a crash never meets half a file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,66 @@
+"""Finding a run's folder under the home directory: also for applications that no master remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.runs.run_folder import SUMMARY, read_summary
+from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """`summary` is empty while the run goes on."""
+
+    path: Path
+    summary: dict[str, Any]
+
+    @property
+    def application_id(self) -> str:
+        return self.path.name
+
+
+def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
+    """The folder that `wanted` names: `last`, an application id, a unique start of one, or the newest of a name. `ended`:
+    `last` is the last one that has ended.
+
+    Raises `BadInput` when there is none, or several ids begin so.
+    """
+    folders = sorted((path for path in runs.glob("*") if path.is_dir()), key=_date)
+    if wanted == "last" and folders:
+        if found := [path for path in folders if not ended or (path / SUMMARY).exists()]:
+            return _load(found[-1])
+        raise BadInput(f"no run in {runs} has ended yet; give `last` again once one has, or look at `sparkpace ps`")
+    begins = [path for path in folders if wanted and path.name.startswith(wanted)]
+    exact = [path for path in begins if path.name == wanted]
+    if exact or len(begins) == 1:
+        return _load((exact or begins)[0])
+    loaded = [_load(path) for path in folders]
+    named = [run for run in loaded if run.summary.get("name") == wanted]
+    if named:
+        return named[-1]
+    if begins:
+        ids = ", ".join(path.name for path in begins[:5])
+        raise BadInput(f"run {wanted!r} could be any of {ids}; give more of the id")
+    names = nearest_names(wanted, [str(run.summary["name"]) for run in loaded if "name" in run.summary])
+    raise BadInput(f"there is no run {wanted!r} in {runs}; {names}; an id or `last` is accepted, too")
+
+
+def need_summary(run: RunFolder) -> dict[str, Any]:
+    """Raises `BadInput` while the run has no summary yet."""
+    if not run.summary:
+        raise BadInput(f"run {run.application_id} has no {SUMMARY} yet; it is written when the application has ended")
+    return run.summary
+
+
+def _date(path: Path) -> float:
+    """When a run's record was written, which orders runs that ended; of one that goes on when its folder changed last."""
+    summary = path / SUMMARY
+    return (summary if summary.exists() else path).stat().st_mtime
+
+
+def _load(path: Path) -> RunFolder:
+    return RunFolder(path, read_summary(path) if (path / SUMMARY).exists() else {})

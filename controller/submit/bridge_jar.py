@@ -1,0 +1,28 @@
+"""The bridge jar that the package carries, and the driver settings inside it. See docs/operations.md."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from controller.submit.properties import parse_properties
+from stage_model.errors import Unavailable
+
+JAR = Path(__file__).resolve().parents[1] / "jars" / "sparkpace-bridge.jar"
+SETTINGS = "org/sparkpace/bridge/driver-settings.properties"
+
+
+def bridge_jar(jar: Path = JAR) -> Path:
+    """Raises `Unavailable` when the project was not built."""
+    if not jar.is_file():
+        raise Unavailable(f"the bridge jar {jar} is missing; build it with `make` in the project's root")
+    return jar
+
+
+def driver_settings(jar: Path = JAR) -> dict[str, str]:
+    """Settings a driver needs so that squeezed executors are never declared lost; a user's own values win over them."""
+    try:
+        with zipfile.ZipFile(bridge_jar(jar)) as archive:
+            return parse_properties(archive.read(SETTINGS).decode("utf-8"))
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise Unavailable(f"the bridge jar {jar} is damaged ({error}); build it again with `make`") from error

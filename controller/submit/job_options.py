@@ -1,0 +1,88 @@
+"""What an application asked for: the `spark.pace.*` settings of its conf, all checked before it is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from controller.messages import Mount
+from controller.submit.mounts import parse_mounts
+from controller.submit.placement_options import NAMES, PlacementOptions, placement_options
+from stage_model.errors import BadInput
+from stage_model.laws import parse_constants, parse_law
+from stage_model.units import NORMAL_PRIORITY, is_time, parse_deadline, parse_priority
+
+PREFIX = "spark.pace."
+KNOWN = frozenset(
+    (
+        *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force"),
+        # set by `sparkpace submit` and read by the bridge
+        *("submission", "submit.time.ms", "submit.uptime", "token.file", "main", "arguments", "tls"),
+        *NAMES,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """`deadline_s` counts from submission; None: no deadline. `settings` are the laws' constants by name, `arguments`
+    the application's own words (None: not told), recorded with what the run teaches."""
+
+    deadline_s: float | None = None
+    priority: int = NORMAL_PRIORITY
+    law: str = "forecast"
+    settings: dict[str, float] = field(default_factory=dict)
+    profile: str | None = None
+    image: str | None = None
+    python: str | None = None
+    mounts: tuple[Mount, ...] = ()
+    force: bool = False
+    submission: str | None = None
+    arguments: tuple[str, ...] | None = None
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
+
+
+def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working_dir: Path, default_law: str) -> JobOptions:
+    """Raises `BadInput` naming the setting, also for a `spark.pace.*` key that nobody reads.
+
+    `age_s` seconds have passed since submission, so an absolute deadline is that much longer than what is left of it."""
+    own = {key[len(PREFIX) :]: value for key, value in conf.items() if key.startswith(PREFIX)}
+    for name in own:
+        if name not in KNOWN and not name.startswith("law."):
+            raise BadInput(
+                f"{PREFIX}{name} is not a setting; accepted: {', '.join(PREFIX + known for known in sorted(KNOWN))}"
+            )
+    deadline_s = None
+    if "deadline" in own:
+        text = own["deadline"]
+        deadline_s = parse_deadline(text, now, option=f"{PREFIX}deadline")
+        if is_time(text):
+            deadline_s += age_s
+    force = own.get("force", "false")
+    if force not in ("true", "false"):
+        raise BadInput(f"{PREFIX}force is {force!r}; accepted: true or false")
+    return JobOptions(
+        deadline_s=deadline_s,
+        priority=parse_priority(own["priority"], option=f"{PREFIX}priority") if "priority" in own else NORMAL_PRIORITY,
+        law=parse_law(own["law"], option=f"{PREFIX}law") if "law" in own else default_law,
+        settings=parse_constants(conf),
+        profile=own.get("profile"),
+        image=own.get("image"),
+        python=own.get("python"),
+        mounts=parse_mounts(own.get("mounts", ""), working_dir),
+        force=force == "true",
+        submission=own.get("submission"),
+        arguments=_arguments(own["arguments"]) if "arguments" in own else None,
+        placement=placement_options(conf, PREFIX),
+    )
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError as error:
+        raise BadInput(f"{PREFIX}arguments is {text[:100]!r} ({error}); accepted: a JSON list of strings") from error

@@ -1,0 +1,69 @@
+"""What executors of this machine need besides Spark, made before the first job has to wait for it: image and class archive.
+
+Agents make both on first use anyway, also for another Spark or submitter than those of `sparkpace up`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+
+from controller.agent.class_archive import ClassArchives
+from controller.agent.site import archive_root, make_runtime
+from controller.home import Home
+from controller.local.cluster import Plan
+from controller.master.executor_spec import DEFAULT_HEAP_MB, class_path
+from controller.options import AgentOptions
+from controller.runtime.base import Bind, ExecutorKey, Launch
+from controller.submit.bridge_jar import bridge_jar
+from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+NAME = "prepare"
+TIMEOUT_S = 600.0
+"""No job waits yet, so a busy machine may take its time."""
+log = logging.getLogger(__name__)
+
+
+def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> None:
+    """For executors of this user that run `spark_home`. What cannot be made is said in one line and stops nothing.
+
+    Raises `Unavailable` without an engine or a built bridge."""
+    options = AgentOptions(
+        home=home.path,
+        worker_id=NAME,
+        cores=plan.workers[0].cores,
+        memory_mb=plan.workers[0].memory_mb,
+        runtime=plan.runtime,
+        period_s=plan.period_s,
+        floor=plan.floor,
+        master_url=plan.url,
+        image=plan.image,
+    )
+    jar = bridge_jar()
+    runtime = make_runtime(options, cluster_of(home))
+    try:
+        java = runtime.java(str(java_home), None)
+        launch = Launch(
+            key=ExecutorKey(NAME, NAME),
+            argv=[java.program, "-cp", class_path(str(jar), str(spark_home / "jars")), f"-Xmx{DEFAULT_HEAP_MB}m"],
+            environment={},
+            binds=[Bind(spark_home), Bind(jar)],
+            working_dir=home.path,
+            log_dir=home.logs,
+            memory_bytes=max(worker.memory_mb for worker in plan.workers) << 20,
+            cores=sum(worker.cores for worker in plan.workers),  # nobody else has them yet
+            uid=os.getuid(),
+            gid=os.getgid(),
+        )
+        ClassArchives(runtime, archive_root(), TIMEOUT_S).add_to(launch, java)
+    except (RuntimeFailed, RuntimeRefused) as error:
+        log.warning("executors cannot be prepared: %s", error)
+    finally:
+        runtime.close()
+
+
+def cluster_of(home: Home) -> str:
+    """The cluster id of what runs here: each home's own, as runtimes of one cluster end each other's programs."""
+    return f"{NAME}-{hashlib.sha256(bytes(home.path)).hexdigest()[:8]}"

@@ -1,0 +1,228 @@
+"""One submission: everything checked that can be checked without contacting anyone, and the spark-submit command.
+
+Reads the files that the user named, nothing else; running it is `controller.submit.driver_run`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from controller.home import Cluster, Home
+from controller.messages import Mount
+from controller.submit.bridge_jar import bridge_jar, driver_settings
+from controller.submit.job_options import job_options
+from controller.submit.mounts import format_mounts, parse_mount
+from controller.submit.profile_choice import ProfileChoice, read_profile
+from controller.submit.properties import parse_properties
+from controller.submit.spark_install import SparkInstall
+from controller.submit.submit_args import SubmitArguments
+from placement.dependencies import parse_after
+from stage_model.errors import BadInput
+from stage_model.laws import parse_constants, parse_law
+from stage_model.units import parse_deadline, parse_priority
+
+CLASS_PATH = "spark.driver.extraClassPath"
+INSTANCES = "spark.executor.instances"
+OFF_HEAP, PAGES = "spark.memory.offHeap.", "spark.buffer.pageSize"
+EXECUTOR_OPTIONS = {"--executor-memory": "spark.executor.memory", "--executor-cores": "spark.executor.cores"}
+MOST_ARGUMENTS = 8192
+"""Characters; longer arguments are not recorded with the run (one word of a command line is bounded by the kernel)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """`deadline_s` counts from the submission, which was at `submitted_ms` of the wall clock and at `submitted_uptime` of the
+    machine's (`process_identity.uptime`). `law_settings` come from `spark.pace.law.*`."""
+
+    arguments: SubmitArguments
+    submission: str
+    submitted_ms: int
+    submitted_uptime: str
+    application: str
+    main: str
+    deadline_s: float | None = None
+    priority: int | None = None
+    law: str | None = None
+    profile: ProfileChoice = field(default_factory=ProfileChoice)
+    law_settings: dict[str, float] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    image: str | None = None
+    python: str | None = None
+    executors: int | None = None
+    executor_cores: int | None = None
+    name: str | None = None
+
+
+def check(
+    arguments: SubmitArguments, *, submission: str, submitted_ms: int, submitted_uptime: str, working_dir: Path
+) -> Submission:
+    """Raises `BadInput` for the first thing that is wrong."""
+    own = {**_from_conf(arguments.conf), **arguments.own}
+    options = arguments.spark_options
+    if options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client")) != "client":
+        raise BadInput("--deploy-mode cluster is not offered; the driver runs here, in client mode")
+    if "spark.master" in arguments.conf:
+        raise BadInput("--conf spark.master cannot be given here: sparkpace submit chooses the master")
+    now = datetime.fromtimestamp(submitted_ms / 1000).astimezone()
+    deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
+    priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
+    law = parse_law(own["law"]) if "law" in own else None
+    mounts = tuple(parse_mount(text, working_dir) for text in arguments.mounts)
+    application = _application(arguments, working_dir)
+    main = options.get("--class") or Path(application).name
+    profile = read_profile(own.get("profile"), working_dir, None if "force" in arguments.flags else main)
+    parse_after(own.get("after", ""))
+    # what the master would refuse later, with a driver started for nothing
+    job_options(arguments.conf, age_s=0.0, now=now, working_dir=working_dir, default_law="forecast")
+    return Submission(
+        arguments=arguments,
+        submission=_identifier(submission),
+        submitted_ms=submitted_ms,
+        submitted_uptime=submitted_uptime,
+        application=application,
+        main=main,
+        deadline_s=deadline,
+        priority=priority,
+        law=law,
+        profile=profile,
+        law_settings=parse_constants(arguments.conf),
+        mounts=mounts,
+        image=_not_empty(own, "image"),
+        python=_not_empty(own, "python"),
+        executors=_count(arguments, "--num-executors", INSTANCES),
+        executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
+        name=options.get("--name") or arguments.conf.get("spark.app.name"),
+    )
+
+
+def command(
+    job: Submission, *, home: Home, cluster: Cluster, spark: SparkInstall, environment: Mapping[str, str]
+) -> list[str]:
+    """spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application."""
+    options = job.arguments.spark_options
+    users = _users_settings(job, spark, environment)
+    class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
+    ours = _our_settings(users)
+    if cluster.host in ("localhost", "127.0.0.1", "::1"):
+        for key in ("spark.driver.host", "spark.driver.bindAddress"):
+            if key not in users and "SPARK_LOCAL_IP" not in environment:
+                ours[key] = "127.0.0.1"
+    if "--num-executors" in options and INSTANCES not in job.arguments.conf:
+        # spark-submit itself honours --num-executors for YARN and Kubernetes only.
+        ours[INSTANCES] = options["--num-executors"]
+    ours |= _pace_settings(job, home)
+    jar = str(bridge_jar())
+    return [
+        str(spark.submit),
+        *("--master", f"sparkpace://{cluster.host}:{cluster.port}"),
+        *job.arguments.spark,
+        *("--driver-class-path", f"{jar}{os.pathsep}{class_path}" if class_path else jar),
+        *(part for key, value in ours.items() for part in ("--conf", f"{key}={value}")),
+        job.application,
+        *job.arguments.application_args,
+    ]
+
+
+def memory_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that an executor's memory follows from, as the driver will start with them."""
+    users = _users_settings(job, spark, environment)
+    given = job.arguments.spark_options
+    options = {setting: given[option] for option, setting in EXECUTOR_OPTIONS.items() if option in given}
+    found = {**_our_settings(users), **users, **options}
+    return {key: value for key, value in found.items() if key.startswith(("spark.executor.", OFF_HEAP, PAGES))}
+
+
+def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    named = job.arguments.spark_options.get("--properties-file")
+    return {**_file_settings(named, spark, environment), **job.arguments.conf}
+
+
+def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
+    """What a driver needs from its start and the user did not say."""
+    ours = {key: value for key, value in driver_settings().items() if key not in users}
+    if any(key.startswith(OFF_HEAP) for key in users):
+        # whoever has a say about off-heap memory keeps the size he says, and Spark's pages with it
+        ours = {key: value for key, value in ours.items() if not key.startswith((OFF_HEAP, PAGES))}
+    return ours
+
+
+def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
+    arguments = json.dumps(job.arguments.application_args)
+    given = {
+        "deadline": None if job.deadline_s is None else f"{job.deadline_s:.3f}s",
+        "priority": None if job.priority is None else str(job.priority),
+        "law": job.law,
+        "profile": str(job.profile.file) if job.profile.file else job.profile.name,
+        "mounts": format_mounts(job.mounts) or None,
+        "image": job.image,
+        "python": job.python,
+        "force": "true" if "force" in job.arguments.flags else None,
+        "after": job.arguments.own.get("after"),
+        "placement.evict": "true" if "evict" in job.arguments.flags else None,
+        "submission": job.submission,
+        "submit.time.ms": str(job.submitted_ms),
+        "submit.uptime": job.submitted_uptime,
+        "token.file": str(home.submit_token_file),
+        "main": job.main,
+        "arguments": arguments if len(arguments) <= MOST_ARGUMENTS else None,
+    }
+    return {f"spark.pace.{key}": value for key, value in given.items() if value is not None}
+
+
+def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Our options may also come as settings; the option wins."""
+    names = ("deadline", "priority", "law", "profile", "image", "python")
+    return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
+
+
+def _file_settings(named: str | None, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """What spark-submit will read from the user's file of settings: --properties-file, else spark-defaults.conf."""
+    conf_dir = environment.get("SPARK_CONF_DIR")
+    file = Path(named) if named else Path(conf_dir) / "spark-defaults.conf" if conf_dir else spark.defaults_file
+    try:
+        return parse_properties(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise BadInput(f"--properties-file {named} does not exist; name an existing file") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"settings file {file} cannot be read ({error}); it must be a readable UTF-8 file") from error
+
+
+def _application(arguments: SubmitArguments, working_dir: Path) -> str:
+    given = arguments.application
+    if given is None:
+        raise BadInput("no application file was given; it comes after the options: submit [OPTIONS] APP [ARGS]")
+    if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():
+        return given  # hdfs://, s3a://, local: are spark-submit's to find
+    if not (working_dir / given.removeprefix("file:")).is_file():
+        raise BadInput(f"application file {given!r} does not exist; give a .py file or a jar")
+    return given
+
+
+def _count(arguments: SubmitArguments, option: str, setting: str) -> int | None:
+    text = arguments.spark_options.get(option) or arguments.conf.get(setting)
+    if text is None:
+        return None
+    if not re.fullmatch(r"[1-9]\d{0,5}", text.strip()):
+        raise BadInput(f"{option} {text!r} is not usable; give a whole number of 1 or more")
+    return int(text)
+
+
+def _not_empty(own: Mapping[str, str], name: str) -> str | None:
+    value = own.get(name)
+    if value is not None and not value.strip():
+        raise BadInput(f"--{name} is empty; give a value or leave it out")
+    return value
+
+
+def _identifier(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f-]{8,64}", text):
+        raise BadInput(f"--submission {text!r} is not usable; it must be a UUID")
+    return text

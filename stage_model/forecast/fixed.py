@@ -1,0 +1,35 @@
+"""How much of a stage's duration its work and its cores explain; the rest is fixed time that no core shortens.
+
+Shuffle waits, task launch, result transfer and the like show up as the difference between a stage's real duration and the
+virtual-time schedule of its work on the cores it had (docs/control.md, What goes in).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy
+from stage_model.history.profile import RunRecord, StageRecord
+
+
+def explained_s(stage: StageRecord, run: RunRecord) -> float:
+    """Seconds the model gives for the stage with the cores it had in that run (its mean quota, else the run's cores)."""
+    if stage.duration_s <= 0:
+        return 0.0
+    cores = stage.cores_s / stage.duration_s if stage.cores_s else run.cores
+    return modelled_s(stage.tasks, stage.work_core_s, stage.task_cv, cores, run.cores, run.slots)
+
+
+def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int) -> float:
+    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots` slots; 0 without work."""
+    cores = min(cores, most_cores)
+    if work_core_s <= 0 or cores <= 0:
+        return 0.0
+    forecast = Forecast(_unit_busy(tasks, cv, max(1, slots)), speed_limit=min(1.0, most_cores / max(1, slots)))
+    return work_core_s * forecast.time_s(cores)
+
+
+@lru_cache(maxsize=4096)
+def _unit_busy(tasks: int, cv: float, slots: int) -> Busy:
+    """Of one core-second: every work stretches the same schedule, so runs of one profile share it."""
+    return stage_busy(tasks, 1.0, cv, slots)

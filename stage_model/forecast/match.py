@@ -1,0 +1,189 @@
+"""Compares a live run with what its profile lets expect: which stages are which, what is still to come, how far it is
+off.
+
+Everything is computed anew from estimate and run, linear in their stages. Not covered: what follows for cores
+(`laws`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import msgspec
+
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
+from stage_model.history.run import Run
+from stage_model.history.signature import call_site
+from stage_model.history.stage_run import StageKey, StageRun
+
+ALIKE_WINDOW = 8
+"""How far ahead in the order an unknown stage is looked for by its call site: about one SQL query."""
+RATIO_LIMITS = (0.25, 4.0)
+"""A stage that is off by more than this is another stage; it must not carry the others along."""
+RATIO_PRIOR_SHARE = 0.05
+RATIO_PRIOR_CORE_S = 1.0
+"""The ratio counts as 1 over this much work (the larger of both) besides what was seen: shrinkage while little is
+known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A live run against its estimate.
+
+    `seen` holds an estimate for every stage attempt submitted so far, `active` those under way; `exact` tells which
+    were found by signature; the others have the numbers of the one they stand for, else the mean of their neighbours.
+    `to_come` are the stages not seen yet, in order. `matched_share` = share of the work seen that was found by
+    signature, None before the first stage. `work_ratio` = real / profiled work of the finished stages: expected of
+    future ones.
+    """
+
+    seen: Mapping[StageKey, StageEstimate]
+    active: Mapping[StageKey, StageEstimate]
+    exact: frozenset[StageKey]
+    to_come: tuple[StageEstimate, ...]
+    matched_share: float | None
+    work_ratio: float
+
+    def of(self, key: StageKey) -> StageEstimate:
+        """The estimate of a stage attempt that was submitted; KeyError for others."""
+        return self.seen[key]
+
+
+def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[StageKey, float] | None = None) -> Matched:
+    """Compares. `container_core_s` is container CPU by stage attempt so far: without it the work of finished stages
+    cannot be compared with a profile of container CPU, and `work_ratio` is 1."""
+    places = {stage.signature: stage.index for stage in estimate.stages}
+    taken = {places[stage.signature] for stage in run.attempts.values() if stage.signature in places}
+    seen: dict[StageKey, StageEstimate] = {}
+    exact: set[StageKey] = set()
+    latest = -1
+    for key, stage in run.attempts.items():
+        place = places.get(stage.signature)
+        if place is None:
+            place = _alike(stage, estimate.stages[latest + 1 : latest + 1 + ALIKE_WINDOW], taken)
+        elif estimate.stages[place].signature == stage.signature:
+            exact.add(key)
+        if place is None:
+            found = _mean(estimate.stages[max(0, latest) : latest + 2], stage)
+        else:
+            found = estimate.stages[place]
+            places[stage.signature] = place  # further attempts are the same
+            taken.add(place)
+            latest = max(latest, place)
+        seen[key] = _sized(found, stage, run)
+    over = taken | _passed(estimate.stages, taken, run, {run.attempts[key]: seen[key].job for key in exact})
+    return Matched(
+        seen=seen,
+        active={stage.key: seen[stage.key] for stage in run.active_stages()},
+        exact=frozenset(exact),
+        to_come=tuple(s for s in estimate.stages if s.index not in over),
+        matched_share=_share(seen, exact),
+        work_ratio=_work_ratio(estimate, run, seen, exact, container_core_s),
+    )
+
+
+def _alike(stage: StageRun, following: Sequence[StageEstimate], taken: set[int]) -> int | None:
+    """Place of the stage that an unknown one stands for: the next with its call site and number of tasks.
+
+    AQE chooses the side to broadcast by what ended first; then the stages after it have other parents, so other
+    signatures, yet do the same.
+    """
+    site = call_site(stage.info.name)
+    for expected in following:
+        alike = expected.tasks == stage.info.tasks and call_site(expected.name) == site
+        if alike and expected.index not in taken:
+            return expected.index
+    return None
+
+
+def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate:
+    """An unknown stage as the mean of its neighbours; nothing is expected of it where there are none."""
+
+    def mean(values: Iterable[float]) -> float:
+        found = tuple(values)
+        return fmean(found) if found else 0.0
+
+    records = mean(n.records for n in neighbours if n.records is not None) or None
+    work_core_s = mean(n.work_core_s for n in neighbours)
+    return StageEstimate(
+        index=neighbours[-1].index if neighbours else 0,
+        signature=stage.signature,
+        name=stage.info.name,
+        job=neighbours[-1].job if neighbours else 0,
+        sql=neighbours[-1].sql if neighbours else None,
+        tasks=stage.info.tasks,
+        records=records,
+        work_core_s=work_core_s,
+        task_cv=mean(n.task_cv for n in neighbours),
+        fixed_s=mean(n.fixed_s for n in neighbours),
+        gap_s=mean(n.gap_s for n in neighbours),
+        duration_s=mean(n.duration_s for n in neighbours),
+        start_s=mean(n.start_s for n in neighbours),
+    )
+
+
+def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
+    """The estimate with the attempt's own number of tasks; a retry runs only what is missing, so it has that part of
+    all."""
+    first = run.stage(stage.info.stage, 0)
+    if stage.info.attempt == 0 or first is None or not first.info.tasks:
+        return msgspec.structs.replace(found, tasks=stage.info.tasks) if found.tasks != stage.info.tasks else found
+    part = min(1.0, stage.info.tasks / first.info.tasks)
+    return msgspec.structs.replace(
+        found,
+        tasks=stage.info.tasks,
+        records=None if found.records is None else found.records * part,
+        work_core_s=found.work_core_s * part,
+        duration_s=found.fixed_s + (found.duration_s - found.fixed_s) * part,
+    )
+
+
+def _passed(stages: Sequence[StageEstimate], reached: set[int], run: Run, jobs: Mapping[StageRun, int]) -> set[int]:
+    """Stages that will not come: something that waits for them has been submitted, or the job they belong to has
+    ended."""
+    passed: set[int] = set()
+    pending = list(reached)
+    while pending:
+        for parent in stages[pending.pop()].parents:
+            if parent not in passed and parent not in reached:
+                passed.add(parent)
+                pending.append(parent)
+    ended = {job for stage, job in jobs.items() if stage.job is not None and run.jobs[stage.job].ended_ms is not None}
+    return passed | {s.index for s in stages if s.job in ended}
+
+
+def _share(seen: Mapping[StageKey, StageEstimate], exact: set[StageKey]) -> float | None:
+    if not seen:
+        return None
+    total = sum(s.work_core_s for s in seen.values())
+    if total <= 0:
+        return len(exact) / len(seen)
+    return sum(s.work_core_s for key, s in seen.items() if key in exact) / total
+
+
+def _work_ratio(
+    estimate: ApplicationEstimate,
+    run: Run,
+    seen: Mapping[StageKey, StageEstimate],
+    exact: set[StageKey],
+    container_core_s: Mapping[StageKey, float] | None,
+) -> float:
+    """(prior + real) / (prior + profiled) over finished matched stages, each stage's real work clamped to its
+    limits."""
+    if container_core_s is None and estimate.cpu_source == "container":
+        return 1.0
+    prior = max(RATIO_PRIOR_CORE_S, RATIO_PRIOR_SHARE * sum(s.work_core_s for s in estimate.stages))
+    real = profiled = prior
+    for key in exact:
+        stage, expected = run.attempts[key], seen[key].work_core_s
+        if not stage.teaches or expected <= 0:
+            continue
+        measured = None
+        if container_core_s is not None and estimate.cpu_source == "container":
+            measured = container_core_s.get(key, 0.0)
+        low, high = RATIO_LIMITS
+        real += min(high * expected, max(low * expected, stage.work_core_s(measured)))
+        profiled += expected
+    return real / profiled

@@ -1,0 +1,159 @@
+"""Whether a deadline can be kept beside those already promised: a fluid model of the arbitration rules. Pure.
+
+Claims are served by priority, then by deadline; each takes the least constant number of cores that keeps its deadline, from
+what those before it leave (docs/control.md, "Admission beside others"). A newcomer is
+admitted if it can be served in its place and no promise of the same or a higher priority is broken by it.
+Not covered: where forecasts come from (`controller.master.planning`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from stage_model.forecast.virtual_time import Forecast
+
+Room = tuple[tuple[float, float], ...]
+"""Cores that are free over time: (until, cores), `until` in seconds from now, ascending, the last one infinite."""
+
+HALVINGS = 16
+"""Steps of a bisection: to a 65,000th of its range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one application still has to do in `left_s` seconds."""
+
+    forecast: Forecast
+    left_s: float
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What running applications were promised on a cluster of `cores` cores."""
+
+    claims: Sequence[Claim] = ()
+    cores: float = 0.0
+
+    def to_rank(self, priority: int) -> Promised:
+        """Only the claims that are served before or with `priority`."""
+        return replace(self, claims=[claim for claim in self.claims if claim.priority >= priority])
+
+
+NOTHING_PROMISED = Promised()
+
+
+def constant_room(cores: float) -> Room:
+    """The same cores for ever."""
+    return ((math.inf, max(0.0, cores)),)
+
+
+def end_s(forecast: Forecast, room: Room, most: float = math.inf) -> float:
+    """When the work ends with at most `most` cores of what is free; the most parallel part comes first. inf: never."""
+    todo = [(tasks, work) for tasks, work in enumerate(forecast.busy, 1) if work > 0]
+    now_s = forecast.fixed_s
+    for until_s, free in room:
+        while todo and now_s < until_s:
+            tasks, work = todo[-1]
+            speed = min(forecast.speed_limit, min(free, most) / tasks)
+            if speed <= 0:
+                break
+            ready_s = now_s + work / speed
+            if ready_s <= until_s:
+                todo.pop()
+            else:
+                todo[-1] = (tasks, work - (until_s - now_s) * speed)
+            now_s = min(ready_s, until_s)
+        if not todo:
+            return now_s
+        now_s = max(now_s, until_s)
+    return math.inf
+
+
+def least_cores(claim: Claim, room: Room) -> float | None:
+    """The least constant cores of `room` that keep the claim's deadline; None when all of it is not enough."""
+    alone = claim.forecast.least_cores(claim.left_s)
+    if alone is not None and claim.forecast.fixed_s <= claim.left_s:
+        there = (free for since_s, free in _begins(room) if since_s < claim.left_s)
+        if alone <= min(there, default=math.inf):
+            return alone
+    if end_s(claim.forecast, room) > claim.left_s:
+        return None
+    low, high = 0.0, max(cores for _, cores in room)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if end_s(claim.forecast, room, middle) <= claim.left_s else (middle, high)
+    return high
+
+
+def _begins(room: Room) -> Iterator[tuple[float, float]]:
+    """The steps by their begin."""
+    since_s = 0.0
+    for until_s, free in room:
+        yield since_s, free
+        since_s = until_s
+
+
+def without(room: Room, cores: float, until_s: float) -> Room:
+    """What is left of `room` when `cores` of it are taken until then."""
+    rest: list[tuple[float, float]] = []
+    since_s = 0.0
+    for end, free in room:
+        if since_s < until_s:
+            rest.append((min(end, until_s), max(0.0, free - cores)))
+        if end > until_s:
+            rest.append((end, free))
+        since_s = end
+    return tuple(rest)
+
+
+def _serve(claims: Sequence[Claim], cores: float) -> tuple[list[bool], Room]:
+    """Which claims, in the order given, are kept, and what nobody takes. A claim that cannot be kept is served last of
+    its priority: it takes all that its fellows leave."""
+    kept = [False] * len(claims)
+    room = constant_room(cores)
+    for priority in sorted({claim.priority for claim in claims}, reverse=True):
+        mine = sorted((i for i, c in enumerate(claims) if c.priority == priority), key=lambda i: claims[i].left_s)
+        hopeless = []
+        for index in mine:
+            needed = least_cores(claims[index], room)
+            if needed is None:
+                hopeless.append(index)
+                continue
+            kept[index] = True
+            room = without(room, needed, end_s(claims[index].forecast, room, needed))
+        for index in hopeless:
+            room = without(room, math.inf, end_s(claims[index].forecast, room))
+    return kept, room
+
+
+def fits(new: Claim, promised: Promised) -> bool:
+    """Whether `new` is kept and no promise of its priority or above is broken that would be kept
+    without it."""
+    before, _ = _serve(promised.claims, promised.cores)
+    return _fits(new, promised, before)
+
+
+def _fits(new: Claim, promised: Promised, before: Sequence[bool]) -> bool:
+    """`before`: which promises are kept without it."""
+    after, _ = _serve([*promised.claims, new], promised.cores)
+    held = (after[i] for i, claim in enumerate(promised.claims) if before[i] and claim.priority >= new.priority)
+    return after[-1] and all(held)
+
+
+def least_deadline_s(new: Claim, promised: Promised) -> float:
+    """The earliest deadline with which `new` fits; inf if there is none."""
+    _, room = _serve(promised.to_rank(new.priority).claims, promised.cores)
+    high = end_s(new.forecast, room)
+    if math.isinf(high):
+        return math.inf
+    low = end_s(new.forecast, constant_room(promised.cores))
+    before, _ = _serve(promised.claims, promised.cores)
+    if _fits(replace(new, left_s=low), promised, before):
+        return low
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _fits(replace(new, left_s=middle), promised, before) else (middle, high)
+    return high

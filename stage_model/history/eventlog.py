@@ -1,0 +1,170 @@
+"""Reads the JSON lines of a Spark event log (3.5 and 4.x) into a run.
+
+Field names are those of Spark's `JsonProtocol`, the same in 3.5 and 4.x. Not covered: opening files, rolling
+directories and decompression (`controller.runs.eventlog_files`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stage_model.errors import BadInput
+from stage_model.history.eventlog_schema import KNOWN, ApplicationStart, EnvironmentUpdate, Kind, LogLine, LogStart
+from stage_model.history.events import AnyEvent, ExecutorAdded, ExecutorRemoved
+from stage_model.history.profile import RunRecord
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
+
+_LONGEST_QUEUE_MS = 24 * 3_600_000
+"""A submit time further before the start is a copied setting, not this application's."""
+
+
+@dataclass(slots=True)
+class EventLog:
+    """What a log tells. `cores` = most executor cores at one time, `slots` = most tasks at once."""
+
+    run: Run = field(default_factory=Run)
+    application_id: str = ""
+    name: str = ""
+    main: str | None = None
+    arguments: tuple[str, ...] | None = None
+    spark_version: str = ""
+    started_ms: int | None = None
+    cores: int = 0
+    executors: int = 0
+    spark: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> int:
+        per_task = self.spark.get("spark.task.cpus", "1")
+        return self.cores // max(1, int(per_task)) if per_task.isdecimal() else self.cores
+
+    def record(self) -> RunRecord:
+        """The log's run record; container CPU is not in a log, so the executors' CPU counts."""
+        started_ms = self.started_ms if self.started_ms is not None else self.run.first_ms or 0
+        return to_record(
+            self.run,
+            id=f"{self.application_id or 'application'}.{started_ms}",
+            name=self.name,
+            main=self.main,
+            when_ms=started_ms,
+            spark_version=self.spark_version,
+            cores=float(self.cores),
+            slots=self.slots,
+            executors=self.executors,
+            started_ms=started_ms,
+            arguments=self.arguments,
+        )
+
+
+def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
+    """The run told by `lines`; `source` names the log in refusals.
+
+    Raises `BadInput`: no event log at all, a corrupt line (with its number), or no application end (truncated).
+    """
+    log = EventLog()
+    living: dict[str, int] = {}
+    broken: tuple[int, str] | None = None
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if broken is not None:
+            raise _corrupt(source, *broken)
+        if not line.strip():
+            continue
+        try:
+            found = read_line(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if not log.spark_version:
+                raise BadInput(f"{source} is no Spark event log (line {number}: {error}); {_ACCEPTED}") from error
+            broken = (number, str(error))
+            continue
+        if isinstance(found, LogStart):
+            log.spark_version = found.version
+        elif not log.spark_version:
+            raise BadInput(f"{source} is no Spark event log: it does not begin with SparkListenerLogStart; {_ACCEPTED}")
+        elif found is not None:
+            _take(log, found, living)
+    if not log.run.ended:
+        where = f", line {broken[0]} is cut off" if broken else ""
+        raise BadInput(f"{source} is truncated: no SparkListenerApplicationEnd{where}; accepted: a finished log")
+    return log
+
+
+_ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
+
+
+def _corrupt(source: str, number: int, why: str) -> BadInput:
+    return BadInput(f"{source} is corrupt: line {number} is no Spark event ({why}); {_ACCEPTED}")
+
+
+def read_line(line: bytes) -> Kind | None:
+    """One line; None for events we do not use. Raises msgspec.DecodeError for what is no event."""
+    kind = msgspec.json.decode(line, type=LogLine).event
+    known = KNOWN.get(kind)
+    return None if known is None else known.decode(line)
+
+
+def _take(log: EventLog, found: Kind, living: dict[str, int]) -> None:
+    if isinstance(found, ApplicationStart):
+        log.name, log.application_id = found.name, found.id or ""
+        log.started_ms = _submitted_ms(log.spark, found.time_ms)
+    elif isinstance(found, EnvironmentUpdate):
+        log.spark = found.spark
+        log.main, log.arguments = main_and_arguments(found.system.get("sun.java.command", ""))
+        if log.started_ms is not None:
+            log.started_ms = _submitted_ms(log.spark, log.started_ms)
+    elif not isinstance(found, LogStart):
+        event = found.event()
+        if event is not None:
+            _count(log, event, living)
+            log.run.apply(event)
+
+
+def _count(log: EventLog, event: AnyEvent, living: dict[str, int]) -> None:
+    if isinstance(event, ExecutorAdded):
+        living[event.executor] = event.cores
+        log.cores = max(log.cores, sum(living.values()))
+        log.executors = max(log.executors, len(living))
+    elif isinstance(event, ExecutorRemoved):
+        living.pop(event.executor, None)
+
+
+def _submitted_ms(spark: dict[str, str], started_ms: int) -> int:
+    """The call of spark-submit where the log tells it, else the application's start (docs/concepts.md, The clock)."""
+    submitted = spark.get("spark.app.submitTime", "")
+    if submitted.isdecimal() and 0 <= started_ms - int(submitted) <= _LONGEST_QUEUE_MS:
+        return int(submitted)
+    return started_ms
+
+
+_WITHOUT_VALUE = {"--verbose", "-v", "--supervise"}
+
+
+def main_and_arguments(command: str) -> tuple[str | None, tuple[str, ...] | None]:
+    """Main file's base name or class, and arguments, out of the driver's command line as the JVM tells it (blanks
+    within an argument are lost). (None, None) when it was not started by spark-submit with an application."""
+    words = command.split()
+    if not words or not words[0].endswith(".SparkSubmit"):
+        return None, None
+    position, main = 1, None
+    while position < len(words) and words[position].startswith("-"):
+        if words[position] == "--class":
+            main = words[position + 1] if position + 1 < len(words) else None
+        if words[position] in _WITHOUT_VALUE:
+            position += 1
+            continue
+        position += 2
+        # A --conf value may hold blanks; what follows an option's value and is neither option nor file belongs to it.
+        while position < len(words) and not words[position].startswith("-") and not _application(words[position]):
+            position += 1
+    if position >= len(words) or words[position] in ("pyspark-shell", "spark-shell"):
+        return None, None
+    return main or re.split(r"[/\\]", words[position])[-1], tuple(words[position + 1 :])
+
+
+def _application(word: str) -> bool:
+    return word.endswith((".py", ".jar", ".R", "-shell")) or word == "spark-internal"

@@ -1,0 +1,262 @@
+"""The lines of a Spark event log that we use, typed by Spark's own field names, and the events they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stage_model.history.events import (
+    AnyEvent,
+    ApplicationEnd,
+    ExecutorAdded,
+    ExecutorRemoved,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """What every line has."""
+
+    event: str = msgspec.field(name="Event")
+
+
+class LogStart(msgspec.Struct, frozen=True):
+    version: str = msgspec.field(name="Spark Version")
+
+
+class ApplicationStart(msgspec.Struct, frozen=True):
+    name: str = msgspec.field(name="App Name")
+    time_ms: int = msgspec.field(name="Timestamp")
+    id: str | None = msgspec.field(name="App ID", default=None)
+
+
+class EnvironmentUpdate(msgspec.Struct, frozen=True):
+    spark: dict[str, str] = msgspec.field(name="Spark Properties", default_factory=dict)
+    system: dict[str, str] = msgspec.field(name="System Properties", default_factory=dict)
+
+
+class ApplicationEndLine(msgspec.Struct, frozen=True):
+    time_ms: int = msgspec.field(name="Timestamp")
+
+    def event(self) -> AnyEvent:
+        return ApplicationEnd(time_ms=self.time_ms)
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    name: str
+
+
+_SCOPE = msgspec.json.Decoder(_Scope)
+
+
+class Rdd(msgspec.Struct, frozen=True):
+    id: int = msgspec.field(name="RDD ID")
+    name: str = msgspec.field(name="Name", default="")
+    scope: str | None = msgspec.field(name="Scope", default=None)
+
+    def label(self) -> str:
+        """The operator that made it, else its own name; `Scope` is JSON in a string."""
+        return _SCOPE.decode(self.scope).name if self.scope else self.name
+
+
+class Stage(msgspec.Struct, frozen=True):
+    stage: int = msgspec.field(name="Stage ID")
+    name: str = msgspec.field(name="Stage Name")
+    tasks: int = msgspec.field(name="Number of Tasks")
+    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
+    rdds: tuple[Rdd, ...] = msgspec.field(name="RDD Info", default=())
+    parents: tuple[int, ...] = msgspec.field(name="Parent IDs", default=())
+    submitted_ms: int | None = msgspec.field(name="Submission Time", default=None)
+    completed_ms: int | None = msgspec.field(name="Completion Time", default=None)
+    failure: str | None = msgspec.field(name="Failure Reason", default=None)
+
+    def info(self) -> StageInfo:
+        return StageInfo(
+            stage=self.stage,
+            attempt=self.attempt,
+            name=self.name,
+            tasks=self.tasks,
+            parents=self.parents,
+            scopes=tuple(rdd.label() for rdd in sorted(self.rdds, key=lambda rdd: rdd.id)),
+        )
+
+
+class JobStartLine(msgspec.Struct, frozen=True):
+    job: int = msgspec.field(name="Job ID")
+    time_ms: int = msgspec.field(name="Submission Time")
+    stages: tuple[Stage, ...] = msgspec.field(name="Stage Infos", default=())
+    properties: dict[str, str | None] | None = msgspec.field(name="Properties", default=None)
+
+    def event(self) -> AnyEvent:
+        return JobStart(
+            job=self.job,
+            time_ms=self.time_ms,
+            stages=tuple(stage.info() for stage in self.stages),
+            sql_execution=(self.properties or {}).get("spark.sql.execution.id"),
+        )
+
+
+class _Result(msgspec.Struct, frozen=True):
+    result: str = msgspec.field(name="Result")
+
+
+class JobEndLine(msgspec.Struct, frozen=True):
+    job: int = msgspec.field(name="Job ID")
+    time_ms: int = msgspec.field(name="Completion Time")
+    result: _Result = msgspec.field(name="Job Result")
+
+    def event(self) -> AnyEvent:
+        return JobEnd(job=self.job, time_ms=self.time_ms, ok=self.result.result == "JobSucceeded")
+
+
+class StageSubmittedLine(msgspec.Struct, frozen=True):
+    stage: Stage = msgspec.field(name="Stage Info")
+
+    def event(self) -> AnyEvent | None:
+        if self.stage.submitted_ms is None:  # a stage without missing partitions; Spark gives it no time
+            return None
+        return StageSubmitted(info=self.stage.info(), time_ms=self.stage.submitted_ms)
+
+
+class StageCompletedLine(msgspec.Struct, frozen=True):
+    stage: Stage = msgspec.field(name="Stage Info")
+
+    def event(self) -> AnyEvent | None:
+        if self.stage.completed_ms is None:
+            return None
+        return StageCompleted(
+            stage=self.stage.stage,
+            attempt=self.stage.attempt,
+            time_ms=self.stage.completed_ms,
+            failure=self.stage.failure,
+        )
+
+
+class _TaskInfo(msgspec.Struct, frozen=True):
+    task: int = msgspec.field(name="Task ID")
+    index: int = msgspec.field(name="Index")
+    launch_ms: int = msgspec.field(name="Launch Time")
+    finish_ms: int = msgspec.field(name="Finish Time")
+    executor: str = msgspec.field(name="Executor ID", default="")
+    locality: str = msgspec.field(name="Locality", default="")
+
+
+class _Input(msgspec.Struct, frozen=True):
+    bytes: int = msgspec.field(name="Bytes Read", default=0)
+    records: int = msgspec.field(name="Records Read", default=0)
+
+
+class _ShuffleRead(msgspec.Struct, frozen=True):
+    remote: int = msgspec.field(name="Remote Bytes Read", default=0)
+    local: int = msgspec.field(name="Local Bytes Read", default=0)
+    records: int = msgspec.field(name="Total Records Read", default=0)
+
+
+class _ShuffleWrite(msgspec.Struct, frozen=True):
+    bytes: int = msgspec.field(name="Shuffle Bytes Written", default=0)
+    records: int = msgspec.field(name="Shuffle Records Written", default=0)
+
+
+class _Metrics(msgspec.Struct, frozen=True):
+    run_ms: int = msgspec.field(name="Executor Run Time", default=0)
+    cpu_ns: int = msgspec.field(name="Executor CPU Time", default=0)
+    gc_ms: int = msgspec.field(name="JVM GC Time", default=0)
+    input: _Input = msgspec.field(name="Input Metrics", default_factory=_Input)
+    read: _ShuffleRead = msgspec.field(name="Shuffle Read Metrics", default_factory=_ShuffleRead)
+    write: _ShuffleWrite = msgspec.field(name="Shuffle Write Metrics", default_factory=_ShuffleWrite)
+
+
+class _EndReason(msgspec.Struct, frozen=True):
+    reason: str = msgspec.field(name="Reason")
+
+
+class TaskEndLine(msgspec.Struct, frozen=True):
+    stage: int = msgspec.field(name="Stage ID")
+    reason: _EndReason = msgspec.field(name="Task End Reason")
+    task: _TaskInfo = msgspec.field(name="Task Info")
+    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
+    metrics: _Metrics | None = msgspec.field(name="Task Metrics", default=None)
+
+    def event(self) -> AnyEvent:
+        metrics = self.metrics or _Metrics()
+        ok = self.reason.reason == "Success"
+        return TaskEnd(
+            stage=self.stage,
+            attempt=self.attempt,
+            task=self.task.task,
+            index=self.task.index,
+            executor=self.task.executor,
+            launch_ms=self.task.launch_ms,
+            finish_ms=self.task.finish_ms,
+            ok=ok,
+            reason="" if ok else self.reason.reason,
+            locality=self.task.locality,
+            run_ms=metrics.run_ms,
+            cpu_ns=metrics.cpu_ns,
+            gc_ms=metrics.gc_ms,
+            input_records=metrics.input.records,
+            shuffle_read_records=metrics.read.records,
+            shuffle_write_records=metrics.write.records,
+            input_bytes=metrics.input.bytes,
+            shuffle_read_bytes=metrics.read.remote + metrics.read.local,
+            shuffle_write_bytes=metrics.write.bytes,
+        )
+
+
+class _ExecutorInfo(msgspec.Struct, frozen=True):
+    host: str = msgspec.field(name="Host", default="")
+    cores: int = msgspec.field(name="Total Cores", default=0)
+
+
+class ExecutorAddedLine(msgspec.Struct, frozen=True):
+    time_ms: int = msgspec.field(name="Timestamp")
+    executor: str = msgspec.field(name="Executor ID")
+    info: _ExecutorInfo = msgspec.field(name="Executor Info", default_factory=_ExecutorInfo)
+
+    def event(self) -> AnyEvent:
+        return ExecutorAdded(executor=self.executor, host=self.info.host, cores=self.info.cores, time_ms=self.time_ms)
+
+
+class ExecutorRemovedLine(msgspec.Struct, frozen=True):
+    time_ms: int = msgspec.field(name="Timestamp")
+    executor: str = msgspec.field(name="Executor ID")
+    reason: str = msgspec.field(name="Removed Reason", default="")
+
+    def event(self) -> AnyEvent:
+        return ExecutorRemoved(executor=self.executor, reason=self.reason, time_ms=self.time_ms)
+
+
+EventLine = (
+    JobStartLine
+    | JobEndLine
+    | StageSubmittedLine
+    | StageCompletedLine
+    | TaskEndLine
+    | ExecutorAddedLine
+    | ExecutorRemovedLine
+    | ApplicationEndLine
+)
+Kind = LogStart | ApplicationStart | EnvironmentUpdate | EventLine
+
+_TYPES: dict[str, type[Any]] = {
+    "LogStart": LogStart,
+    "ApplicationStart": ApplicationStart,
+    "EnvironmentUpdate": EnvironmentUpdate,
+    "ApplicationEnd": ApplicationEndLine,
+    "JobStart": JobStartLine,
+    "JobEnd": JobEndLine,
+    "StageSubmitted": StageSubmittedLine,
+    "StageCompleted": StageCompletedLine,
+    "TaskEnd": TaskEndLine,
+    "ExecutorAdded": ExecutorAddedLine,
+    "ExecutorRemoved": ExecutorRemovedLine,
+}
+KNOWN: dict[str, msgspec.json.Decoder[Kind]] = {
+    f"SparkListener{name}": msgspec.json.Decoder(kind) for name, kind in _TYPES.items()
+}

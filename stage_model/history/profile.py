@@ -1,0 +1,180 @@
+"""Profiles: what pre-runs taught, as a versioned JSON file that is a set of run records (the last 20).
+
+Everything else is derived from the records (`estimate`), so merging two profiles is set union. The schema is
+documented in docs/profiles.md and docs/profile-schema.json. Not covered: making records (`run_record`), keeping files
+(`controller.runs.profile_store`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import msgspec
+
+from stage_model.errors import BadInput
+
+VERSION = 1
+RUNS_KEPT = 20
+_LONGEST_KEY = 120
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+CpuSource = Literal["container", "executor"]
+
+
+class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One stage of one run. Times in seconds; sums are over the tasks that ended well.
+
+    `parents` are signatures of the stages whose end it waited for: its parents, and at a job's start the last stages
+    of the job before; `job` and `sql` are the ordinals of its job and its SQL execution. `records` = input and shuffle
+    records read, `input_records` the input part. `work_core_s` = CPU (see `RunRecord.cpu_source`), `run_s` = task run
+    times, `task_s` and `task_cv` = mean and coefficient of variation of task run time, `skew` = longest task / mean.
+    `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, None when unknown. `start_s` counts
+    from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
+    `teaches` False: failed or retried, so only its place is of use.
+    """
+
+    signature: str
+    name: str = ""
+    job: Count
+    sql: Count | None = None
+    parents: tuple[str, ...] = ()
+    tasks: Count
+    records: Count
+    input_records: Count
+    work_core_s: Amount
+    run_s: Amount
+    task_s: Amount
+    task_cv: Amount
+    skew: Amount
+    duration_s: Amount
+    cores_s: Amount | None = None
+    start_s: Amount
+    gap_s: Amount
+    teaches: bool = True
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run, its stages in order of submission. Times in seconds unless named otherwise.
+
+    `id` tells runs apart wherever they ran. `when_ms` = epoch milliseconds of the start, only for order (a run of a
+    clock that was set back is dated after those before it). `cores` = cores of the cluster that the run could get, `slots` =
+    tasks at once over all executors. `startup_s` = application start to first stage, `tail_s` = last stage's end to the
+    application's. `cpu_source`: "container" (counts Python workers) or "executor" (JVM task threads; task run time for
+    stages with Python workers). `complete` False: nothing is learned from it.
+    """
+
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    name: str
+    main: str | None = None
+    when_ms: int
+    arguments: tuple[str, ...] | None = None
+    spark_version: str = ""
+    cores: Amount
+    slots: Count
+    executors: Count
+    startup_s: Amount
+    tail_s: Amount
+    duration_s: Amount
+    input_records: Count
+    cpu_source: CpuSource
+    complete: bool = True
+    stages: tuple[StageRecord, ...] = ()
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`runs` are in order of (`when_ms`, `id`), at most the last 20, each id once; `profile` makes them so."""
+
+    version: Literal[1] = 1
+    key: Annotated[str, msgspec.Meta(min_length=1)]
+    runs: tuple[RunRecord, ...] = ()
+
+
+class _Header(msgspec.Struct, frozen=True):
+    version: int
+
+
+def profile(key: str, runs: Iterable[RunRecord]) -> Profile:
+    """A profile of these runs: each id once (of two records with one id the greater by start and text), the last 20."""
+    best: dict[str, tuple[int, bytes, RunRecord]] = {}
+    for run in runs:
+        ranked = (run.when_ms, msgspec.json.encode(run), run)
+        if run.id not in best or best[run.id][:2] < ranked[:2]:
+            best[run.id] = ranked
+    ordered = sorted((entry[2] for entry in best.values()), key=lambda run: (run.when_ms, run.id))
+    return Profile(key=key, runs=tuple(ordered[-RUNS_KEPT:]))
+
+
+def merge(left: Profile, right: Profile) -> Profile:
+    """Set union by run id: order-free, associative, idempotent. Raises `BadInput` for two different keys."""
+    if left.key != right.key:
+        raise BadInput(f"profiles {left.key!r} and {right.key!r} are of different jobs; merge only profiles of one key")
+    return profile(left.key, (*left.runs, *right.runs))
+
+
+def profile_json(profile: Profile) -> bytes:
+    """The file's content: readable, one field per line."""
+    return msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n"
+
+
+def parse_profile(
+    content: bytes | str, expected_key: str | None = None, expected_main: str | None = None, source: str = "profile"
+) -> Profile:
+    """The profile in a file's content; `source` names the file in refusals.
+
+    Raises `BadInput`: not JSON, of a future version, not of the schema, or of another job: its key is not
+    `expected_key`, or none of its runs that name a main file ran `expected_main`.
+    """
+    accepted = f"give a profile of version {VERSION}, see docs/profiles.md"
+    try:
+        version = msgspec.json.decode(content, type=_Header).version
+        if version != VERSION:
+            raise BadInput(f"{source} is a profile of version {version}, this program knows version {VERSION}; {accepted}")
+        read = msgspec.json.decode(content, type=Profile)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{source} is no profile: {error}; {accepted}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"{source} is not JSON ({error}); {accepted}") from error
+    for run in read.runs:
+        _check_order(run, source)
+    if expected_key is not None and read.key != expected_key:
+        raise BadInput(f"{source} is of another job, {read.key!r}; a profile of {expected_key!r} is accepted")
+    mains = {run.main for run in read.runs if run.main}
+    if expected_main is not None and mains and expected_main not in mains:
+        others = ", ".join(sorted(mains))
+        raise BadInput(f"{source} is of another job ({others}); a profile of {expected_main} is accepted")
+    return profile(read.key, read.runs)
+
+
+def _check_order(run: RunRecord, source: str) -> None:
+    seen: set[str] = set()
+    for stage in run.stages:
+        unknown = set(stage.parents) - seen
+        if unknown or stage.signature in seen:
+            wrong = f"waits for {min(unknown)!r}, which is not before it" if unknown else "is there twice"
+            raise BadInput(
+                f"{source} is no profile: in run {run.id!r} stage {stage.signature!r} {wrong}; "
+                "stages must be unique and in order of submission"
+            )
+        seen.add(stage.signature)
+
+
+def profile_key(explicit: str | None, name: str, main: str | None) -> str:
+    """The key under which runs are kept, fit for a file name: the given one, else "<application name>@<main>".
+
+    `main` is a path or a class; of a path the base name counts. What had to be replaced leaves a short digest, so that
+    different jobs keep different keys. Keys pass through unchanged. Raises `BadInput` for an empty explicit name.
+    """
+    if explicit is not None and not explicit.strip():
+        raise BadInput("profile name '' is empty; give a name such as 'pagerank'")
+    base = re.split(r"[/\\]", main)[-1] if main else ""
+    wanted = explicit or (f"{name}@{base}" if base else name) or "application"
+    safe = re.sub(r"[^A-Za-z0-9._@+$-]", "_", wanted)
+    if safe[0] in ".-":
+        safe = "_" + safe
+    if safe == wanted and len(safe) <= _LONGEST_KEY:
+        return safe
+    return f"{safe[: _LONGEST_KEY - 9]}-{hashlib.blake2b(wanted.encode(), digest_size=4).hexdigest()}"

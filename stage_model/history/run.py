@@ -1,0 +1,241 @@
+"""Folds what a driver tells into the state of one run: the single path for live runs and for event logs.
+
+Every event costs O(1), a job O(its stages); repeated job and stage events (snapshots) change nothing. Times are
+milliseconds of the driver's clock, as in events. Not covered: making a run record of it (`run_record`), signatures
+(`signature`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stage_model.history.events import (
+    AnyEvent,
+    ApplicationEnd,
+    ExecutorAdded,
+    ExecutorRemoved,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+from stage_model.history.signature import Signatures
+from stage_model.history.stage_run import JobRun, StageKey, StageRun
+
+_PLANNED_REMOVAL = "Executor killed by driver"
+_NOT_A_FAILURE = "TaskKilled"
+
+
+class Run:
+    """The state of one run; see the module."""
+
+    def __init__(self) -> None:
+        self.first_ms: int | None = None
+        self.ended_ms: int | None = None
+        self.jobs: dict[int, JobRun] = {}
+        self.attempts: dict[StageKey, StageRun] = {}
+        self.tasks_failed = 0
+        self.executors_added: dict[str, ExecutorAdded] = {}
+        self.executors_removed: dict[str, ExecutorRemoved] = {}
+        self._signatures = Signatures()
+        self._infos: dict[int, StageInfo] = {}
+        self._job_of_stage: dict[int, int] = {}
+        self._latest: dict[int, StageRun] = {}
+        self._active: dict[StageKey, StageRun] = {}
+        self._executed: dict[tuple[str | None, int], int] = {}
+        self._last_ended_job: int | None = None
+        self._open_jobs: set[int] = set()
+        self._lossy = False
+
+    # ------------------------------------------------------------ questions
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_ms is not None
+
+    @property
+    def complete(self) -> bool:
+        """Whether a profile may learn from it: it ended, no job was left open or failed, and no event was lost."""
+        return (
+            self.ended
+            and not self._lossy
+            and bool(self.jobs)
+            and not self._open_jobs
+            and all(job.ok for job in self.jobs.values())
+        )
+
+    @property
+    def executors_lost(self) -> int:
+        """Executors that went without the driver asking for it."""
+        return sum(not gone.reason.startswith(_PLANNED_REMOVAL) for gone in self.executors_removed.values())
+
+    def active_stages(self) -> tuple[StageRun, ...]:
+        """Stage attempts submitted and not completed, in order of submission."""
+        return tuple(self._active.values())
+
+    def stage(self, stage: int, attempt: int | None = None) -> StageRun | None:
+        """A stage attempt, by default the latest; None when it was not submitted."""
+        return self._latest.get(stage) if attempt is None else self.attempts.get((stage, attempt))
+
+    def first_attempts(self) -> tuple[StageRun, ...]:
+        """The first seen attempt of each stage, in order of submission."""
+        first: dict[int, StageRun] = {}
+        for stage in self.attempts.values():
+            first.setdefault(stage.info.stage, stage)
+        return tuple(first.values())
+
+    # ------------------------------------------------------------ events
+
+    def apply(self, event: AnyEvent) -> None:
+        """Takes one event in."""
+        match event:
+            case TaskEnd():
+                self._task_ended(event)
+            case StageSubmitted():
+                self._stage_submitted(event)
+            case StageCompleted():
+                self._stage_completed(event)
+            case JobStart():
+                self._job_started(event)
+            case JobEnd():
+                self._job_ended(event)
+            case ExecutorAdded():
+                self.executors_added.setdefault(event.executor, event)
+            case ExecutorRemoved():
+                if not self.ended:
+                    self.executors_removed.setdefault(event.executor, event)
+            case ApplicationEnd():
+                self.ended_ms = event.time_ms
+
+    def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
+        """Takes a snapshot in after events were lost: jobs and stages that are active now, as their start events.
+
+        What was thought active and is not in it has ended, how is unknown; so nothing is learned from this run.
+        """
+        events = tuple(snapshot)
+        self._lossy = True
+        jobs = {event.job for event in events if isinstance(event, JobStart)}
+        stages = {(e.info.stage, e.info.attempt) for e in events if isinstance(e, StageSubmitted)}
+        now_ms = max((e.time_ms for e in events if isinstance(e, JobStart | StageSubmitted)), default=self._last_ms())
+        for key in self._active.keys() - stages:
+            self._stage_completed(StageCompleted(stage=key[0], attempt=key[1], time_ms=now_ms))
+        for job in sorted(self._open_jobs - jobs):
+            self._job_ended(JobEnd(job=job, time_ms=now_ms, ok=True))
+        for event in events:
+            self.apply(event)
+
+    def _last_ms(self) -> int:
+        return max((stage.submitted_ms for stage in self.attempts.values()), default=0)
+
+    def _job_started(self, event: JobStart) -> None:
+        self._seen(event.time_ms)
+        if event.job in self.jobs:
+            return
+        sql = self._signatures.job(event)
+        stages = tuple(info.stage for info in event.stages)
+        self.jobs[event.job] = JobRun(len(self.jobs), sql, event.time_ms, stages, previous=self._last_ended_job)
+        self._open_jobs.add(event.job)
+        for info in event.stages:
+            self._infos.setdefault(info.stage, info)
+            self._job_of_stage.setdefault(info.stage, event.job)
+
+    def _job_ended(self, event: JobEnd) -> None:
+        job = self.jobs.get(event.job)
+        if job is None:
+            return
+        job.ended_ms, job.ok = event.time_ms, event.ok
+        self._open_jobs.discard(event.job)
+        self._last_ended_job = event.job
+
+    def _stage_submitted(self, event: StageSubmitted) -> None:
+        info = event.info
+        self._seen(event.time_ms)
+        key = (info.stage, info.attempt)
+        if key in self.attempts:
+            return
+        self._infos.setdefault(info.stage, info)
+        job = self._job_of_stage.get(info.stage)
+        waited_for, ready_ms = self._waited_for(info, job)
+        stage = StageRun(
+            info=info,
+            signature=self._signatures.submitted(info),
+            job=job,
+            submitted_ms=event.time_ms,
+            waited_for=waited_for,
+            ready_ms=ready_ms,
+        )
+        if job is not None and info.stage not in self._latest:
+            self.jobs[job].submitted.append(info.stage)
+        self.attempts[key] = self._latest[info.stage] = self._active[key] = stage
+
+    def _stage_completed(self, event: StageCompleted) -> None:
+        key = (event.stage, event.attempt)
+        stage = self.attempts.get(key)
+        if stage is None:
+            return
+        stage.completed_ms, stage.failure = event.time_ms, event.failure
+        self._active.pop(key, None)
+        if event.failure is None:
+            self._executed[self._twin_key(event.stage)] = event.stage
+
+    def _task_ended(self, event: TaskEnd) -> None:
+        stage = self.attempts.get((event.stage, event.attempt))
+        if not event.ok and not event.reason.startswith(_NOT_A_FAILURE):
+            self.tasks_failed += 1
+        if stage is None:
+            return
+        stage.all_run_ms += event.run_ms
+        if not event.ok:
+            stage.failed += 1
+        elif event.index not in stage.done:
+            stage.done.add(event.index)
+            stage.records += event.input_records + event.shuffle_read_records
+            stage.input_records += event.input_records
+            stage.shuffle_write_records += event.shuffle_write_records
+            stage.run_ms += event.run_ms
+            stage.run_ms_squares += event.run_ms * event.run_ms
+            stage.longest_run_ms = max(stage.longest_run_ms, event.run_ms)
+            stage.cpu_ns += event.cpu_ns
+
+    def _seen(self, time_ms: int) -> None:
+        if self.first_ms is None or time_ms < self.first_ms:
+            self.first_ms = time_ms
+
+    def _waited_for(self, info: StageInfo, job: int | None) -> tuple[tuple[int, ...], int | None]:
+        """Executed stages that had to end first: parents (for a skipped one the stage that did its work), and before
+        a job's first stages whatever the previous job ended with; and the time when the last of them, or that job,
+        ended."""
+        parents = self._executed_parents(info)
+        ends = [self._latest[parent].completed_ms or 0 for parent in parents]
+        here = self.jobs.get(job) if job is not None else None
+        if here is not None and not any(self._job_of_stage.get(parent) == job for parent in parents):
+            before = self.jobs.get(here.previous) if here.previous is not None else None
+            if before is not None and before.ended_ms is not None:
+                ends.append(before.ended_ms)
+                needed = {parent for stage in before.submitted for parent in self._latest[stage].waited_for}
+                parents |= {stage for stage in before.submitted if stage not in needed}
+        return tuple(sorted(parents)), max(ends, default=None)
+
+    def _executed_parents(self, info: StageInfo) -> set[int]:
+        found: set[int] = set()
+        pending, visited = list(info.parents), {info.stage}
+        while pending:
+            parent = pending.pop()
+            if parent in visited:
+                continue
+            visited.add(parent)
+            latest = self._latest.get(parent)
+            twin = self._executed.get(self._twin_key(parent)) if parent in self._infos else None
+            if latest is not None:
+                found.add(parent)
+            elif twin is not None:
+                found.add(twin)
+            elif parent in self._infos:
+                pending.extend(self._infos[parent].parents)
+        return found - {info.stage}
+
+    def _twin_key(self, stage: int) -> tuple[str | None, int]:
+        """Stages with the same key compute the same data: one is skipped because the other ran."""
+        return self._signatures.shape(stage), self._infos[stage].tasks

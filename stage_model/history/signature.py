@@ -1,0 +1,109 @@
+"""Names stages so that the same stage of another run of the same application gets the same name.
+
+A signature is made of the call site (function and file base name, no line numbers), the operator scopes of the RDD
+chain, the ordinal of the SQL execution, the parents by their shape and the ordinal among equals; never of the bare
+stage id. So it survives edits above the call, AQE (which submits a stage again under other ids), skipped stages and
+iteration. It is made when a stage is submitted, from what was seen until then: live runs and logs get the same ones.
+See docs/profiles.md. Not covered: folding of events (`run`), comparing runs (`match`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from stage_model.history.events import JobStart, StageInfo
+
+_CALL_SITE = re.compile(r"^(?P<function>.*) at (?P<file>.*?)(?::\d+)?$", re.DOTALL)
+_NOTEBOOK = re.compile(r"ipykernel_\d+|<ipython-input|<stdin>|<console>")
+_COUNTERS = re.compile(r"\$\d+|#\d+L?")
+"""Numbers that Spark and the JVM hand out in order of appearance: lambdas, expression ids."""
+_CODEGEN = re.compile(r"\s*\*?\(\d+\)\s*")
+"""The number of a code generation stage: fixed by the plan for stages that read tables, and all that tells two tables
+apart whose jobs AQE starts at once in any order; by completion order for later stages, where parents tell them
+apart."""
+_LONGEST_SCOPE = 120
+_LONGEST_PREFIX = 40
+
+
+def call_site(name: str) -> str:
+    """Without path and line: "reduceByKey at /x/app.py:12" -> "reduceByKey at app.py". A notebook's cell, which has
+    another name each time, is "notebook"."""
+    found = _CALL_SITE.match(name)
+    if not found:
+        return _COUNTERS.sub("", name).strip()
+    file = "notebook" if _NOTEBOOK.search(found["file"]) else re.split(r"[/\\]", found["file"])[-1]
+    return f"{_COUNTERS.sub('', found['function']).strip()} at {file}"
+
+
+def folded_scopes(scopes: Iterable[str], *, leaf: bool) -> tuple[str, ...]:
+    """Scopes without counters and paths; of consecutive equals one stays. `leaf`: the stage has no parents."""
+    folded: list[str] = []
+    for full in scopes:
+        scope = full if leaf else _CODEGEN.sub("", full)
+        plain = _COUNTERS.sub("", re.sub(r"\S*/", "", scope)).strip()[:_LONGEST_SCOPE]
+        if not folded or folded[-1] != plain:
+            folded.append(plain)
+    return tuple(folded)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=4).hexdigest()
+
+
+class Signatures:
+    """Hands out the signatures of one run, in order of submission.
+
+    A stage's *shape* leaves out the ordinals: stages of equal shape compute the same data, so Spark may skip one
+    because the other ran. A *signature* adds the ordinals and is unique within the run.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, str] = {}
+        self._sql_of_stage: dict[int, int | None] = {}
+        self._sql_ordinals: dict[str, int] = {}
+        self._equals: dict[tuple[str, int | None], int] = {}
+        self._given: dict[int, str] = {}
+
+    def job(self, event: JobStart) -> int | None:
+        """Takes in a job's stages; cost is linear in their number. A repeated event changes nothing. Returns the ordinal
+        of the job's SQL execution, if it has one."""
+        sql: int | None = None
+        if event.sql_execution is not None:
+            sql = self._sql_ordinals.setdefault(event.sql_execution, len(self._sql_ordinals))
+        infos = {info.stage: info for info in event.stages}
+        # A parent's id may be above its child's: parents are shaped on demand, without recursion (chains are long).
+        pending, visited = list(infos), set[int]()
+        while pending:
+            stage = pending[-1]
+            missing = [p for p in infos[stage].parents if p in infos and p not in self._shapes and p not in visited]
+            if stage not in visited and missing:
+                visited.add(stage)
+                pending.extend(parent for parent in missing if parent != stage)
+                continue
+            pending.pop()
+            self._shape(infos[stage])
+            self._sql_of_stage.setdefault(stage, sql)
+        return sql
+
+    def _shape(self, info: StageInfo) -> str:
+        shape = self._shapes.get(info.stage)
+        if shape is None:
+            parents = sorted(self._shapes.get(parent, "") for parent in info.parents)
+            shape = _digest(call_site(info.name), folded_scopes(info.scopes, leaf=not info.parents), parents)
+            self._shapes[info.stage] = shape
+        return shape
+
+    def shape(self, stage: int) -> str | None:
+        """The shape of a stage seen so far."""
+        return self._shapes.get(stage)
+
+    def submitted(self, info: StageInfo) -> str:
+        """The signature of a stage that was submitted; further attempts have the same one."""
+        if info.stage not in self._given:
+            key = (self._shape(info), self._sql_of_stage.get(info.stage))
+            ordinal = self._equals[key] = self._equals.get(key, -1) + 1
+            readable = re.sub(r"[^\w.$<>-]+", "_", call_site(info.name).replace(" at ", "@").replace("@", "-at-"))
+            self._given[info.stage] = f"{readable[:_LONGEST_PREFIX]}-{_digest(*key, ordinal)}"
+        return self._given[info.stage]

@@ -1,0 +1,92 @@
+"""One stage attempt and one job of a run, as the driver's events have told so far.
+
+Times are milliseconds of the driver's clock, as in events. Not covered: how events change them (`run`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stage_model.history.events import StageInfo
+
+StageKey = tuple[int, int]
+"""(stage id, attempt)."""
+CLOCKS_DIFFER_MS = 1000
+"""A task that ran so much longer than its stage tells that the driver's clock was set back; less is rounding."""
+
+
+@dataclass(slots=True, eq=False)
+class StageRun:
+    """One stage attempt. Sums are over tasks that ended well; `all_run_ms` counts the others, too.
+
+    `waited_for` are ids of executed stages whose end it waited for, `ready_ms` the latest of these ends or of the
+    previous job's (None: it waited for nothing but the application's start).
+    """
+
+    info: StageInfo
+    signature: str
+    job: int | None
+    submitted_ms: int
+    waited_for: tuple[int, ...] = ()
+    ready_ms: int | None = None
+    completed_ms: int | None = None
+    failure: str | None = None
+    done: set[int] = field(default_factory=set)
+    failed: int = 0
+    records: int = 0
+    input_records: int = 0
+    shuffle_write_records: int = 0
+    run_ms: int = 0
+    run_ms_squares: int = 0
+    longest_run_ms: int = 0
+    all_run_ms: int = 0
+    cpu_ns: int = 0
+
+    @property
+    def key(self) -> StageKey:
+        return (self.info.stage, self.info.attempt)
+
+    @property
+    def active(self) -> bool:
+        return self.completed_ms is None
+
+    @property
+    def teaches(self) -> bool:
+        """Whether a profile may learn from it: a whole, first, successful attempt of which every task is known, and which
+        lasted as long as its tasks say, by executors' clocks that nobody sets."""
+        if self.completed_ms is None or self.failure is not None or self.info.attempt or len(self.done) != self.info.tasks:
+            return False
+        return self.completed_ms - self.submitted_ms >= max(0, self.longest_run_ms - CLOCKS_DIFFER_MS)
+
+    def work_core_s(self, container_core_s: float | None) -> float:
+        """Core-seconds of the tasks that ended well.
+
+        With container CPU: its part that these tasks had, but at least their JVM threads' CPU (a stage shorter than the
+        sampling period may show none). Without: the JVM threads' CPU, except for stages with Python workers, whose CPU
+        Spark does not count: their task run time, an upper bound.
+        """
+        threads_s = self.cpu_ns / 1e9
+        if container_core_s is not None:
+            share = self.run_ms / self.all_run_ms if self.all_run_ms else 1.0
+            return max(container_core_s * share, threads_s)
+        return max(threads_s, self.run_ms / 1e3) if self.python else threads_s
+
+    @property
+    def python(self) -> bool:
+        """Whether Python workers run in it, by its operators' names."""
+        return any(word in scope for scope in self.info.scopes for word in ("Python", "Pandas", "Arrow"))
+
+
+@dataclass(slots=True)
+class JobRun:
+    """One job; `stages` are all it may run, `previous` the job that had ended last when this one started, `sql` the ordinal
+    of its SQL execution, if it has one."""
+
+    ordinal: int
+    sql: int | None
+    started_ms: int
+    stages: tuple[int, ...]
+    previous: int | None = None
+    ended_ms: int | None = None
+    ok: bool | None = None
+    submitted: list[int] = field(default_factory=list)

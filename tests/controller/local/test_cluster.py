@@ -1,0 +1,107 @@
+"""The services' commands carry what `up` was asked for, and what lives of a home is found however it was started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.home import AgentProcess, Cluster, Home
+from controller.local.cluster import Plan, WorkerPlan, _as_found, look
+from controller.local.healing import Found, FoundAgent
+from controller.local.locks import Holder, agent_lock, child_lock, master_lock
+from controller.processes import ProcessId, identify
+
+GONE = ProcessId(pid=2**22, start=1, boot_id="none")
+
+
+def test_an_agent_is_told_period_and_floor(tmp_path: Path) -> None:
+    plan = Plan(
+        workers=(WorkerPlan("w1", 0.4, 4096, ("--labels", "zone=a")),),
+        runtime="docker",
+        host="127.0.0.1",
+        port=7070,
+        insecure=False,
+        period_s=0.5,
+        floor=0.05,
+        allow_mounts=(),
+        image=None,
+        law="forecast",
+        keep_runs=10,
+    )
+    words = plan.agent_words(plan.workers[0])
+    assert words[0] == "agent"
+    told = dict(zip(words[1::2], words[2::2], strict=True))
+    assert (told["--cores"], told["--period"], told["--floor"]) == ("0.4", "0.5s", "0.05")
+    assert (told["--worker-id"], told["--memory"], told["--labels"]) == ("w1", "4096", "zone=a")
+
+
+def test_the_services_are_started_again_with_all_that_up_was_asked_for() -> None:
+    plan = Plan(
+        workers=(),
+        runtime="process",
+        host="0.0.0.0",
+        port=7171,
+        insecure=True,
+        period_s=1.0,
+        floor=0.1,
+        allow_mounts=(Path("/data"), Path("/more")),
+        image="mine:1",
+        law="paper",
+        keep_runs=7,
+        memory_policy="by-need",
+        master_options=("--placement", "pack"),
+    )
+    assert " ".join(plan.master_words()) == (
+        "master --host 0.0.0.0 --port 7171 --keep-runs 7 --law paper --memory-policy by-need --placement pack --insecure"
+    )
+    assert " ".join(plan.agent_options()) == (
+        "--period 1s --floor 0.1 --allow-mount /data --allow-mount /more --image mine:1"
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.create()
+    return made
+
+
+@pytest.fixture
+def me() -> ProcessId:
+    found = identify(os.getpid())
+    assert found is not None
+    return found
+
+
+def recorded(process: ProcessId) -> Cluster:
+    return Cluster(
+        cluster_id="c1",
+        url="http://here:1",
+        host="here",
+        port=1,
+        runtime="process",
+        master=process,
+        agents=(AgentProcess(worker_id="w1", process=process),),
+    )
+
+
+def test_what_was_started_by_hand_is_found_by_its_locks(home: Home, me: ProcessId) -> None:
+    with master_lock(home, "http://here:1"), agent_lock(home, "m3"), child_lock(home, "m3", "docker"):
+        for cluster in (None, recorded(GONE)):
+            assert look(home, cluster) == Found(
+                master=Holder(process=me, note="http://here:1"),
+                agents={"m3": FoundAgent(supervisor=Holder(process=me), child=Holder(process=me, note="docker"))},
+            )
+    assert look(home, recorded(GONE)) == Found()
+
+
+def test_what_the_cluster_file_names_is_found_without_its_lock(home: Home, me: ProcessId) -> None:
+    assert look(home, recorded(me)) == Found(Holder(process=me), {"w1": FoundAgent(supervisor=Holder(process=me))})
+
+
+def test_after_healing_the_cluster_file_names_the_processes_that_live_now(home: Home, me: ProcessId) -> None:
+    with master_lock(home, "http://here:1"), agent_lock(home, "w1"):
+        _as_found(home, recorded(GONE))
+    assert home.cluster() == recorded(me)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from controller.runs import eventlog_files
+from controller.runs.eventlog_files import event_log_lines, read_event_log_file
+from stage_model.errors import BadInput
+
+LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
+PLAIN = gzip.decompress((LOGS / "spark43.gz").read_bytes())
+ZSTD = (LOGS / "eventlog_v2_golden" / "events_1_golden.zstd").read_bytes()
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_plain_gzip_and_zstd_are_told_by_content_whatever_the_name(tmp_path: Path) -> None:
+    plain = read_event_log_file(write(tmp_path / "app-1", PLAIN)).record()
+    assert read_event_log_file(write(tmp_path / "app-2.zstd", gzip.compress(PLAIN))).record() == plain
+    assert read_event_log_file(write(tmp_path / "log", ZSTD)).record().complete
+
+
+def test_rolling_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:
+    lines = PLAIN.splitlines(keepends=True)
+    folder = tmp_path / "eventlog_v2_app"
+    for number in range(1, 12):  # 10 comes after 9, not after 1
+        part = lines[(number - 1) * 20 : number * 20 if number < 11 else None]
+        write(folder / f"events_{number}_app", b"".join(part))
+    write(folder / "appstatus_app", b"")
+    write(folder / ".events_1_app.crc", b"crc")
+    assert b"".join(event_log_lines(folder)) == PLAIN
+    assert read_event_log_file(folder).record().complete
+    (folder / "events_7_app").unlink()
+    with pytest.raises(BadInput, match="part 7 is missing"):
+        read_event_log_file(folder)
+
+
+def test_a_compacted_part_stands_for_all_before_it(tmp_path: Path) -> None:
+    folder = tmp_path / "eventlog_v2_app"
+    write(folder / "events_1_app", b"old\n")
+    write(folder / "events_2_app", b"old\n")
+    write(folder / "events_2_app.compact", b"two\n")
+    write(folder / "events_3_app", b"three\n")
+    assert list(event_log_lines(folder)) == [b"two\n", b"three\n"]
+
+
+def test_a_first_part_that_is_gone_is_missed(tmp_path: Path) -> None:
+    write(tmp_path / "eventlog_v2_app" / "events_2_app", PLAIN)
+    with pytest.raises(BadInput, match="part 1 is missing"):
+        read_event_log_file(tmp_path / "eventlog_v2_app")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (ZSTD[: len(ZSTD) // 2], "is truncated: no SparkListenerApplicationEnd"),
+        (gzip.compress(PLAIN)[:5000], "is truncated: no SparkListenerApplicationEnd"),
+        (ZSTD[:5000] + b"\0" * 500 + ZSTD[5500:], "is corrupt"),
+        (gzip.compress(PLAIN)[:-8] + b"\0" * 8, "is corrupt: it cannot be decompressed"),
+        (b"LZ4Block" + b"\0" * 100, "compressed with lz4, which is not read here; accepted: a plain, zstd or gzip"),
+        (b"\x82SNAPPY\x00" + b"\0" * 100, "compressed with snappy"),
+        (b"", "truncated"),
+        (bytes(range(256)), "is no Spark event log"),
+    ],
+)
+def test_damaged_and_foreign_files_are_refused_by_name(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = write(tmp_path / "app-1", content)
+    with pytest.raises(BadInput, match=sentence) as refusal:
+        read_event_log_file(path)
+    assert str(path) in str(refusal.value)
+
+
+def test_what_is_no_log_at_all_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="does not exist"):
+        read_event_log_file(tmp_path / "nowhere")
+    with pytest.raises(BadInput, match="holds no event log parts"):
+        read_event_log_file(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="is not a file"):
+        read_event_log_file(tmp_path / "pipe")
+
+
+def test_several_logs_in_one_folder_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "events_1_one", PLAIN)
+    write(tmp_path / "events_1_two", PLAIN)
+    with pytest.raises(BadInput, match="logs of several applications"):
+        read_event_log_file(tmp_path)
+
+
+def zstd(content: bytes) -> bytes:
+    """Bytes as one zstd frame of raw blocks (RFC 8878), of any length: no compressor needed."""
+    blocks = [content[i : i + 0x10000] for i in range(0, len(content), 0x10000)]
+    headers = [(len(block) << 3 | (i == len(blocks) - 1)).to_bytes(3, "little") for i, block in enumerate(blocks)]
+    return b"\x28\xb5\x2f\xfd\x00\x38" + b"".join(h + b for h, b in zip(headers, blocks, strict=True))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd])
+def test_an_endless_line_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eventlog_files, "LONGEST_LINE", 1 << 20)
+    path = write(tmp_path / "bomb", pack(PLAIN.splitlines(keepends=True)[0] + b" " * (8 << 20)))
+    with pytest.raises(BadInput, match="line 2 is over 1 MB"):
+        read_event_log_file(path)
+
+
+def test_the_golden_rolling_log_may_lie_anywhere(tmp_path: Path) -> None:
+    shutil.copytree(LOGS / "eventlog_v2_golden", tmp_path / "copy")
+    assert read_event_log_file(tmp_path / "copy").record().complete

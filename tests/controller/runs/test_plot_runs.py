@@ -1,0 +1,106 @@
+"""Several runs in one picture: on one axis from the first submission, cores summed, and a file that is a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from controller.cli.main import main
+from controller.messages import Sample
+from controller.runs.plot_runs import CoreCurve, common_axis, core_curve, plot_runs
+from controller.runs.run_folder import append_samples, write_summary
+from stage_model.errors import BadInput
+
+
+def sample(time_s: float, executor: str = "1", *, demand: float = 1.0, grant: float = 0.5, debt: float = 0.0) -> Sample:
+    return Sample(
+        application_id="",
+        executor_id=executor,
+        time_s=time_s,
+        stage=0,
+        set_point=None,
+        progress=None,
+        demand=demand,
+        grant=grant,
+        quota=grant,
+        usage=None,
+        cpu_core_s=time_s,
+        debt_core_s=debt,
+    )
+
+
+def run_folder(path: Path, submitted: float, *, deadline_s: float | None = 60.0, debt: float = 0.0) -> Path:
+    path.mkdir(parents=True)
+    write_summary(
+        path,
+        {
+            "app_id": path.name,
+            "name": path.name,
+            "priority": 100 if deadline_s else 0,
+            "deadline_s": deadline_s,
+            "end_s": 52.0,
+            "submitted_epoch_s": submitted,
+        },
+    )
+    append_samples(path, [sample(float(t), e, grant=0.85 - 0.4 * (t % 2), debt=debt) for t in range(5, 50) for e in "12"])
+    return path
+
+
+def test_grants_demands_and_debts_are_summed_over_the_executors() -> None:
+    curve = core_curve([sample(1, "1"), sample(1.03, "2", demand=0.4, grant=0.1, debt=2.0), sample(2, "1", grant=1.0)])
+    assert curve == CoreCurve(time_s=(1.03, 2), granted=(0.6, 1.1), demanded=(1.4, 1.4), debt=(2.0, 2.0))
+
+
+def test_the_axis_begins_at_the_earliest_submission() -> None:
+    late = {"name": "late", "priority": 100, "submitted_epoch_s": 130.0, "deadline_s": 30.0, "end_s": 28.0}
+    early = {"name": "early", "priority": 7, "submitted_epoch_s": 100.0, "deadline_s": None, "end_s": 90.0}
+    first, second = common_axis([(Path("l"), late, [sample(9)]), (Path("e"), early, [sample(5)])])
+    assert (first.arrival_s, first.deadline_s, first.end_s) == (0, None, 90)
+    assert first.label == "early · priority 7 · arrives at 0s · ends after 1m30s"
+    # submitted 30 s after the first: its deadline of 30 s is at 60 s, its end at 58 s
+    assert (second.arrival_s, second.deadline_s, second.end_s) == (30, 60, 58)
+    assert second.label == "late · priority high · arrives at 30s · ends after 28s, 2s early"
+    assert list(second.curve.time_s) == [9]
+    assert (first.last_s, second.last_s) == (90, 60)
+
+
+@pytest.mark.parametrize("debt", [0.0, 2.5])
+@pytest.mark.parametrize("runs", [1, 2, 7])
+def test_runs_become_one_picture(tmp_path: Path, runs: int, debt: float) -> None:
+    folders = [
+        run_folder(tmp_path / f"r{n}", 1000.0 + 13 * n, deadline_s=60.0 if n % 2 else None, debt=debt) for n in range(runs)
+    ]
+    plot_runs(folders, tmp_path / "f.png")
+    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_placed_on_the_axis_is_refused(tmp_path: Path) -> None:
+    good, bad = run_folder(tmp_path / "good", 1.0), tmp_path / "bad"
+    bad.mkdir()
+    write_summary(bad, {"name": "bad", "submitted_epoch_s": 5.0})
+    with pytest.raises(BadInput, match="bad holds no samples"):
+        plot_runs([good, bad], tmp_path / "f.png")
+    append_samples(bad, [sample(1)])
+    write_summary(bad, {"name": "bad"})
+    with pytest.raises(BadInput, match="does not say when it was submitted"):
+        plot_runs([good, bad], tmp_path / "f.png")
+    with pytest.raises(BadInput, match=r"f\.doc ends in no kind of picture"):
+        plot_runs([good, good], tmp_path / "f.doc")
+
+
+def test_the_command_draws_one_run_or_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKPACE_HOME", str(tmp_path))
+    for number, name in enumerate(("one", "two")):
+        run_folder(tmp_path / "runs" / name, 100.0 + number)
+    for number, words in enumerate((["one"], ["one", "two"], ["one", "one"])):
+        out = tmp_path / f"{number}.png"
+        done = CliRunner().invoke(main, ["plot", *words, "-o", str(out)])
+        assert done.exit_code == 0, done.output
+        assert out.read_bytes().startswith(b"\x89PNG")
+    # a run that is named twice is one run: the picture of progress against set-point
+    assert (tmp_path / "0.png").read_bytes() == (tmp_path / "2.png").read_bytes() != (tmp_path / "1.png").read_bytes()
+    refused = CliRunner().invoke(main, ["plot", "one", "three", "-o", str(out)])
+    assert refused.exit_code == 2
+    assert "there is no run 'three'" in refused.stderr

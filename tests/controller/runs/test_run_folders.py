@@ -1,0 +1,41 @@
+"""Which run a word names, on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.runs.run_folder import SUMMARY, write_summary
+from controller.runs.run_folders import find_run, need_summary
+from stage_model.errors import BadInput
+
+
+def ended(runs: Path, name: str, at_s: int) -> None:
+    (runs / f"pace-{at_s}").mkdir()
+    write_summary(runs / f"pace-{at_s}", {"name": name})
+    os.utime(runs / f"pace-{at_s}" / SUMMARY, (at_s, at_s))
+
+
+def test_the_last_run_may_go_on_and_the_last_ended_one_has_a_summary(tmp_path: Path) -> None:
+    ended(tmp_path, "old", 1000)
+    ended(tmp_path, "new", 2000)
+    (tmp_path / "pace-running").mkdir()
+    assert find_run(tmp_path, "last").application_id == "pace-running"
+    assert find_run(tmp_path, "last", ended=True).application_id == "pace-2000"
+    with pytest.raises(BadInput, match=r"pace-running has no summary.json yet; it is written when the application has ended"):
+        need_summary(find_run(tmp_path, "pace-running", ended=True))
+
+
+def test_without_an_ended_run_the_last_one_is_told_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "pace-running").mkdir()
+    with pytest.raises(BadInput, match="has ended yet"):
+        find_run(tmp_path, "last", ended=True)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_ones(tmp_path: Path) -> None:
+    ended(tmp_path, "pagerank", 1000)
+    ended(tmp_path, "sort", 2000)
+    with pytest.raises(BadInput, match=r"no run 'pagerang' .* the nearest names are pagerank, sort"):
+        find_run(tmp_path, "pagerang")

@@ -1,0 +1,139 @@
+"""A driver as a child: its exit code, signals, and the application that must not outlive it.
+
+The driver is a small script; the master is a fake that keeps one application's view.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.client import MasterClient
+from controller.messages import ApplicationView
+from controller.submit.driver_run import DriverRun, find
+from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, Unavailable
+from tests.fakes.master import TOKEN, Server, serving
+
+SUBMISSION = "0a1b2c3d-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def master() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+def running(**changes: object) -> ApplicationView:
+    view = ApplicationView(
+        application_id="app-1",
+        name="job",
+        state="running",
+        law="forecast",
+        priority=50,
+        submission=SUBMISSION,
+        executors=2,
+    )
+    return msgspec.structs.replace(view, **changes)
+
+
+def drive(master: Server, script: str, show: object = None) -> tuple[int, DriverRun]:
+    run = DriverRun(MasterClient(master.url, TOKEN), SUBMISSION)
+    code = run.run([sys.executable, "-c", script], os.environ, show if callable(show) else lambda _view: None)
+    return code, run
+
+
+@pytest.mark.parametrize("code", [0, 1, 42])
+def test_the_drivers_exit_code_is_ours(master: Server, code: int) -> None:
+    assert drive(master, f"raise SystemExit({code})")[0] == code
+
+
+def test_a_driver_that_died_of_a_signal_counts_as_in_a_shell(master: Server) -> None:
+    assert drive(master, "import os; os.kill(os.getpid(), 9)")[0] == 137
+
+
+def test_the_record_is_awaited(master: Server) -> None:
+    master.view = running(state="ended", executors=0, finished=True, run_dir="/runs/app-1")
+    code, run = drive(master, "pass")
+    assert code == 0
+    assert run.view is not None
+    assert run.view.finished
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_driver_and_application(master: Server, number: int, tmp_path: Path) -> None:
+    master.view = running()
+    ready = tmp_path / "handles-signals"
+    script = (
+        "import pathlib, signal, sys\nfor n in (2, 15): signal.signal(n, lambda n, _: sys.exit(0))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\nwhile True: signal.pause()"
+    )
+
+    def interrupt(_view: ApplicationView | None) -> None:
+        if ready.exists():
+            ready.unlink()
+            os.kill(os.getpid(), number)
+
+    code, run = drive(master, script, interrupt)
+    assert code == 128 + number
+    assert master.killed == 1
+    assert run.view is not None
+    assert run.view.state == "ended"
+
+
+def test_handlers_are_put_back(master: Server) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    drive(master, "pass")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_driver_goes_on_without_a_master() -> None:
+    with Server() as server:
+        url = server.url
+    run = DriverRun(MasterClient(url, TOKEN), SUBMISSION)
+    assert run.run([sys.executable, "-c", "raise SystemExit(3)"], os.environ, lambda _view: None) == 3
+
+
+def test_a_missing_spark_submit_is_named(master: Server) -> None:
+    with pytest.raises(Unavailable, match="/nowhere/spark-submit"):
+        DriverRun(MasterClient(master.url, TOKEN), SUBMISSION).run(["/nowhere/spark-submit"], {}, lambda _view: None)
+
+
+def test_an_application_is_found_by_its_submission(master: Server) -> None:
+    client = MasterClient(master.url, TOKEN)
+    assert find(client, SUBMISSION) is None
+    master.view = running()
+    assert find(client, SUBMISSION) == master.view
+    assert find(client, "other") is None
+
+
+def test_the_masters_refusals_become_our_errors(master: Server) -> None:
+    with pytest.raises(Denied, match="wrong token"):
+        MasterClient(master.url, "wrong").applications()
+    for code, kind in ((2, BadInput), (69, Unavailable), (75, Infeasible), (77, Denied)):
+        master.refuse = 400, msgspec.json.encode({"error": "no.", "exit_code": code})
+        with pytest.raises(kind, match="no"):
+            MasterClient(master.url, TOKEN).applications()
+    master.refuse = 200, b"<html>"
+    with pytest.raises(Unavailable, match="is no Sparkpace master"):
+        MasterClient(master.url, TOKEN).applications()
+
+
+def test_a_master_that_is_not_there_is_one_sentence() -> None:
+    with Server() as server:
+        url = server.url
+    with pytest.raises(Unavailable, match="no Sparkpace master answers at"):
+        MasterClient(url, TOKEN).applications()
+
+
+@pytest.mark.parametrize("answer", [(200, b'{"applications": []}'), (400, b'{"error": "no.", "exit_code": 2}')])
+def test_a_master_of_another_version_is_told_from_one_that_refuses(master: Server, answer: tuple[int, bytes]) -> None:
+    master.refuse, master.speaks = answer, "3-4"
+    with pytest.raises(OtherVersion, match=r"speaks wire version 3-4, this command 1-2; upgrade this command") as refused:
+        MasterClient(master.url, TOKEN).applications()
+    assert (refused.value.exit_code, master.heard) == (69, "1-2")

@@ -1,0 +1,75 @@
+"""What `submit` says at a run's end."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from controller.messages import ApplicationView
+from controller.submit.progress_line import ProgressLine, describe, ending
+
+
+def view(**fields: Any) -> ApplicationView:
+    plain: dict[str, Any] = {"application_id": "pace-1", "name": "job", "state": "ended", "law": "forecast", "priority": 50}
+    return ApplicationView(**{**plain, **fields})
+
+
+def test_the_end_is_told_against_the_deadline() -> None:
+    # 12 s early of 100 s is 12%
+    assert "ended at 1m28s of deadline 1m40s (12s early, 12.0%)" in ending(view(elapsed_s=88.0, deadline_s=100.0))
+    assert "(25s late, 25.0%)" in ending(view(elapsed_s=125.0, deadline_s=100.0))
+    assert ending(view(elapsed_s=5.0, run_dir="/runs/pace-1")).endswith("no deadline; run folder /runs/pace-1")
+
+
+def test_an_end_by_force_is_neither_early_nor_late() -> None:
+    killed = view(elapsed_s=28.0, deadline_s=80.0, reason="it was killed")
+    assert ending(killed) == "application pace-1 ended at 28s: it was killed"
+    assert ending(view(elapsed_s=28.0, deadline_s=80.0), interrupted=True).endswith("ended at 28s: it was interrupted")
+
+
+def test_a_narrow_terminal_cuts_the_stage_and_not_the_forecast() -> None:
+    running = view(state="running", elapsed_s=48.0, deadline_s=90.0, forecast_end_s=80.0, stage="reduceByKey at app.py:10")
+    line = describe(running)
+    assert line.index("forecast 1m20s, deadline 1m30s") < line.index("reduceByKey")
+
+
+def test_no_end_is_claimed_from_what_a_master_said_before_it_went_away() -> None:
+    said = ending(view(state="running", elapsed_s=18.4, deadline_s=57.0))
+    assert "the master has not said so" in said
+    assert "18.4" not in said
+
+
+def test_place_and_reason_are_told_once_per_change() -> None:
+    out = io.StringIO()
+    line = ProgressLine(Console(file=out, width=300))
+    full = "with it each of 2 on worker w1 would have too little"
+    for place, reason in [(2, "1 ahead of it waits for memory, too")] * 3 + [(1, full)] * 2:
+        line.show(view(state="waiting", place=place, reason=reason))
+    line.show(view(state="running"))
+    line.show(view(state="waiting", place=1, reason=full))
+    assert out.getvalue().splitlines() == [
+        "sparkpace: waits, place 2: 1 ahead of it waits for memory, too",
+        *[f"sparkpace: waits, place 1: {full}"] * 2,
+    ]
+
+
+def terminal(term: str) -> tuple[io.StringIO, ProgressLine]:
+    out = io.StringIO()
+    return out, ProgressLine(Console(file=out, force_terminal=True, width=300, _environ={"TERM": term}))
+
+
+def test_a_terminal_gets_a_line_that_rewrites_itself_and_is_cleared() -> None:
+    out, line = terminal("xterm")
+    line.show(view(state="running", elapsed_s=48.0))
+    assert out.getvalue().startswith("\r\x1b[2K48s · ")
+    line.clear()
+    assert out.getvalue().endswith("\r\x1b[2K")
+
+
+def test_a_dumb_terminal_gets_the_notes_alone() -> None:
+    out, line = terminal("dumb")
+    line.show(view(state="running", elapsed_s=48.0, ui_url="http://127.0.0.1:4040"))
+    line.clear()
+    assert out.getvalue() == "sparkpace: application pace-1, Spark UI at http://127.0.0.1:4040\n"

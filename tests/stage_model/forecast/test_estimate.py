@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from stage_model.errors import BadInput
+from stage_model.forecast.estimate import estimate
+from stage_model.forecast.fixed import explained_s
+from stage_model.forecast.scaling import at_size
+from stage_model.history.profile import profile
+from tests.fakes.records import run, stage
+
+
+def test_numbers_are_medians_and_the_order_is_that_of_the_last_run() -> None:
+    runs = [
+        run("a", 1, stage("x", work_core_s=10.0), stage("y", parents=("x",)), startup_s=1.0),
+        run("b", 2, stage("x", work_core_s=30.0), stage("z", parents=("x",)), startup_s=3.0),
+        run("c", 3, stage("x", work_core_s=11.0), stage("y", gap_s=0.5, parents=("x",)), startup_s=2.0),
+    ]
+    found = estimate(profile("k", runs))
+    assert [s.signature for s in found.stages] == ["x", "y"]
+    assert [s.parents for s in found.stages] == [(), (0,)]
+    assert (found.stages[0].work_core_s, found.startup_s) == (11.0, 2.0)
+    assert found.stages[1].gap_s == 0.25  # 0 and 0.5
+
+
+def test_starts_follow_from_medians_so_that_only_parallel_stages_overlap() -> None:
+    stages = (
+        stage("x", duration_s=6.0, start_s=2.0),
+        stage("l", duration_s=2.0, start_s=8.0, parents=("x",)),
+        stage("r", duration_s=3.0, start_s=8.0, parents=("x",)),
+        stage("j", gap_s=0.5, start_s=11.5, parents=("l", "r")),
+    )
+    found = estimate(profile("k", [run("a", 1, *stages)]))
+    assert [s.start_s for s in found.stages] == [2.0, 8.0, 8.0, 11.5]
+
+
+def test_a_stage_that_reads_no_records_expects_none() -> None:
+    found = estimate(profile("k", [run("a", 1, stage("x"), stage("y", records=0, input_records=0))]))
+    assert [one.records for one in found.stages] == [1000, None]
+
+
+def test_retries_and_incomplete_runs_do_not_teach() -> None:
+    good, bad = stage("x"), stage("x", work_core_s=99.0, teaches=False)
+    runs = [run("a", 1, good), run("b", 2, bad), run("c", 3, stage("x", work_core_s=500.0), complete=False)]
+    assert estimate(profile("k", runs)).stages[0].work_core_s == 10.0
+    with pytest.raises(BadInput, match="holds no complete run"):
+        estimate(profile("k", runs[2:]))
+
+
+def test_container_cpu_counts_where_there_is_some() -> None:
+    log = run("log", 9, stage("x", work_core_s=2.0), cpu_source="executor")
+    live = run("live", 1, stage("x", work_core_s=10.0))
+    both = estimate(profile("k", [log, live]))
+    assert (both.stages[0].work_core_s, both.cpu_source) == (10.0, "container")
+    only = estimate(profile("k", [log]))
+    assert (only.stages[0].work_core_s, only.cpu_source) == (2.0, "executor")
+
+
+def test_another_size_scales_in_proportion_when_one_size_is_known() -> None:
+    found = estimate(profile("k", [run("a", 1, stage("x"))]), input_scale=3.0).stages[0]
+    assert (found.work_core_s, found.records, found.duration_s) == (30.0, 3000.0, 18.0)
+
+
+def test_two_sizes_give_a_line() -> None:
+    # work = 4 + 0.006 * records: 1000 -> 10, 2000 -> 16; so 3000 -> 22
+    runs = [
+        run("a", 1, stage("x", work_core_s=10.0)),
+        run("b", 2, stage("x", records=2000, input_records=2000, work_core_s=16.0)),
+    ]
+    assert estimate(profile("k", runs)).stages[0].work_core_s == pytest.approx(16.0)
+    assert estimate(profile("k", runs), input_scale=1.5).stages[0].work_core_s == pytest.approx(22.0)
+
+
+def test_scaling_never_falls_with_size_nor_below_zero() -> None:
+    assert at_size([10.0, 5.0], [100, 200], 400) == pytest.approx(7.5)  # a falling line is noise: the mean
+    assert at_size([1.0, 100.0], [100, 200], 10) == 0.0
+    assert at_size([3.0, 5.0, 4.0], [0, 0, 0], 0, scale=2.0) == 8.0  # sizes unknown
+
+
+def test_runs_with_the_same_arguments_give_the_order() -> None:
+    runs = [run("a", 1, stage("x"), arguments=("3",)), run("b", 2, stage("x"), stage("y"), arguments=("9",))]
+    assert len(estimate(profile("k", runs), arguments=("3",)).stages) == 1
+    assert len(estimate(profile("k", runs), arguments=("4",)).stages) == 2
+    assert len(estimate(profile("k", runs)).stages) == 2
+
+
+def test_what_work_does_not_explain_is_fixed_time() -> None:
+    # 4 equal tasks of 2.5 core-seconds on 2 slots and 2 cores take 5 s; the stage lasted 6 s
+    record = stage("x", task_cv=0.0, cores_s=12.0)
+    found = estimate(profile("k", [run("a", 1, record)]), explained_s=explained_s).stages[0]
+    assert found.fixed_s == pytest.approx(1.0)
+    assert estimate(profile("k", [run("a", 1, record)])).stages[0].fixed_s == 0.0

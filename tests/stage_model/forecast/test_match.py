@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import pytest
+
+from stage_model.forecast.estimate import ApplicationEstimate, estimate
+from stage_model.forecast.match import match
+from stage_model.history.profile import profile
+from stage_model.history.run_record import to_record
+from tests.fakes.spark_events import Story, info
+
+READ = info(0, "map at /x/app.py:1")
+SORT = info(1, "sort at /x/app.py:2", parents=(0,))
+COUNT = info(2, "count at /x/app.py:3", parents=(1,))
+SAVE = info(3, "save at /x/app.py:4")
+UNKNOWN = info(9, "other at /x/app.py:5", parents=(0,), tasks=7)
+
+
+def learned(container: bool = True) -> ApplicationEstimate:
+    """READ 10 core-s, SORT 20, COUNT 30 in one job, then SAVE 40 in another."""
+    story = Story()
+    story.job(0, READ, SORT, COUNT)
+    for stage in (READ, SORT, COUNT):
+        story.whole(stage, cpu_s=5.0 * (stage.stage + 1))
+    story.job_end(0)
+    story.job(1, SAVE)
+    story.whole(SAVE, cpu_s=20.0)
+    story.job_end(1)
+    story.end()
+    record = to_record(
+        story.run,
+        id="r",
+        name="app",
+        main=None,
+        when_ms=0,
+        spark_version="",
+        cores=2.0,
+        slots=2,
+        executors=1,
+        started_ms=0,
+        container_core_s={(i, 0): 10.0 * (i + 1) for i in range(4)} if container else None,
+    )
+    return estimate(profile("k", [record]))
+
+
+def names(stages: object) -> list[str]:
+    return [stage.name.split(" ")[0] for stage in stages]  # type: ignore[attr-defined]
+
+
+def test_before_the_first_stage_all_is_to_come_and_nothing_is_known_of_the_match() -> None:
+    found = match(learned(), Story().run)
+    assert names(found.to_come) == ["map", "sort", "count", "save"]
+    assert (found.active, found.matched_share, found.work_ratio) == ({}, None, 1.0)
+
+
+def test_active_stages_are_found_by_signature() -> None:
+    story = Story()
+    story.job(0, READ, SORT, COUNT)
+    story.whole(READ)
+    story.submit(SORT)
+    found = match(learned(), story.run)
+    assert names(found.active.values()) == ["sort"]
+    assert found.active[1, 0].work_core_s == 20.0
+    assert found.of((0, 0)).work_core_s == 10.0
+    assert names(found.to_come) == ["count", "save"]
+    assert found.matched_share == 1.0
+
+
+def test_an_unknown_stage_is_the_mean_of_its_neighbours() -> None:
+    story = Story()
+    story.job(0, READ, UNKNOWN)
+    story.whole(READ)
+    story.submit(UNKNOWN)
+    found = match(learned(), story.run)
+    stand_in = found.active[9, 0]
+    assert (stand_in.work_core_s, stand_in.tasks) == (15.0, 7)  # between READ (10) and SORT (20)
+    assert found.exact == {(0, 0)}
+    assert found.matched_share == pytest.approx(10 / 25)
+
+
+def test_a_stage_of_which_only_the_parents_changed_stands_for_the_expected_one() -> None:
+    other = info(5, "other at /x/app.py:7")
+    story = Story()
+    story.job(0, READ, other, info(1, "sort at /x/app.py:2", parents=(0, 5)))
+    story.whole(READ)
+    story.submit(info(1, "sort at /x/app.py:2", parents=(0, 5)))
+    found = match(learned(), story.run)
+    assert found.active[1, 0].work_core_s == 20.0
+    assert names(found.to_come) == ["count", "save"]
+    assert found.exact == {(0, 0)}
+
+
+def test_stages_passed_over_are_not_waited_for() -> None:
+    story = Story()
+    story.job(0, READ, SORT, COUNT)
+    story.submit(COUNT)  # READ and SORT were skipped: their shuffle files are there
+    assert names(match(learned(), story.run).to_come) == ["save"]
+    story.complete(COUNT)
+    story.job_end(0)
+    assert names(match(learned(), story.run).to_come) == ["save"]
+
+
+def test_an_ended_job_has_nothing_to_come() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.whole(READ)
+    assert names(match(learned(), story.run).to_come) == ["sort", "count", "save"]
+    story.job_end(0)
+    assert names(match(learned(), story.run).to_come) == ["save"]
+
+
+def test_a_retry_has_the_part_of_its_missing_tasks() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.whole(READ)
+    story.submit(info(0, "map at /x/app.py:1", tasks=1, attempt=1))
+    assert match(learned(), story.run).active[0, 1].work_core_s == 5.0  # one of two tasks
+
+
+def test_the_work_ratio_follows_finished_stages_as_evidence_grows() -> None:
+    story = Story()
+    story.job(0, READ, SORT, COUNT)
+    story.whole(READ)
+    one = match(learned(), story.run, {(0, 0): 20.0}).work_ratio
+    assert one == pytest.approx((5 + 20) / (5 + 10))  # the prior is 5% of 100 core-seconds
+    story.whole(SORT)
+    two = match(learned(), story.run, {(0, 0): 20.0, (1, 0): 40.0}).work_ratio
+    assert one < two < 2.0
+
+
+def test_one_stage_far_off_does_not_carry_the_others_along() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.whole(READ)
+    assert match(learned(), story.run, {(0, 0): 9999.0}).work_ratio == pytest.approx((5 + 40) / (5 + 10))
+
+
+def test_container_cpu_is_not_compared_with_executor_cpu() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.whole(READ, cpu_s=10.0)
+    assert match(learned(), story.run).work_ratio == 1.0
+    by_threads = match(learned(container=False), story.run).work_ratio
+    assert by_threads == pytest.approx((5 + 20) / (5 + 10))  # 2 tasks of 10 s against 2 of 5 s

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.runs.eventlog_files import read_event_log_file
+from stage_model.errors import BadInput
+from stage_model.forecast.estimate import estimate
+from stage_model.forecast.match import match
+from stage_model.history.eventlog import EventLog, main_and_arguments, read_event_log, read_line
+from stage_model.history.eventlog_schema import EventLine
+from stage_model.history.events import AnyEvent
+from stage_model.history.profile import profile
+from stage_model.history.run import Run
+
+LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
+"""Written by real Spark runs of app.py there; see shrink.py."""
+ROLLING, SHIFTED, OLD = LOGS / "eventlog_v2_golden", LOGS / "spark43.gz", LOGS / "spark35.gz"
+
+
+def signatures(log: EventLog) -> set[str]:
+    return {stage.signature for stage in log.record().stages}
+
+
+@pytest.mark.parametrize(
+    ("path", "version", "arguments"), [(ROLLING, "4.3.0", ()), (SHIFTED, "4.3.0", ("8000",)), (OLD, "3.5.9", ())]
+)
+def test_real_logs_become_complete_records(path: Path, version: str, arguments: tuple[str, ...]) -> None:
+    log = read_event_log_file(path)
+    record = log.record()
+    assert (record.name, record.main, record.arguments) == ("golden", "app.py", arguments)
+    assert (record.spark_version, record.cores, record.slots, record.executors) == (version, 2.0, 2, 1)
+    assert record.complete
+    assert record.cpu_source == "executor"
+    # Counted in the log: 18 jobs, 23 stages run; three passes of join, reduceByKey and count, then two SQL queries.
+    assert (len(log.run.jobs), len(record.stages)) == (18, 23)
+    assert all(stage.teaches for stage in record.stages)
+    assert record.startup_s > 1.0
+    assert sum(stage.duration_s for stage in record.stages) < record.duration_s
+    size = int(arguments[0]) if arguments else 4000
+    scans = [s for s in record.stages if s.job > 2 and s.input_records == size * 5]
+    assert len(scans) == 2  # each query reads its 5 * size orders once, as an input
+
+
+def test_signatures_survive_shifted_lines_another_folder_another_size_and_stage_order() -> None:
+    first, second = read_event_log_file(ROLLING), read_event_log_file(SHIFTED)
+    assert signatures(first) == signatures(second)
+    # AQE starts the two sides of a join in any order, and did: by stage id they would have been taken for each other.
+    orders = [[stage.signature for stage in log.record().stages] for log in (first, second)]
+    assert orders[0] != orders[1]
+
+
+def test_records_of_a_signature_mean_the_same_stage() -> None:
+    first = {s.signature: s.records for s in read_event_log_file(ROLLING).record().stages}
+    for stage in read_event_log_file(SHIFTED).record().stages:
+        assert stage.records in range(first[stage.signature], 2 * first[stage.signature] + 1)
+
+
+def test_iterations_keep_their_dependencies_through_skipped_stages() -> None:
+    record = read_event_log_file(ROLLING).record()
+    places = {stage.signature: place for place, stage in enumerate(record.stages)}
+    parents = [sorted(places[p] for p in stage.parents) for stage in record.stages[:8]]
+    # links (0, 1), then per pass a reduceByKey that joins links with the ranks before it, and a count;
+    # the second pass also waits for the first one's job.
+    assert parents == [[], [0], [1], [2], [1, 2, 3], [4], [1, 4, 5], [6]]
+
+
+def test_a_run_with_aqe_matches_another_ones_profile_at_every_moment() -> None:
+    expected = estimate(profile("k", [read_event_log_file(ROLLING).record()]))
+    waiting = [stage.signature for stage in read_event_log_file(SHIFTED).record().stages]
+    live = Run()
+    for event in events(lines()):
+        live.apply(event)
+        found = match(expected, live)
+        waiting = [s for s in waiting if s not in {e.signature for e in found.seen.values()}]
+        assert found.matched_share in (None, 1.0)
+        assert {s.signature for s in found.to_come} == set(waiting)  # nothing is given up that still comes
+    assert waiting == []
+
+
+def test_another_spark_version_matches_nearly_all() -> None:
+    expected = estimate(profile("k", [read_event_log_file(OLD).record()]))
+    share = match(expected, read_event_log_file(ROLLING).run).matched_share
+    assert share is not None
+    assert share > 0.9
+
+
+def lines() -> list[bytes]:
+    return gzip.decompress(SHIFTED.read_bytes()).splitlines(keepends=True)
+
+
+def events(content: list[bytes]) -> Iterator[AnyEvent]:
+    for line in content:
+        found = read_line(line)
+        if isinstance(found, EventLine) and (event := found.event()) is not None:
+            yield event
+
+
+def without_end(content: list[bytes]) -> list[bytes]:
+    return [line for line in content if b"ApplicationEnd" not in line]
+
+
+def cut(content: list[bytes]) -> list[bytes]:
+    return [*content[:50], content[50][:30]]
+
+
+def corrupt(content: list[bytes]) -> list[bytes]:
+    return [*content[:50], content[50][:30] + b"\x00\n", *content[51:]]
+
+
+def wrong_type(content: list[bytes]) -> list[bytes]:
+    broken = json.loads(content[60]) | {"Event": "SparkListenerJobStart", "Job ID": "seven"}
+    return [*content[:60], json.dumps(broken).encode() + b"\n", *content[61:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (without_end, "log is truncated: no SparkListenerApplicationEnd; accepted: a finished log"),
+        (cut, "truncated: no SparkListenerApplicationEnd, line 51 is cut off; accepted: a finished log"),
+        (corrupt, "log is corrupt: line 51 is no Spark event"),
+        (wrong_type, "log is corrupt: line 61 is no Spark event"),
+        (lambda content: content[1:], "does not begin with SparkListenerLogStart"),
+        (lambda _: [b"a,b,c\n"], "is no Spark event log"),
+        (lambda _: [b"\xff\xfe\x00\n"], "is no Spark event log"),
+        (lambda _: [b'{"Event": "SparkListenerLogStart"}\n'], "is no Spark event log"),
+        (lambda _: [], "truncated"),
+    ],
+)
+def test_damaged_logs_are_refused_with_the_line(change: Callable[[list[bytes]], list[bytes]], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence) as refusal:
+        read_event_log(change(lines()), "log")
+    assert "\n" not in str(refusal.value)
+
+
+def test_what_follows_the_applications_end_may_be_cut() -> None:
+    assert read_event_log([*lines(), b'{"Event":"Spark'], "log").run.ended
+
+
+def test_unknown_events_are_passed_over() -> None:
+    content = lines()
+    assert read_event_log([*content[:9], b'{"Event":"org.example.New","a":1}\n', *content[9:]], "log").run.complete
+
+
+def test_a_log_gives_the_live_runs_signatures_event_by_event() -> None:
+    log = read_event_log_file(SHIFTED)
+    live = Run()
+    known: list[str] = []
+    for event in events(lines()):
+        live.apply(event)
+        known.extend(s.signature for s in live.active_stages() if s.signature not in known)
+    assert known == [stage.signature for stage in log.record().stages]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("org.apache.spark.deploy.SparkSubmit --master yarn /x/app.py a b", ("app.py", ("a", "b"))),
+        ("org.apache.spark.deploy.SparkSubmit --class org.x.Main --conf k=v /x/a.jar 1", ("org.x.Main", ("1",))),
+        ("org.apache.spark.deploy.SparkSubmit --conf spark.x=-Da -Db --verbose app.py", ("app.py", ())),
+        ("org.apache.spark.deploy.SparkSubmit --master local pyspark-shell", (None, None)),
+        ("org.jetbrains.Main", (None, None)),
+        ("", (None, None)),
+    ],
+)
+def test_the_drivers_command_line_names_main_and_arguments(
+    command: str, expected: tuple[str | None, tuple[str, ...] | None]
+) -> None:
+    assert main_and_arguments(command) == expected

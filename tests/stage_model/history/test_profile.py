@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stage_model.errors import BadInput
+from stage_model.history.profile import (
+    Profile,
+    merge,
+    parse_profile,
+    profile,
+    profile_json,
+    profile_key,
+)
+from tests.fakes.records import run, stage
+
+
+def test_a_profile_survives_its_json() -> None:
+    whole = profile("k", [run("b", 2, stage("s1"), stage("s2", parents=("s1",))), run("a", 1)])
+    assert [r.id for r in whole.runs] == ["a", "b"]
+    assert parse_profile(profile_json(whole), expected_key="k", expected_main="app.py") == whole
+    assert parse_profile(profile_json(whole).decode()) == whole
+
+
+def test_the_last_20_runs_are_kept() -> None:
+    whole = profile("k", [run(f"r{i:02}", 100 + i) for i in range(30)])
+    assert [r.id for r in whole.runs] == [f"r{i:02}" for i in range(10, 30)]
+
+
+def test_profiles_of_different_jobs_do_not_merge() -> None:
+    with pytest.raises(BadInput, match="of different jobs"):
+        merge(Profile(key="a"), Profile(key="b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is not JSON"),
+        (b"PageRank", "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * 100_000, "is not JSON|is no profile"),
+        (b"[]", "is no profile"),
+        (b'{"key": "k"}', "is no profile"),
+        (b'{"version": 2, "key": "k", "tuns": []}', "version 2, this program knows version 1"),
+        (b'{"version": 1, "key": "k", "tuns": []}', "is no profile"),
+        (b'{"version": 1, "key": "k", "runs": [{"id": "x"}]}', "is no profile"),
+        (profile_json(profile("k", [run("r", 0, stage("s"), stage("s"))])), "is there twice"),
+        (profile_json(profile("k", [run("r", 0, stage("s", parents=("t",)))])), "which is not before it"),
+        (profile_json(profile("k", [run("r", 0, stage("s", work_core_s=-1.0))])), "is no profile"),
+    ],
+)
+def test_what_is_no_profile_is_refused_in_one_sentence(content: bytes, sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence) as refusal:
+        parse_profile(content, source="profile file p.json")
+    assert str(refusal.value).startswith("profile file p.json ")
+    assert "\n" not in str(refusal.value)
+
+
+def test_another_jobs_profile_is_refused() -> None:
+    content = profile_json(profile("pagerank", [run("r")]))
+    with pytest.raises(BadInput, match="of another job, 'pagerank'"):
+        parse_profile(content, expected_key="kmeans")
+    with pytest.raises(BadInput, match=r"of another job \(app.py\)"):
+        parse_profile(content, expected_main="kmeans.py")
+
+
+@pytest.mark.parametrize(
+    ("explicit", "name", "main", "expected"),
+    [
+        ("pagerank", "x", "y.py", "pagerank"),
+        (None, "PageRank", "/home/me/pagerank.py", "PageRank@pagerank.py"),
+        (None, "app", "org.example.Main$", "app@org.example.Main$"),
+        (None, "app", None, "app"),
+    ],
+)
+def test_keys_name_the_application_and_its_main(explicit: str | None, name: str, main: str | None, expected: str) -> None:
+    assert profile_key(explicit, name, main) == expected
+
+
+@pytest.mark.parametrize("wild", ["../../etc/passwd", ".", "..", "-rf", "my job", "a\nb", "ä", "x" * 500, "\0"])
+def test_any_key_is_fit_for_a_file_name_and_passes_through_unchanged(wild: str) -> None:
+    key = profile_key(wild, "", None)
+    assert "/" not in key
+    assert "\0" not in key
+    assert key[0] not in ".-"
+    assert len(key.encode()) <= 120
+    assert profile_key(key, "", None) == key
+
+
+def test_replaced_characters_do_not_make_two_jobs_one() -> None:
+    assert profile_key("my job", "", None) != profile_key("my_job", "", None)
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(BadInput, match="profile name '' is empty"):
+        profile_key(" ", "app", None)
+
+
+def test_the_documented_schema_is_current() -> None:
+    documented = Path(__file__).parents[2] / "docs" / "profile-schema.json"
+    schema = msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Profile)), indent=2) + b"\n"
+    assert documented.read_bytes() == schema, "write this schema to it"

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import pytest
+
+from stage_model.history.events import ExecutorAdded, ExecutorRemoved, JobStart, StageSubmitted
+from stage_model.history.profile import RunRecord
+from stage_model.history.run_record import to_record
+from tests.fakes.spark_events import Story, info
+
+READ, COUNT = info(0, "map at /x/app.py:1"), info(1, parents=(0,))
+
+
+def record(story: Story, container: dict[tuple[int, int], float] | None = None, started_ms: int = 0) -> RunRecord:
+    return to_record(
+        story.run,
+        id="application-1",
+        name="app",
+        main="app.py",
+        when_ms=5,
+        spark_version="4.3.0",
+        cores=2.0,
+        slots=2,
+        executors=1,
+        started_ms=started_ms,
+        container_core_s=container,
+        allocated_core_s={(0, 0): 1.5},
+    )
+
+
+def test_active_stages_are_those_submitted_and_not_completed() -> None:
+    story = Story()
+    story.job(0, READ, COUNT)
+    assert story.run.active_stages() == ()
+    story.submit(READ)
+    assert [stage.key for stage in story.run.active_stages()] == [(0, 0)]
+    story.complete(READ)
+    story.submit(COUNT)
+    assert [stage.key for stage in story.run.active_stages()] == [(1, 0)]
+    assert story.run.stage(1) is story.run.stage(1, 0)
+    assert story.run.stage(7) is None
+
+
+def test_tasks_count_once_and_failures_are_counted_apart() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    story.task(READ, 0, records=10, shuffle=5)
+    story.task(READ, 0, records=10)  # a speculative copy that ended well, too
+    story.task(READ, 1, failure="ExecutorLostFailure")
+    story.task(READ, 1, failure="TaskKilled (another attempt succeeded)")
+    stage = story.run.stage(0)
+    assert stage is not None
+    assert (len(stage.done), stage.records, stage.input_records, stage.failed) == (1, 15, 10, 2)
+    assert story.run.tasks_failed == 1  # a killed copy is no failure
+
+
+def test_repeated_starts_change_nothing() -> None:
+    story = Story()
+    story.job(0, READ)
+    first = story.submit(READ)
+    story.task(READ, 0)
+    story.job(0, READ)
+    assert story.submit(READ) == first
+    assert len(story.run.attempts) == len(story.run.jobs) == 1
+    assert len(story.run.attempts[0, 0].done) == 1
+
+
+def test_executors_that_the_driver_let_go_are_not_lost() -> None:
+    run = Story().run
+    for executor, reason in (("1", "Executor killed by driver."), ("2", "worker lost")):
+        run.apply(ExecutorAdded(executor=executor, host="h", cores=2, time_ms=0))
+        run.apply(ExecutorRemoved(executor=executor, reason=reason, time_ms=9))
+    assert run.executors_lost == 1
+
+
+def test_a_run_is_complete_only_when_it_and_all_its_jobs_ended_well() -> None:
+    for finish, complete in (("well", True), ("failed", False), ("open", False)):
+        story = Story()
+        story.job(0, READ)
+        story.whole(READ)
+        if finish != "open":
+            story.job_end(0, ok=finish == "well")
+        assert not story.run.complete
+        story.end()
+        assert story.run.complete is complete
+
+
+def test_a_record_tells_gaps_start_up_and_tail() -> None:
+    story = Story(ms=3000)
+    story.job(0, READ, COUNT)
+    story.whole(READ, ms=1000)
+    story.ms += 50
+    story.whole(COUNT, ms=2000)
+    story.job_end(0)
+    story.ms += 700
+    again = info(2, "collect at /x/app.py:9")
+    story.job(1, again)
+    story.whole(again, ms=500)
+    story.job_end(1)
+    story.ms += 250
+    story.end()
+    found = record(story, started_ms=1000)
+    assert (found.startup_s, found.tail_s, found.duration_s) == (2.0, 0.25, 6.5)
+    assert [stage.gap_s for stage in found.stages] == [0.0, 0.05, 0.7]
+    assert [stage.start_s for stage in found.stages] == [2.0, 3.05, 5.75]
+    names = [stage.signature for stage in found.stages]
+    assert [stage.parents for stage in found.stages] == [(), (names[0],), (names[1],)]  # a job waits for the one before
+    assert [stage.job for stage in found.stages] == [0, 0, 1]
+    assert found.complete
+
+
+def test_a_record_tells_work_spread_and_allocation() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    story.ms += 3000
+    story.task(READ, 0, run_ms=1000, cpu_s=0.4, records=7)
+    story.task(READ, 1, run_ms=3000, cpu_s=0.6, shuffle=5)
+    story.complete(READ)
+    story.job_end(0)
+    story.end()
+    (stage,) = record(story, {(0, 0): 3.0}).stages
+    assert stage.work_core_s == 3.0
+    assert (stage.run_s, stage.task_s, stage.task_cv, stage.skew) == (4.0, 2.0, 0.5, 1.5)  # sd of 1, 3 is 1; mean 2
+    assert (stage.records, stage.input_records, stage.cores_s, stage.duration_s) == (12, 7, 1.5, 3.0)
+    assert record(story, {(0, 0): 0.1}).stages[0].work_core_s == pytest.approx(1.0)  # threads alone used 0.4 + 0.6
+    without = record(story)
+    assert without.cpu_source == "executor"
+    assert without.stages[0].work_core_s == pytest.approx(1.0)
+
+
+def test_failed_tasks_take_their_part_of_container_cpu_with_them() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    story.task(READ, 0, run_ms=1000, failure="ExceptionFailure")
+    story.task(READ, 0, run_ms=1000)
+    story.task(READ, 1, run_ms=2000)
+    story.complete(READ)
+    assert record(story, {(0, 0): 4.0}).stages[0].work_core_s == pytest.approx(3.0)  # 3 s of 4 s of run time ended well
+
+
+def test_python_stages_without_container_cpu_count_run_time() -> None:
+    stage = info(0, scopes=("textFile", "PythonRDD"))
+    story = Story()
+    story.job(0, stage)
+    story.whole(stage, ms=2000, cpu_s=0.1)
+    assert record(story).stages[0].work_core_s == pytest.approx(4.0)  # two tasks of 2 s
+
+
+def test_failed_and_retried_attempts_do_not_teach() -> None:
+    story = Story()
+    story.job(0, READ, COUNT)
+    story.whole(READ)
+    story.submit(COUNT)
+    story.complete(COUNT, failure="FetchFailed")
+    retry = info(0, "map at /x/app.py:1", tasks=1, attempt=1)
+    story.whole(retry)
+    story.whole(info(1, parents=(0,), attempt=1))
+    found = record(story).stages
+    assert [stage.teaches for stage in found] == [True, False]
+    assert found[0].tasks == 2
+
+
+def test_a_skipped_parent_leads_to_the_stage_that_did_its_work() -> None:
+    story = Story()
+    story.job(0, READ, sql="0")
+    story.whole(READ)
+    story.job_end(0)
+    twin = info(5, "map at /x/app.py:1")
+    final = info(6, parents=(5,))
+    story.job(1, twin, final, sql="0")
+    story.whole(final)
+    story.job_end(1)
+    names = [stage.signature for stage in record(story).stages]
+    assert record(story).stages[1].parents == (names[0],)
+
+
+def test_a_snapshot_replaces_what_was_thought_active_and_ends_the_teaching() -> None:
+    story = Story()
+    story.job(0, READ, COUNT)
+    story.submit(READ)
+    again = JobStart(job=1, time_ms=9000, stages=(info(2),))
+    story.run.replace_active((again, StageSubmitted(info=info(2), time_ms=9100)))
+    assert [stage.key for stage in story.run.active_stages()] == [(2, 0)]
+    story.ms = 10_000
+    story.complete(info(2))
+    story.job_end(1)
+    story.end()
+    assert not story.run.complete
+
+
+@pytest.mark.parametrize(("clock_set_by_ms", "teaches"), [(0, True), (-3_600_000, False)])
+def test_a_stage_in_which_the_driver_s_clock_was_set_back_teaches_nothing(clock_set_by_ms: int, teaches: bool) -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    for index in range(READ.tasks):
+        story.task(READ, index, run_ms=4000)
+    story.ms += 8000 + clock_set_by_ms
+    story.complete(READ)
+    assert record(story).stages[0].teaches == teaches
