@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.messages import (
+from controller.wire import version
+from controller.wire.command import (
     ApplicationList,
     ApplicationView,
     Change,
@@ -24,7 +25,6 @@ from controller.messages import (
     WorkerList,
     WorkerView,
 )
-from controller.wire import version
 from controller.wire.reading import reader
 from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from controller.messages import Sample
 from controller.runs.plot_runs import core_curve
+from controller.wire.worker import Sample
 
 TOGETHER_S = 0.3
 """An agent samples all its executors at one moment of its clock, and again a period (1 s) later. Seconds since each

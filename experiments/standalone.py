@@ -26,12 +26,12 @@ import docker
 
 from controller.agent.launch import python_roots
 from controller.engines import machine_cores
-from controller.messages import PythonEnvironment
 from controller.runtime import docker_container, image
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from controller.runtime.docker_engine import connect
 from controller.submit.spark_install import find_spark
+from controller.wire.driver import PythonEnvironment
 from experiments.cpu_shares import divide, refuse_without_shares
 from experiments.local_cluster import WORKLOADS, end_processes
 from experiments.lost_work import Story, read_story

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from controller.agent.decide import Executor, OwnStage
-from controller.messages import StageUse
+from controller.wire.worker import StageUse
 from stage_model.history.stage_run import StageKey
 from stage_model.progress import Progress, StageProgress
 

@@ -25,8 +25,8 @@ from controller.agent.site import make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
 from controller.home import Home
 from controller.local.locks import child_lock
-from controller.messages import WorkerReply, WorkerSync
 from controller.options import AgentOptions
+from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings
 

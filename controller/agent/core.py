@@ -17,8 +17,8 @@ from controller.agent.apply import Change, changes
 from controller.agent.arbitrate import arbitrate
 from controller.agent.asking import request, squeezed
 from controller.agent.decide import aged, decide
-from controller.messages import Sample
 from controller.runtime.base import ExecutorKey, Observed
+from controller.wire.worker import Sample
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress

@@ -18,8 +18,9 @@ import msgspec
 
 from controller.agent.masks import Claim, Wanted, masked
 from controller.agent.secret_places import find_secrets
-from controller.messages import ExecutorSpec, Mount, PythonEnvironment
 from controller.runtime.base import Bind, ExecutorKey, Launch
+from controller.wire.driver import PythonEnvironment
+from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")

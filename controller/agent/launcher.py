@@ -26,8 +26,9 @@ from msgspec import structs
 from controller.agent.class_archive import ClassArchives
 from controller.agent.launch import Site, make_directories, make_launch, python_binds
 from controller.agent.threads import Beat
-from controller.messages import ExecutorSpec, PythonEnvironment
 from controller.runtime.base import ExecutorKey, Program, Runtime, full_image_name
+from controller.wire.driver import PythonEnvironment
+from controller.wire.worker import ExecutorSpec
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")

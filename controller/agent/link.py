@@ -16,9 +16,9 @@ from collections.abc import Callable
 import msgspec
 
 from controller.agent.threads import Beat
-from controller.messages import Changed, Desired, WorkerReply, WorkerSync
 from controller.wire import version
 from controller.wire.reading import reader
+from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
 from stage_model.errors import OtherVersion
 
 log = logging.getLogger("sparkpace.agent")

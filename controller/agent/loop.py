@@ -25,9 +25,9 @@ from controller.agent.launcher import Launcher, Start
 from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
-from controller.messages import Desired, ExecutorReport, ExecutorSpec, Sample, StageUse, WorkerInfo, WorkerSync
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
+from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, Sample, StageUse, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
 from stage_model.laws.base import Decision
 from stage_model.progress import MemoryProgress, Progress

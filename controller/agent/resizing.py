@@ -17,8 +17,8 @@ import msgspec
 
 from controller.agent.launch import Site, make_orders_dir
 from controller.agent.launcher import Launcher
-from controller.messages import Desired, ExecutorSpec, WorkerInfo
 from controller.runtime.base import ExecutorKey, Observed, Runtime
+from controller.wire.worker import Desired, ExecutorSpec, WorkerInfo
 from master_memory.resize import Answer, Begin, Container, GiveOrder, Move, Order, SetLimit, moves
 from stage_model.errors import RuntimeFailed
 from stage_model.progress import MemoryProgress

@@ -7,11 +7,11 @@ import urllib.parse
 from pathlib import Path
 
 from controller.agent.launch import Site
-from controller.messages import WorkerInfo
 from controller.options import AgentOptions
 from controller.runtime.base import Runtime
 from controller.runtime.process_identity import boot_id
 from controller.runtime.table import Owner, runtime_module
+from controller.wire.worker import WorkerInfo
 
 
 def make_site(options: AgentOptions) -> Site:

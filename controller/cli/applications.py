@@ -10,9 +10,9 @@ import msgspec
 from controller.cli.common import choose, home_option, submit_client, table_console
 from controller.cli.tables import applications_table
 from controller.home import Home
-from controller.messages import Change
 from controller.submit.driver_run import RECORD_S
 from controller.waiting import wait_until
+from controller.wire.command import Change
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, PaceError
 from stage_model.units import format_duration, is_time, parse_deadline, parse_priority

@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleDimensions
 
 from controller.client import MasterClient
 from controller.home import Home, find_home
-from controller.messages import ApplicationView
+from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
 from stage_model.settings import CORE_QUANTUM, QuotaSettings

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from controller.cli.common import admin_client, choose, home_option, submit_client, table_console
 from controller.home import Home
-from controller.messages import Explanation, Labels, WorkerExplanation
+from controller.wire.command import Explanation, Labels, WorkerExplanation
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
 

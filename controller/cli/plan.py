@@ -11,9 +11,9 @@ from rich.table import Table
 
 from controller.cli.common import home_option, submit_client, table_console
 from controller.home import Home
-from controller.messages import PlanReply, PlanRequest
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
+from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, Infeasible
 from stage_model.laws import LAWS
 from stage_model.nearest import nearest_names

@@ -17,7 +17,6 @@ from controller.client import MasterClient
 from controller.engines import find_java
 from controller.home import Home, find_home
 from controller.local.cluster import tail
-from controller.messages import PlanReply, PlanRequest
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import uptime
 from controller.start import ours
@@ -27,6 +26,7 @@ from controller.submit.progress_line import ProgressLine, ending
 from controller.submit.spark_install import find_spark
 from controller.submit.submission import Submission, check, command, memory_settings
 from controller.submit.submit_args import split_arguments
+from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, Infeasible
 from stage_model.units import NORMAL_PRIORITY
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from controller.messages import ApplicationView, WorkerView
+from controller.wire.command import ApplicationView, WorkerView
 from stage_model.units import PRIORITIES, format_duration
 
 _OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")

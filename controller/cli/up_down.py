@@ -23,8 +23,8 @@ from controller.home import Cluster, Home
 from controller.local.cluster import Plan, WorkerPlan, heal, look, start
 from controller.local.healing import Healing, decide
 from controller.local.locks import turn
+from controller.local.prepare import prepare
 from controller.runtime.table import RUNTIMES, choose_runtime
-from controller.submit.prepare import prepare
 from controller.submit.spark_install import find_spark
 from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable

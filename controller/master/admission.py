@@ -24,9 +24,11 @@ from controller.master.from_record import make_application
 from controller.master.growing import Growing
 from controller.master.placing import Placing
 from controller.master.registry import Registry
-from controller.messages import ExecutorWish, PlanReply, PlanRequest, Registration, WorkerInfo
 from controller.runtime.process_identity import PROC, boot_id
 from controller.submit.job_options import job_options
+from controller.wire.command import PlanReply, PlanRequest
+from controller.wire.driver import ExecutorWish, Registration
+from controller.wire.worker import WorkerInfo
 from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, Denied, Infeasible

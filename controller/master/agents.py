@@ -14,7 +14,7 @@ from controller.master.lifecycle import Lifecycle
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
-from controller.messages import Desired, ExecutorReport, Sample, WorkerReply, WorkerSync
+from controller.wire.worker import Desired, ExecutorReport, Sample, WorkerReply, WorkerSync
 from stage_model.plan import ApplicationPlan
 
 log = logging.getLogger("sparkpace.master")

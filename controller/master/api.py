@@ -20,23 +20,13 @@ from starlette.routing import Route
 
 from controller.master.cluster import ClusterState
 from controller.master.tokens import Gatekeeper
-from controller.messages import (
-    ApplicationList,
-    Change,
-    Changed,
-    DriverSync,
-    Failure,
-    Health,
-    Labels,
-    PlanRequest,
-    Registration,
-    WorkerList,
-    WorkerSync,
-)
 from controller.version import VERSION
 from controller.wire import version
+from controller.wire.command import ApplicationList, Change, Failure, Health, Labels, PlanRequest, WorkerList
+from controller.wire.driver import DriverSync, Registration
 from controller.wire.once import warn_once
 from controller.wire.reading import reader
+from controller.wire.worker import Changed, WorkerSync
 from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, PaceError, Unavailable
 
 log = logging.getLogger("sparkpace.master")

@@ -14,16 +14,9 @@ import msgspec
 
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
-from controller.messages import (
-    ExecutorGone,
-    ExecutorReport,
-    ExecutorSpec,
-    ExecutorWish,
-    Registration,
-    Sample,
-    StageUse,
-)
 from controller.submit.job_options import JobOptions
+from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
+from controller.wire.worker import ExecutorReport, ExecutorSpec, Sample, StageUse
 from master_memory.room import Newcomer
 from placement.data_wait import DataWait
 from placement.growth import WorkerType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from controller.messages import WorkerInfo
+from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import initial_cores
 
 

@@ -8,8 +8,8 @@ from controller.master import planning
 from controller.master.application import Application, Changed
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
-from controller.messages import Change
 from controller.submit.job_options import JobOptions
+from controller.wire.command import Change
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, Infeasible
 from stage_model.forecast.promises import Claim, Promised, fits, least_deadline_s

@@ -1,7 +1,7 @@
 """The master's parts, put together: drivers, agents and commands come in by one each, time by `tick`.
 
 Every method of every part is called on one thread with `now_s` (monotonic seconds) and stores what must survive a restart
-before it answers. Deadlines and plans are `planning`'s, the wire format `controller.messages`, the network `api`. Everything
+before it answers. Deadlines and plans are `planning`'s, the wire format `controller.wire`, the network `api`. Everything
 is level-triggered: a repeated message changes nothing, a lost one comes again.
 
     drivers    a registration, and what a driver tells (`driver_events`)

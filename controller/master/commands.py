@@ -14,7 +14,7 @@ from controller.master.lifecycle import Lifecycle
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
 from controller.master.view import application_view, bare_view
-from controller.messages import ApplicationView, Change, Explanation
+from controller.wire.command import ApplicationView, Change, Explanation
 from placement.topology import Topology
 
 

@@ -15,7 +15,7 @@ from controller.master import executors, planning
 from controller.master.application import Application
 from controller.master.guard import guarded
 from controller.master.registry import Registry
-from controller.messages import DriverSync, Sequenced
+from controller.wire.driver import DriverSync, Sequenced
 from controller.wire.reading import reader
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 

@@ -16,8 +16,8 @@ from controller.master.locality import locality
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.tokens import digest, mint
-from controller.messages import DriverReply, DriverSync, Registered, Registration
 from controller.runtime.process_identity import boot_id
+from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
 from stage_model.errors import BadInput, Denied
 
 log = logging.getLogger("sparkpace.master")

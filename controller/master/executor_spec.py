@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration
 from controller.submit.job_options import JobOptions
+from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
+from controller.wire.worker import ExecutorSpec, Mount
 from placement.ids import Held
 from placement.resources import GPU
 from stage_model.errors import BadInput

@@ -10,7 +10,8 @@ from controller.master.application import Application, Executor, ExecutorRecord
 from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.placing import Placing
 from controller.master.registry import Registry
-from controller.messages import ExecutorGone, ExecutorReport, ExecutorWish, WorkerInfo
+from controller.wire.driver import ExecutorGone, ExecutorWish
+from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.ids import acquire_all
 from placement.plan import Evict, Placed, Squeeze
 from placement.resources import ResourceSet

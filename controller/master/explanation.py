@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from controller.master.application import Application
 from controller.master.placing import Placing
-from controller.messages import ExecutorWish, Explanation, Refusal, WorkerExplanation
+from controller.wire.command import Explanation, Refusal, WorkerExplanation
+from controller.wire.driver import ExecutorWish
 
 
 def explanation(application: Application, placing: Placing, now_s: float) -> Explanation:

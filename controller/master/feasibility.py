@@ -12,8 +12,9 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.master.capacity import Capacity, capacity, initial
-from controller.messages import PlannedStage, PlanReply, PlanRequest, WorkerInfo
 from controller.runs.profile_store import ProfileStore
+from controller.wire.command import PlannedStage, PlanReply, PlanRequest
+from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import round_up, stage_deadline
 from stage_model.errors import BadInput
 from stage_model.forecast.estimate import ApplicationEstimate, estimate

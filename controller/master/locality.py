@@ -8,7 +8,7 @@ what one host is worth. With the setting `none` they never wait; with a duration
 from __future__ import annotations
 
 from controller.master.application import Application
-from controller.messages import Locality
+from controller.wire.driver import Locality
 from placement.locality import Outlook, expected
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.master.application import Application, Executor, Resident
-from controller.messages import WorkerInfo
+from controller.wire.worker import WorkerInfo
 from master_memory.split import POLICIES, Need
 
 

@@ -17,8 +17,9 @@ from controller.master.feasibility import whole_forecast
 from controller.master.guard import guarded
 from controller.master.queue import Queue, Workers, rank
 from controller.master.registry import Registry
-from controller.messages import ExecutorWish, WorkerInfo
 from controller.runtime.base import full_image_name
+from controller.wire.driver import ExecutorWish
+from controller.wire.worker import WorkerInfo
 from master_memory.room import Newcomer
 from master_memory.split import Need
 from placement.data_wait import DataWait, Patience

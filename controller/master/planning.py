@@ -15,7 +15,7 @@ from msgspec import structs
 from controller.master.application import Ahead, Application, Outline, StageGoal, Target
 from controller.master.capacity import Capacity, initial
 from controller.master.feasibility import make_estimate
-from controller.messages import Sample, StageUse
+from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, reference_run
 from stage_model.forecast.fixed import modelled_s

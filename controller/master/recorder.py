@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.messages import Sample
 from controller.runs.run_folder import SUMMARY, StageSpan, append_samples, read_samples, write_stages, write_summary
+from controller.wire.worker import Sample
 
 log = logging.getLogger("sparkpace.master")
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from controller.messages import Sample
+from controller.wire.worker import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.master.application import Application, Executor
 from controller.master.planning import matched_run
-from controller.messages import ApplicationView
+from controller.wire.command import ApplicationView
 
 
 def application_view(application: Application, run_dir: str, now_s: float, place: int | None = None) -> ApplicationView:

@@ -17,7 +17,9 @@ from controller.master.application import Application
 from controller.master.capacity import Capacity, capacity
 from controller.master.executor_spec import executor_slots
 from controller.master.store import Store
-from controller.messages import ExecutorReport, ExecutorWish, WorkerInfo, WorkerView
+from controller.wire.command import WorkerView
+from controller.wire.driver import ExecutorWish
+from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.messages import Sample
 from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
+from controller.wire.worker import Sample
 from stage_model.errors import BadInput, Unavailable
 from stage_model.units import format_duration
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.messages import Sample
 from controller.runs.plot import DEADLINE, new_figure, number, save, ticks
 from controller.runs.run_folder import read_samples, read_summary
+from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 from stage_model.units import PRIORITIES, format_duration
 

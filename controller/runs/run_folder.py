@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from controller.messages import Sample
+from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 
 SUMMARY = "summary.json"

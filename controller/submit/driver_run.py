@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 
 from controller.client import MasterClient
-from controller.messages import ApplicationView
+from controller.wire.command import ApplicationView
 from stage_model.errors import PaceError, Unavailable
 
 LOOK_S = 1.0

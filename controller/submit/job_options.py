@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from controller.messages import Mount
 from controller.submit.mounts import parse_mounts
 from controller.submit.placement_options import NAMES, PlacementOptions, placement_options
+from controller.wire.worker import Mount
 from stage_model.errors import BadInput
 from stage_model.laws import parse_constants, parse_law
 from stage_model.units import NORMAL_PRIORITY, is_time, parse_deadline, parse_priority

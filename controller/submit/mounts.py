@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from controller.messages import Mount
+from controller.wire.worker import Mount
 from stage_model.errors import BadInput
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from controller.messages import ApplicationView
+from controller.wire.command import ApplicationView
 from stage_model.units import format_duration
 
 

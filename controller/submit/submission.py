@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 
 from controller.home import Cluster, Home
-from controller.messages import Mount
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.job_options import job_options
 from controller.submit.mounts import format_mounts, parse_mount
@@ -22,6 +21,7 @@ from controller.submit.profile_choice import ProfileChoice, read_profile
 from controller.submit.properties import parse_properties
 from controller.submit.spark_install import SparkInstall
 from controller.submit.submit_args import SubmitArguments
+from controller.wire.worker import Mount
 from placement.dependencies import parse_after
 from stage_model.errors import BadInput
 from stage_model.laws import parse_constants, parse_law

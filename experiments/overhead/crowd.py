@@ -22,17 +22,9 @@ from controller.home import Home
 from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.kept import Kept
 from controller.master.main import TICK_S
-from controller.messages import (
-    DriverSync,
-    ExecutorReport,
-    ExecutorWish,
-    Sample,
-    StageUse,
-    WorkerInfo,
-    WorkerSync,
-    sequenced,
-)
 from controller.runs.profile_store import ProfileStore
+from controller.wire.driver import DriverSync, ExecutorWish, sequenced
+from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerSync
 from experiments.overhead.made_up import registration
 from experiments.overhead.where import own_time
 from experiments.simulator.engine import REAL, workers

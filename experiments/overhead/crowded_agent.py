@@ -36,18 +36,11 @@ from controller.client import MasterClient
 from controller.home import Home
 from controller.local.cluster import Plan, WorkerPlan, start
 from controller.local.ending import stop
-from controller.messages import (
-    Change,
-    DriverReply,
-    DriverSync,
-    ExecutorWish,
-    PythonEnvironment,
-    Registered,
-    sequenced,
-)
 from controller.options import AgentOptions
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
+from controller.wire.command import Change
+from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered, sequenced
 from controller.wire.version import HEADER, SPOKEN
 from experiments.overhead import executor
 from experiments.overhead.made_up import NAME, Driver, made_up_profile, registration

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import structs
 
-from controller.messages import ExecutorWish, Registration
 from controller.runtime.process_identity import boot_id, of
+from controller.wire.driver import ExecutorWish, Registration
 from experiments.overhead import executor
 from stage_model.history.events import (
     AnyEvent,

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.master.summary import use_between
-from controller.messages import Sample
 from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
+from controller.wire.worker import Sample
 from experiments.markdown import table
 from experiments.simulator.engine import Effects
 from experiments.simulator.jobs import SimJob, SimStage, log_normal

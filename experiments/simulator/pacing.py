@@ -18,9 +18,10 @@ from controller.master.application import Application, ApplicationRecord, Execut
 from controller.master.application import Executor as KnownExecutor
 from controller.master.capacity import Capacity, capacity
 from controller.master.feasibility import feasibility, make_estimate
-from controller.messages import ExecutorReport, ExecutorSpec, Registration, WorkerInfo
 from controller.runtime.base import ExecutorKey, Observed
 from controller.submit.job_options import JobOptions
+from controller.wire.driver import Registration
+from controller.wire.worker import ExecutorReport, ExecutorSpec, WorkerInfo
 from experiments.simulator import driver
 from experiments.simulator.engine import App, Engine, Executor, Task, Worker
 from master_memory.room import Newcomer

@@ -3,7 +3,7 @@
 The bridge sends these as JSON (`{"type": "task_end", ...}`), `eventlog` makes the same from a Spark event log, and
 `run` folds them into one run record, so a live run and a log teach alike. Times are milliseconds of one clock of the
 driver's, of which only differences are used: the bridge's steady clock, which no step of the wall clock moves; in an
-event log the wall clock itself. Bounds hold for what is decoded. Not covered here: how they travel (`controller.messages`).
+event log the wall clock itself. Bounds hold for what is decoded. Not covered here: how they travel (`controller.wire`).
 """
 
 from __future__ import annotations

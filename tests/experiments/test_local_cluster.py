@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from controller.client import MasterClient
-from controller.messages import ApplicationView
 from controller.runs.run_folder import write_summary
+from controller.wire.command import ApplicationView
 from experiments import local_cluster
 from experiments.local_cluster import LocalCluster, Sparkpace
 from experiments.recorded import Order

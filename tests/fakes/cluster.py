@@ -13,20 +13,9 @@ from typing import Any, TypeVar
 from controller.home import Home
 from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.kept import Kept
-from controller.messages import (
-    DriverReply,
-    DriverSync,
-    ExecutorReport,
-    ExecutorWish,
-    Registration,
-    Sample,
-    StageUse,
-    WorkerInfo,
-    WorkerReply,
-    WorkerSync,
-    sequenced,
-)
 from controller.runtime.process_identity import boot_id, of
+from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration, sequenced
+from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerReply, WorkerSync
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 
-from controller.messages import ApplicationView, PlanReply, PlanRequest, WorkerView
+from controller.wire.command import ApplicationView, PlanReply, PlanRequest, WorkerView
 from controller.wire.version import HEADER
 
 TOKEN = "right"

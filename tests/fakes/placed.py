@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from controller.messages import ApplicationView, ExecutorWish, WorkerInfo, WorkerReply, WorkerSync
 from controller.runtime.process_identity import boot_id
+from controller.wire.command import ApplicationView
+from controller.wire.driver import ExecutorWish
+from controller.wire.worker import WorkerInfo, WorkerReply, WorkerSync
 from tests.fakes.cluster import FakeCluster, answered, registration, report
 
 ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}

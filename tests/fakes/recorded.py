@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.messages import Sample
 from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.wire.worker import Sample
 from experiments.recorded import JobRun, StepRecord
 
 CAPACITY = {"w1": 0.85, "w2": 0.85}

@@ -14,10 +14,10 @@ import msgspec
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher
 from controller.agent.loop import Agent, Received
-from controller.messages import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from controller.runtime import process_identity
 from controller.runtime.base import ExecutorKey
 from controller.runtime.fake import FakeHost, FakeRuntime
+from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings

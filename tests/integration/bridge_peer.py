@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.messages import DriverReply, DriverSync, ExecutorGone, Registered, Registration
+from controller.wire.driver import DriverReply, DriverSync, ExecutorGone, Registered, Registration
 from stage_model.history.events import AnyEvent, ExecutorAdded
 
 SUBMIT_TOKEN = "submit-token-of-the-test"

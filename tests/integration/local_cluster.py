@@ -24,10 +24,10 @@ import psutil
 from controller.client import MasterClient
 from controller.engines import machine_cores
 from controller.home import AgentProcess, Cluster, Home
-from controller.messages import ApplicationView
 from controller.processes import alive, identify, send, send_group
 from controller.runs.run_folder import read_samples
 from controller.submit.bridge_jar import bridge_jar
+from controller.wire.command import ApplicationView
 from stage_model.errors import PaceError
 
 APPS = Path(__file__).parent / "apps"

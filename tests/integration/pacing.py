@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from controller.messages import Sample
+from controller.wire.worker import Sample
 
 AIM_SHARE = 0.35
 AIM = ("--conf", f"spark.pace.law.forecast.alpha={AIM_SHARE}")

@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from bridge.build import find_javac
-from controller.messages import PlanRequest
 from controller.runs.profile_store import ProfileStore
+from controller.wire.command import PlanRequest
 from stage_model.units import format_duration
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine

@@ -21,7 +21,7 @@ import pytest
 
 from controller.agent.resizing import OrderFile
 from controller.home import Home
-from controller.messages import ApplicationView
+from controller.wire.command import ApplicationView
 from stage_model.progress import MemoryProgress, Progress
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import Job, LocalCluster, eventually

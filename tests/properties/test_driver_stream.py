@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.master.application import Application
-from controller.messages import DriverSync
+from controller.wire.driver import DriverSync
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 from tests.properties.test_outline import taught
 

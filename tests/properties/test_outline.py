@@ -12,8 +12,8 @@ from controller.master.application import Application, ApplicationRecord, Execut
 from controller.master.capacity import Capacity
 from controller.master.executors import gone
 from controller.master.feasibility import make_estimate
-from controller.messages import ExecutorReport, ExecutorSpec
 from controller.submit.job_options import JobOptions
+from controller.wire.worker import ExecutorReport, ExecutorSpec
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.messages import Sample
 from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.wire.worker import Sample
 from experiments.simulator.calibrate import Recorded, compare, read_recorded, to_job, told
 from stage_model.errors import BadInput
 

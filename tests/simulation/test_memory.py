@@ -14,8 +14,8 @@ import pytest
 
 from controller.agent.loop import Received
 from controller.agent.resizing import NAME, OrderFile
-from controller.messages import ApplicationView
 from controller.runtime.base import ExecutorKey
+from controller.wire.command import ApplicationView
 from stage_model.progress import SCHEMA, MemoryProgress, Progress
 from tests.fakes.cluster import FakeCluster, answered, registration
 from tests.fakes.worker import FakeWorker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.agent.accounting import STAGES_KEPT, Account
-from controller.messages import StageUse
+from controller.wire.worker import StageUse
 from stage_model.progress import SCHEMA, Progress, StageProgress
 
 

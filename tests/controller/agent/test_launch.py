@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_binds, python_roots
-from controller.messages import Mount, PythonEnvironment
 from controller.runtime.base import Bind, ExecutorKey, Launch, Mask
+from controller.wire.driver import PythonEnvironment
+from controller.wire.worker import Mount
 from stage_model.errors import RuntimeRefused
 from tests.fakes.worker import spec
 

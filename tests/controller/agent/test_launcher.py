@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S, Start
-from controller.messages import ExecutorSpec, PythonEnvironment
 from controller.runtime.base import ExecutorKey, Launch
 from controller.runtime.fake import FakeHost, FakeRuntime
+from controller.wire.driver import PythonEnvironment
+from controller.wire.worker import ExecutorSpec
 from stage_model.errors import RuntimeFailed
 from tests.fakes.worker import CLUSTER, FakeWorker, spec
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.agent.link import Gate, Link, Refused
-from controller.messages import Desired, WorkerReply, WorkerSync
+from controller.wire.worker import Desired, WorkerReply, WorkerSync
 from tests.fakes.master import TOKEN, serving
 from tests.fakes.messages import made_up
 

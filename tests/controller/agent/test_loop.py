@@ -13,10 +13,10 @@ import pytest
 
 from controller.agent.loop import SAMPLES_KEPT
 from controller.agent.open_quotas import open_all
-from controller.messages import Sample
 from controller.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
 from controller.runtime.fake import FakeRuntime
+from controller.wire.worker import Sample
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import StageProgress

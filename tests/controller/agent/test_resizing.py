@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from controller.agent.resizing import NAME, OrderFile
-from controller.messages import Desired, WorkerSync
 from controller.runtime.base import ExecutorKey, Observed
 from controller.runtime.fake import FakeRuntime
+from controller.wire.worker import Desired, WorkerSync
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, MemoryProgress, Progress

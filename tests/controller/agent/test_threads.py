@@ -10,7 +10,7 @@ import pytest
 from controller.agent import threads
 from controller.agent.link import Gate, Link
 from controller.agent.threads import Beat, Threads
-from controller.messages import WorkerSync
+from controller.wire.worker import WorkerSync
 
 PATIENCE_S = 10.0
 

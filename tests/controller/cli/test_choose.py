@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.cli.common import choose
-from controller.messages import ApplicationView
+from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
 
 

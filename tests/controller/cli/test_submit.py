@@ -18,12 +18,12 @@ from click.testing import CliRunner, Result
 from controller.cli.main import main
 from controller.cli.submit import _CALLED_MS, _CALLED_UPTIME
 from controller.home import Cluster, Home, write_private
-from controller.messages import ApplicationView, PlanReply
 from controller.processes import identify
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, write_summary
 from controller.runtime.process_identity import boot_id, uptime
 from controller.submit.bridge_jar import JAR
+from controller.wire.command import ApplicationView, PlanReply
 from tests.fakes.master import TOKEN, Server, serving
 from tests.fakes.records import run
 

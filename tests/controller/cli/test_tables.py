@@ -20,8 +20,8 @@ from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show
 from controller.client import MasterClient
 from controller.home import Cluster, Home, write_private
-from controller.messages import ApplicationView, WorkerView
 from controller.processes import identify
+from controller.wire.command import ApplicationView, WorkerView
 from tests.fakes.master import TOKEN, Server, serving
 
 WORKER = WorkerView(

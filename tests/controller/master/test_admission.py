@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.messages import Change, PlanRequest
+from controller.wire.command import Change, PlanRequest
 from stage_model.errors import BadInput, Infeasible
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import ExecutorWish
 from controller.runs.run_folder import read_samples
+from controller.wire.driver import ExecutorWish
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import ExecutorWish
+from controller.wire.driver import ExecutorWish
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import Change
+from controller.wire.command import Change
 from stage_model.errors import BadInput, Infeasible, PaceError
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 

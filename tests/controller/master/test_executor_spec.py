@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from controller.master.executor_spec import OFF_HEAP_START, PAGE, Memory, executor_memory, executor_slots, executor_spec
-from controller.messages import ExecutorSpec, ExecutorWish, Mount, PythonEnvironment, Registration
 from controller.submit.bridge_jar import JAR, driver_settings
 from controller.submit.job_options import JobOptions
+from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
+from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import BadInput
 
 PYTHON = PythonEnvironment(executable="/venv/bin/python", version="3.11", prefix="/venv", base_prefix="/usr")

@@ -12,7 +12,7 @@ from controller.master.application import Application
 from controller.master.growing import Growing
 from controller.master.providers import CommandProvider, agent_words, check_program
 from controller.master.workers import STALE_S
-from controller.messages import PlanRequest
+from controller.wire.command import PlanRequest
 from placement.growth import Growth, Limits, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import BadInput, RuntimeFailed

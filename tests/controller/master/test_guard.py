@@ -16,7 +16,8 @@ import pytest
 from controller.master.finish import MOST_TRIES, write
 from controller.master.guard import Parts
 from controller.master.providers import Provider
-from controller.messages import DriverReply, DriverSync, PlanRequest
+from controller.wire.command import PlanRequest
+from controller.wire.driver import DriverReply, DriverSync
 from placement.growth import Growth, Limits
 from stage_model.history.events import JobStart, StageInfo
 from tests.fakes.cluster import AtOnce, FakeCluster, answered, one_stage_run, report, sample, use

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import ExecutorWish, Locality
+from controller.wire.driver import ExecutorWish, Locality
 from tests.fakes.cluster import FakeCluster, one_stage_run
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from controller.messages import ApplicationView, ExecutorWish, WorkerReply
+from controller.wire.command import ApplicationView
+from controller.wire.driver import ExecutorWish
+from controller.wire.worker import WorkerReply
 from tests.fakes.cluster import FakeCluster, answered, registration, report
 
 ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}

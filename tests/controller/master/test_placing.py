@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from controller.master.application import Application
-from controller.messages import Change, ExecutorWish
+from controller.wire.command import Change
+from controller.wire.driver import ExecutorWish
 from placement.topology import parse_topology
 from stage_model.errors import BadInput
 from tests.fakes.cluster import answered, one_stage_run, registration

@@ -14,7 +14,8 @@ from controller.master import planning
 from controller.master.application import Application
 from controller.master.capacity import Capacity, capacity
 from controller.master.feasibility import feasibility, make_estimate
-from controller.messages import PlanReply, PlanRequest, WorkerInfo
+from controller.wire.command import PlanReply, PlanRequest
+from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import stage_deadline
 from stage_model.errors import BadInput
 from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd

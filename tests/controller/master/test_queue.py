@@ -13,7 +13,8 @@ import pytest
 from controller.master import executors
 from controller.master.application import Application
 from controller.master.queue import rank, waits
-from controller.messages import Change, ExecutorWish
+from controller.wire.command import Change
+from controller.wire.driver import ExecutorWish
 from placement.plan import ever_fitting
 from tests.fakes.cluster import answered
 from tests.fakes.placed import Scene

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from controller.master.recorder import Recorder
-from controller.messages import Sample
 from controller.runs.run_folder import StageSpan, read_stages, read_summary
 from controller.runs.run_folders import find_run
+from controller.wire.worker import Sample
 
 SAMPLE = Sample(
     application_id="a",

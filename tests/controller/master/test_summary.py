@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.master.summary import Use, error_pct, use_between
-from controller.messages import Sample
+from controller.wire.worker import Sample
 
 
 def sample(time_s: float, grant: float, cpu_core_s: float, executor: str = "1") -> Sample:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import Sample
 from controller.runs.plot import curves, plot_run, title
 from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 
 

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from controller.cli.main import main
-from controller.messages import Sample
 from controller.runs.plot_runs import CoreCurve, common_axis, core_curve, plot_runs
 from controller.runs.run_folder import append_samples, write_summary
+from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 
 

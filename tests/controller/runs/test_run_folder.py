@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import Sample
 from controller.runs.run_folder import (
     SAMPLE_COLUMNS,
     StageSpan,
@@ -18,6 +17,7 @@ from controller.runs.run_folder import (
     write_stages,
     write_summary,
 )
+from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 
 

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from controller.client import MasterClient
-from controller.messages import ApplicationView
 from controller.submit.driver_run import DriverRun, find
+from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, Unavailable
 from tests.fakes.master import TOKEN, Server, serving
 

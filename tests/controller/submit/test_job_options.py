@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.messages import Mount
 from controller.submit.job_options import JobOptions, job_options
+from controller.wire.worker import Mount
 from stage_model.errors import BadInput
 
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)

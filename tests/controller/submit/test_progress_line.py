@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from controller.messages import ApplicationView
 from controller.submit.progress_line import ProgressLine, describe, ending
+from controller.wire.command import ApplicationView
 
 
 def view(**fields: Any) -> ApplicationView:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller import messages
+from controller.wire import command, driver, worker
 from controller.wire.reading import unknown
 from stage_model.history import events
 from tests.fakes import release_1
@@ -20,7 +20,7 @@ FROZEN = release_1.WRITTEN
 
 
 def today(kind: str) -> Any:
-    return getattr(messages, kind, None) or getattr(events, kind)
+    return next(getattr(module, kind) for module in (driver, worker, command, events) if hasattr(module, kind))
 
 
 def passed(message: Any, kind: Any) -> Any:

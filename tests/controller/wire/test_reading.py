@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.messages import DriverSync, WorkerSync
+from controller.wire.driver import DriverSync
 from controller.wire.reading import EVERY, Reader
+from controller.wire.worker import WorkerSync
 from stage_model.history.events import AnyEvent
 from tests.fakes.messages import made_up
 

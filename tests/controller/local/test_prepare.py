@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.home import Home
-from controller.submit.prepare import cluster_of
+from controller.local.prepare import cluster_of
 
 
 def test_two_homes_do_not_end_each_others_programs() -> None:

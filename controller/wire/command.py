@@ -1,0 +1,175 @@
+"""What travels between commands and master, as JSON of these structs. See docs/protocol.md."""
+
+from __future__ import annotations
+
+from controller.wire.message import Message
+from controller.wire.worker import WorkerInfo
+from stage_model.units import NORMAL_PRIORITY
+
+
+class Labels(Message, frozen=True, kw_only=True):
+    """POST /v1/workers/ID/labels (scope admin): labels to set, None to take one away; and the answer, all that it has now.
+    They count beside those the agent was started with, and stay when it restarts."""
+
+    labels: dict[str, str | None]
+
+
+class Health(Message, frozen=True, kw_only=True):
+    """GET /v1/health (no token). `version` is the release."""
+
+    cluster_id: str
+    version: str
+
+
+class Failure(Message, frozen=True, kw_only=True):
+    """The answer to any call that is refused or failed: a sentence, and the exit code of a command that shows it."""
+
+    error: str
+    exit_code: int = 1
+
+
+class PlanRequest(Message, frozen=True, kw_only=True):
+    """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file.
+
+    `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), say which cores and stage deadlines
+    follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
+    settings that an executor's memory follows from (None: not known, not checked)."""
+
+    profile: str | None = None
+    profile_json: str | None = None
+    deadline_s: float | None = None
+    executors: int | None = None
+    executor_cores: int | None = None
+    settings: dict[str, float] = {}
+    law: str | None = None
+    priority: int = NORMAL_PRIORITY
+    conf: dict[str, str] | None = None
+    python: bool = False
+
+
+class Change(Message, frozen=True, kw_only=True):
+    """POST /v1/applications/ID/set (scope submit): None leaves as it is. `deadline_s` counts from submission; `labels` is
+    what its executors ask of workers from now on, in the form of `spark.pace.placement.labels`."""
+
+    deadline_s: float | None = None
+    no_deadline: bool = False
+    priority: str | None = None
+    labels: str | None = None
+    force: bool = False
+
+
+class PlannedStage(Message, frozen=True, kw_only=True):
+    name: str
+    tasks: int
+    work_core_s: float
+    deadline_s: float | None
+    initial_cores: float | None
+
+
+class PlanReply(Message, frozen=True, kw_only=True):
+    """`known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give. `cores`: the
+    least with which the law aims at the deadline."""
+
+    known: bool
+    feasible: bool | None = None
+    least_deadline_s: float | None = None
+    cores: float | None = None
+    cluster_cores: float = 0.0
+    stages: tuple[PlannedStage, ...] = ()
+    reason: str = ""
+
+
+class Refusal(Message, frozen=True, kw_only=True):
+    """`filter` names what refuses, `reason` is a clause for people."""
+
+    filter: str
+    reason: str
+
+
+class WorkerExplanation(Message, frozen=True, kw_only=True):
+    """One worker: the application's `executors` there; what refuses the next one, else its weighted `scores`, how much is
+    `available` (0.9 (a CPU + b GPU) + 0.1 memory, each divided by the largest worker's), whether it is `local` to the
+    driver, and whether it is `kept`: among those that the policy chooses from."""
+
+    worker_id: str
+    executors: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    scores: dict[str, float] = {}
+    available: float = 0.0
+    local: bool = False
+    kept: bool = False
+
+
+class Explanation(Message, frozen=True, kw_only=True):
+    """GET /v1/applications/ID/explain (scope submit). `cores` is the peak planned for an executor, `wanted` how many it wants
+    (None: one on each worker), `waiting` why it waits, `evicted` which of its executors were ended for others."""
+
+    application_id: str
+    name: str
+    policy: str
+    priority: int
+    cores: float
+    least_mb: int
+    prefer: dict[str, float] = {}
+    wanted: int | None = None
+    waiting: str = ""
+    workers: tuple[WorkerExplanation, ...] = ()
+    evicted: tuple[str, ...] = ()
+
+
+class ApplicationView(Message, frozen=True, kw_only=True):
+    """GET /v1/applications[/ID] (scope submit): what `ps` and the progress line show. `state`: waiting, running, ended.
+
+    `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
+    `off_heap_mb` is the budget that its executors have acknowledged; `place` counts from 1 among those that wait for memory.
+    """
+
+    application_id: str
+    name: str
+    state: str
+    law: str
+    priority: int
+    submission: str | None = None
+    deadline_s: float | None = None
+    elapsed_s: float = 0.0
+    forecast_end_s: float | None = None
+    stage: str | None = None
+    stages_done: int = 0
+    stages_total: int | None = None
+    progress: float | None = None
+    demand_cores: float = 0.0
+    granted_cores: float = 0.0
+    used_cores: float = 0.0
+    debt_core_s: float = 0.0
+    memory_mb: int = 0
+    off_heap_mb: int = 0
+    place: int | None = None
+    executors: int = 0
+    ui_url: str | None = None
+    run_dir: str | None = None
+    profile: str | None = None
+    profile_runs: int = 0
+    reason: str = ""
+    notices: tuple[str, ...] = ()
+    faults: int = 0
+    """How often the master could not take in or do something of this application, see its notices."""
+    finished: bool = False
+    """The record (summary.json) is complete, or was given up: then `reason` says why."""
+
+
+class ApplicationList(Message, frozen=True, kw_only=True):
+    """GET /v1/applications (scope submit), in order of registration."""
+
+    applications: tuple[ApplicationView, ...]
+
+
+class WorkerView(WorkerInfo, frozen=True, kw_only=True):
+    """A worker and how long ago the master heard of it, in seconds."""
+
+    seen_s_ago: float
+
+
+class WorkerList(Message, frozen=True, kw_only=True):
+    """GET /v1/workers (scope submit)."""
+
+    workers: tuple[WorkerView, ...]

@@ -1,0 +1,149 @@
+"""What travels between bridge and master, as JSON of these structs. See docs/protocol.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+
+from controller.wire.message import Message
+from stage_model.history.events import AnyEvent, Epoch
+
+Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+"""Number of an event."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+ProfileId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,10}$")]
+"""Spark's number of a resource profile."""
+
+
+class ExecutorWish(Message, frozen=True, kw_only=True):
+    """Executors that Spark wants of one resource profile. None: Spark left it open. Memory in MiB."""
+
+    count: Count | None = None
+    cores: Count | None = None
+    heap_mb: Count | None = None
+    overhead_mb: Count | None = None
+    off_heap_mb: Count | None = None
+    python_mb: Count | None = None
+
+
+class PythonEnvironment(Message, frozen=True, kw_only=True):
+    """The driver's Python: `executable` is what Spark starts on executors, `version` is "3.11"."""
+
+    executable: str
+    version: str
+    prefix: str
+    base_prefix: str
+
+
+class Registration(Message, frozen=True, kw_only=True):
+    """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission), `steady_ms`
+    what the driver's steady clock, which times its events, showed then (None: an older bridge, whose events have times of
+    the wall clock).
+
+    `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
+    environment, Spark's auth secret included: it is never logged. `boot_id` is /proc/sys/kernel/random/boot_id and
+    `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still lives.
+    `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
+    `application_id` and `instance` are set when the bridge registers again after a master lost its state.
+    """
+
+    name: str
+    instance: str
+    spark_version: str
+    user: str
+    uid: int
+    gid: int
+    pid: int
+    pid_start: int
+    boot_id: str
+    host: str
+    driver_url: str
+    ui_url: str | None = None
+    jars_dir: str
+    bridge_jar: str
+    java_home: str
+    working_dir: str
+    age_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+    steady_ms: Epoch | None = None
+    conf: dict[str, str] = {}
+    startup_conf: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    python: PythonEnvironment | None = None
+    main: str | None = None
+    data: dict[str, int] = {}
+    wanted: dict[ProfileId, ExecutorWish] = {}
+    application_id: str | None = None
+
+
+class Registered(Message, frozen=True, kw_only=True):
+    """`token` is the application's own (its events and state only); `notices` are lines for the user's terminal."""
+
+    application_id: str
+    token: str
+    acknowledged: int = 0
+    notices: tuple[str, ...] = ()
+
+
+class Sequenced(Message, frozen=True, kw_only=True):
+    """An event (`stage_model.history.events.AnyEvent`, as it came) and its number; a bridge counts from 1 without gaps.
+
+    Each is decoded by itself: one that cannot be read must not keep the others from being taken in."""
+
+    seq: Seq
+    event: msgspec.Raw
+
+
+def sequenced(events: Iterable[AnyEvent], first: int) -> tuple[Sequenced, ...]:
+    """Events as a bridge sends them, numbered from `first` on."""
+    return tuple(
+        Sequenced(seq=number, event=msgspec.Raw(msgspec.json.encode(event))) for number, event in enumerate(events, first)
+    )
+
+
+class DriverSync(Message, frozen=True, kw_only=True):
+    """POST /v1/applications/ID/sync (scope: that application's token), at least once a second while the driver lives.
+
+    `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` comes when events are
+    lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
+    `steady_ms` is what the driver's steady clock shows at sending."""
+
+    instance: str
+    wanted: dict[ProfileId, ExecutorWish] = {}
+    killed: tuple[str, ...] = ()
+    events: tuple[Sequenced, ...] = ()
+    snapshot: tuple[msgspec.Raw, ...] | None = None
+    next_seq: Seq = 1
+    ended: bool = False
+    steady_ms: Epoch | None = None
+
+
+class ExecutorGone(Message, frozen=True, kw_only=True):
+    """An executor that ended. `planned`: Spark or the user wanted it. `by_application`: not killed from outside."""
+
+    executor_id: str
+    exit_code: int | None
+    planned: bool
+    by_application: bool
+    reason: str
+
+
+class Locality(Message, frozen=True, kw_only=True):
+    """What the forecast of document 002 says for the stages to come: with `worth` times the hosts that have data of a stage's
+    tasks at 1 or more they wait `wait_ms` for executors there, else not at all."""
+
+    worth: float
+    wait_ms: int
+
+
+class DriverReply(Message, frozen=True, kw_only=True):
+    """`acknowledged` = highest gapless event number; `gone` = all executors that ended so far (level); `stop` = why the
+    application must end now, or None; `notices` = new lines for the terminal; `locality` is for Spark's own wait for
+    data-local executors (None: as Spark has it)."""
+
+    acknowledged: int
+    gone: tuple[ExecutorGone, ...] = ()
+    stop: str | None = None
+    notices: tuple[str, ...] = ()
+    locality: Locality | None = None

@@ -1,0 +1,175 @@
+"""What travels between agent and master, as JSON of these structs. See docs/protocol.md."""
+
+from __future__ import annotations
+
+from controller.wire.driver import PythonEnvironment
+from controller.wire.message import Message
+from stage_model.plan import ApplicationPlan
+
+
+class Mount(Message, frozen=True, kw_only=True):
+    """`path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply."""
+
+    path: str
+    writable: bool = False
+    asked: bool = False
+
+
+class ExecutorSpec(Message, frozen=True, kw_only=True):
+    """One executor that should run. `java_args` follow the java binary; `{local}`, `{logs}`, `{control}`, `{orders}` and
+    `{host}` in arguments, environment and mounts are the agent's to fill. `memory_mb` covers heap, overhead, Python and
+    off-heap memory of a size that the user chose. With `off_heap_floor_mb` off-heap memory comes on top, as much as
+    `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the ids of
+    pieces that Spark itself was asked for: the agent writes them as Spark's resource file."""
+
+    application_id: str
+    executor_id: str
+    java_home: str
+    java_args: tuple[str, ...]
+    environment: dict[str, str]
+    mounts: tuple[Mount, ...]
+    slots: int
+    memory_mb: int
+    off_heap_floor_mb: int | None = None
+    uid: int
+    gid: int
+    image: str | None = None
+    resources: dict[str, tuple[str, ...]] = {}
+    python: PythonEnvironment | None = None
+    working_dir: str | None = None
+    driver_pid: int = 0
+    driver_pid_start: int = 0
+    driver_boot_id: str = ""
+
+
+class Desired(Message, frozen=True, kw_only=True):
+    """The state a worker should reach, in every reply to POST /v1/workers/ID/sync (scope admin).
+
+    GET /v1/workers/ID/changes?seen=VERSION&wait=SECONDS answers {"version": N} as soon as it differs from `seen`: the
+    agent then syncs at once, so stage events act without waiting for the period. A cluster id that is not the agent's, or
+    an older `generation` than it has seen, is refused by the agent.
+    An executor is stopped only when listed in `stopped` ("APPLICATION/EXECUTOR"); absence is never an order.
+    """
+
+    cluster_id: str
+    generation: int
+    version: int
+    executors: tuple[ExecutorSpec, ...] = ()
+    stopped: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    """Applications that are over: what their executors left in the local directory may go."""
+    applications: tuple[ApplicationPlan, ...] = ()
+    budgets_mb: dict[str, int] = {}
+    """Off-heap memory of each executor that has a floor, by "APPLICATION/EXECUTOR": the wanted split of this worker."""
+
+
+class StageUse(Message, frozen=True, kw_only=True):
+    """What one executor did for a stage attempt so far, in this life of the agent.
+
+    `cpu_core_s` is container CPU attributed to it, of which the tasks that run now have used `cpu_running_core_s`,
+    `allocated_core_s` the integral of the quota while it ran, `speed` its core-seconds per second in the last period."""
+
+    stage: int
+    attempt: int
+    running: int
+    done: int
+    records: float
+    records_running: float
+    cpu_core_s: float
+    allocated_core_s: float
+    cpu_running_core_s: float = 0.0
+    speed: float = 0.0
+
+
+class ExecutorReport(Message, frozen=True, kw_only=True):
+    """`state`: starting, running, exited, or refused (with `reason`: this executor can never start here).
+
+    `memory_limit_mb` is read back from the runtime. Of its off-heap budget, `off_heap_mb` is what it has acknowledged (None:
+    nothing yet, or its size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
+
+    application_id: str
+    executor_id: str
+    state: str
+    exit_code: int | None = None
+    reason: str = ""
+    quota_cores: float = 0.0
+    demand_cores: float = 0.0
+    cpu_core_s: float = 0.0
+    memory_bytes: int = 0
+    memory_limit_mb: int = 0
+    off_heap_mb: int | None = None
+    off_heap_execution_mb: int = 0
+    off_heap_storage_mb: int = 0
+    log_dir: str = ""
+    stages: tuple[StageUse, ...] = ()
+
+
+class Sample(Message, frozen=True, kw_only=True):
+    """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores.
+
+    `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample
+    before, None for the first one of an agent's life. `squeezed`: it got less than its law asked for because of others;
+    `debt_core_s` is the master's, from these.
+    """
+
+    application_id: str
+    executor_id: str
+    time_s: float
+    stage: int | None
+    set_point: float | None
+    progress: float | None
+    demand: float
+    grant: float
+    quota: float
+    usage: float | None
+    cpu_core_s: float
+    squeezed: bool = False
+    debt_core_s: float = 0.0
+    forecast_end_s: float | None = None
+
+
+class WorkerInfo(Message, frozen=True, kw_only=True):
+    """What a worker offers. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
+    that it has already; `period_s`: its agent's control period."""
+
+    worker_id: str
+    host: str
+    cores: float
+    memory_mb: int
+    runtime: str
+    pid: int
+    boot_id: str
+    allowed_mounts: tuple[str, ...] = ()
+    resources: dict[str, int] = {}
+    labels: dict[str, str] = {}
+    images: tuple[str, ...] = ()
+    period_s: float = 1.0
+
+
+class WorkerSync(Message, frozen=True, kw_only=True):
+    """POST /v1/workers/ID/sync (scope admin) every period: what the agent sees.
+
+    `instance` names one life of the agent: stage counters and sample numbers start anew with it. `samples` are numbered
+    from `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here.
+    """
+
+    instance: str
+    cluster_id: str
+    generation: int
+    worker: WorkerInfo
+    executors: tuple[ExecutorReport, ...] = ()
+    sample_seq: int = 0
+    samples: tuple[Sample, ...] = ()
+    drivers_gone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class WorkerReply(Message, frozen=True, kw_only=True):
+    samples_acknowledged: int
+    desired: Desired
+
+
+class Changed(Message, frozen=True, kw_only=True):
+    """The answer to GET /v1/workers/ID/changes."""
+
+    version: int
