@@ -12,7 +12,7 @@ from controller.runs import eventlog_files
 from controller.runs.eventlog_files import event_log_lines, read_event_log_file
 from stage_model.errors import BadInput
 
-LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
+LOGS = Path(__file__).parents[2] / "data" / "eventlogs"
 PLAIN = gzip.decompress((LOGS / "spark43.gz").read_bytes())
 ZSTD = (LOGS / "eventlog_v2_golden" / "events_1_golden.zstd").read_bytes()
 

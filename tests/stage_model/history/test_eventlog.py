@@ -17,7 +17,7 @@ from stage_model.history.events import AnyEvent
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
 
-LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
+LOGS = Path(__file__).parents[2] / "data" / "eventlogs"
 """Written by real Spark runs of app.py there; see shrink.py."""
 ROLLING, SHIFTED, OLD = LOGS / "eventlog_v2_golden", LOGS / "spark43.gz", LOGS / "spark35.gz"
 

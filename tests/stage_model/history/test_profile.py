@@ -99,6 +99,6 @@ def test_an_empty_name_is_refused() -> None:
 
 
 def test_the_documented_schema_is_current() -> None:
-    documented = Path(__file__).parents[2] / "docs" / "profile-schema.json"
+    documented = Path(__file__).parents[3] / "docs" / "profile-schema.json"
     schema = msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Profile)), indent=2) + b"\n"
     assert documented.read_bytes() == schema, "write this schema to it"
