@@ -20,10 +20,10 @@ import click
 import msgspec
 from rich.console import Console
 
-from experiments.harness import asked, goals, read_spec, report, run, scenario_of
-from experiments.machine import PROJECT
-from experiments.recorded import Condition
-from experiments.result_folder import ResultFolder, reading
+from experiments.harness.experiment import asked, goals, read_spec, report, run, scenario_of
+from experiments.harness.machine import PROJECT
+from experiments.harness.recorded import Condition
+from experiments.harness.result_folder import ResultFolder, reading
 from stage_model.errors import PaceError
 
 
@@ -39,7 +39,7 @@ def main() -> None:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Result folder [default: out/SPEC-SEED].")
 @click.option("--repetitions", type=click.IntRange(min=1), help="As many in all; more may be added later.")
 def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions: int | None) -> None:
-    """Runs what is missing of SPEC (a name in experiments/specs, or a .toml file), then reports.
+    """Runs what is missing of SPEC (a name in experiments/scenarios/specs, or a .toml file), then reports.
 
     A call that was interrupted, or that asks for more repetitions, goes on where the folder is.
     """

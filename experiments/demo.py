@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from experiments.inputs import GRAPH, make
-from experiments.local_cluster import Sparkpace
+from experiments.harness.local_cluster import Sparkpace
+from experiments.workloads.inputs import GRAPH, make
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"

@@ -3,7 +3,7 @@
 The JDK's class data sharing (`java -Xshare:dump`) makes the file, once per Spark, Java and submitter, before the first
 executor that could use it starts. An archive is code: it is made by its submitter and used by executors of theirs alone. It
 is a gain, never a need: whatever goes wrong, executors start without. Why so: docs/decisions/0013-class-archive.md. Not
-here: which classes (`experiments.class_list` makes the list anew).
+here: which classes (`experiments.bench.class_list` makes the list anew).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The experiments, one module each, and what all of them are to the harness.
 
 A scenario is pure: from its settings and what was recorded so far it says which steps there are, what a step submits, which
-conditions hold and what the report tells. Running and keeping is the harness's (`experiments.harness`).
+conditions hold and what the report tells. Running and keeping is the harness's (`experiments.harness.experiment`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from experiments.admission import Play
-from experiments.recorded import Condition, Data, Goal, Order
+from experiments.baselines.admission import Play
+from experiments.harness.recorded import Condition, Data, Goal, Order
 from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import (
+from experiments.harness.markdown import table
+from experiments.harness.recorded import (
     Condition,
     Data,
     Order,

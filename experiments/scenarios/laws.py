@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import Condition, Data, Goal, complete, judged
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, Goal, complete, judged
 from experiments.simulator.compare import Case, Row, Setting, rows, variants
 
 COLUMNS = (

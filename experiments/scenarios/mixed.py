@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import Condition, Data, JobRun, Order, StepRecord, answers_right, complete, within_capacity
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, JobRun, Order, StepRecord, answers_right, complete, within_capacity
 from stage_model.units import parse_priority
 
 COLUMNS = (

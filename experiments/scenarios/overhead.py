@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.overhead import crowded_agent, decisions, quotas
-from experiments.overhead.crowd import Crowd, PassRow, TurnsRow, passes, period, turns
-from experiments.overhead.crowded_agent import Spent
-from experiments.overhead.quotas import QuotaRow
-from experiments.recorded import Condition, Data, Goal, complete, judged, percentile
+from experiments.bench.overhead import crowded_agent, decisions, quotas
+from experiments.bench.overhead.crowd import Crowd, PassRow, TurnsRow, passes, period, turns
+from experiments.bench.overhead.crowded_agent import Spent
+from experiments.bench.overhead.quotas import QuotaRow
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, Goal, complete, judged, percentile
 
 Row = TypeVar("Row")
 

@@ -11,8 +11,8 @@ from collections import Counter
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import Condition, Data, Order, StepRecord, answers_right, complete, within_capacity
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, Order, StepRecord, answers_right, complete, within_capacity
 from experiments.scenarios.mixed import arrivals, no_executor_lost
 
 COLUMNS = (

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.overhead.placements import KINDS, Crowd, decisions_ms, lookups_us
-from experiments.recorded import Condition, Data, Goal, complete, judged, percentile
+from experiments.bench.overhead.placements import KINDS, Crowd, decisions_ms, lookups_us
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, Goal, complete, judged, percentile
 
 ONE_MS, PER_SECOND, LOOKUP_US = 5.0, 2000.0, 5.0
 

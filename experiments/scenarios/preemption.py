@@ -2,7 +2,7 @@
 
 `base` runs each short kind alone on stock Spark, on one Worker of its own (its size): its time is the deadline under ours,
 and says how often jobs must come for the load. `learn` runs the same on ours, which teaches the profiles. Then, `repetitions`
-times, the same arrivals meet every scheduler. One long job runs and one waits all the time (`experiments.admission`); a long
+times, the same arrivals meet every scheduler. One long job runs and one waits all the time (`baselines.admission`); a long
 job's time counts from its first task, as how long it waits is the experiment's choice. What must hold is `conditions`.
 """
 
@@ -17,9 +17,9 @@ from itertools import cycle, islice
 
 import msgspec
 
-from experiments.admission import SCHEDULERS, SIZES, UNITS, Play
-from experiments.markdown import table
-from experiments.recorded import (
+from experiments.baselines.admission import SCHEDULERS, SIZES, UNITS, Play
+from experiments.harness.markdown import table
+from experiments.harness.recorded import (
     Condition,
     Data,
     Goal,

@@ -10,8 +10,8 @@ import statistics
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import Condition, Data, Order, answers_right, complete, within_capacity
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, Order, answers_right, complete, within_capacity
 
 COLUMNS = (*("executors", "n", "mean time s", "sd", "least", "most", "against pinned %"), "executors by worker")
 PINNED, FREE = "pinned", "free"

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import Condition, Data, complete
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, complete
 from experiments.simulator.spillover import Kind, Node, SpilloverRow, simulate
 
 COLUMNS = (

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import Condition, Data, Goal, complete, judged, percentile
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, Goal, complete, judged, percentile
 from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
 
 COLUMNS = (

@@ -15,8 +15,18 @@ from typing import Any
 
 import msgspec
 
-from experiments.markdown import table
-from experiments.recorded import Condition, Data, Goal, Order, StepRecord, Taught, answers_right, complete, within_capacity
+from experiments.harness.markdown import table
+from experiments.harness.recorded import (
+    Condition,
+    Data,
+    Goal,
+    Order,
+    StepRecord,
+    Taught,
+    answers_right,
+    complete,
+    within_capacity,
+)
 
 BASE, STATIC, ORACLE = "base", "static", "oracle"
 SIZES = ("--millions", "--copies")

@@ -1,5 +1,9 @@
 """How well the simulator tells what a recorded run did: the run as a virtual job, under the same law, compared.
 
+    python -m experiments.simulator.calibrate ~/.sparkpace/runs/pace-... [--taught-by RUN] [--task-cv 0.2]
+
+Prints a table of end, allocated and used core-seconds, real and simulated.
+
 Works of stages are the growth of container CPU while they ran, their waits are the part of their duration that this work does
 not explain on the cores they had. What a run folder does not tell: how unlike tasks are (`task_cv`),
 and the profile that the law had; that is another run's, best the one that taught it, else the run itself.
@@ -9,20 +13,23 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import click
+
 from controller.master.summary import use_between
 from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
 from controller.wire.worker import Sample
-from experiments.markdown import table
+from experiments.harness.markdown import table
 from experiments.simulator.engine import Effects
 from experiments.simulator.jobs import SimJob, SimStage, log_normal
 from experiments.simulator.trials import SimCluster, known, run
-from stage_model.errors import BadInput
+from stage_model.errors import BadInput, PaceError
 from stage_model.forecast.virtual_time import Forecast, stages_busy
 
 REPLAY = Effects(latency_s=0.05)
@@ -30,6 +37,7 @@ REPLAY = Effects(latency_s=0.05)
 TASK_CV = 0.2
 TOGETHER_S = 0.05
 """A stage that ended so shortly after another began may still be what that one waited for: clocks of events are coarse."""
+FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +187,21 @@ def told(found: Sequence[Compared]) -> str:
         ends = (f"{seconds:.1f}" for seconds in (one.real[0], one.simulated[0]))
         rows.append((one.app_id, one.law, deadline, *ends, end, f"{one.real[1]:.1f}", allocated, f"{one.real[2]:.1f}", used))
     return "\n".join(table(heading, rows))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("runs", nargs=-1, required=True, type=FOLDER)
+@click.option("--taught-by", type=FOLDER, help="The run that taught the law's profile [default: each run itself].")
+@click.option("--task-cv", type=click.FloatRange(min=0), default=TASK_CV, show_default=True, help="How unlike tasks are.")
+def main(runs: tuple[Path, ...], taught_by: Path | None, task_cv: float) -> None:
+    """Replays recorded runs in the simulator and compares."""
+    teacher = read_recorded(taught_by) if taught_by else None
+    click.echo(told([compare(read_recorded(folder), teacher, task_cv) for folder in runs]))
+
+
+if __name__ == "__main__":
+    try:
+        main(prog_name="python -m experiments.simulator.calibrate")
+    except PaceError as error:
+        click.echo(f"experiments: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from experiments.machine import PROJECT
+from experiments.harness.machine import PROJECT
 from experiments.simulator.engine import REAL, Engine, Submission, workers
 from experiments.simulator.jobs import Shape, random_shape
 from experiments.simulator.learn import learned, pre_run

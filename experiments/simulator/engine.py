@@ -45,7 +45,7 @@ class Effects:
 IDEAL = Effects()
 REAL = Effects(warm_up=0.5, launch_s=2.0, records_noise=0.1, latency_s=0.05)
 """The latency is one Docker update or change notice (15 to 55 ms). Recorded runs at constant quotas end as they did when they
-are replayed without stranded quota, and 1.4% later with 0.01 cores of it (`experiments.calibrate`): their tasks compute all
+are replayed without stranded quota, and 1.4% later with 0.01 cores of it (`calibrate`): their tasks compute all
 the time, so no slice is left."""
 
 

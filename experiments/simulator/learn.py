@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from experiments.harness.wrong_profile import off_by
 from experiments.simulator import driver
 from experiments.simulator.engine import App, Effects, Engine, Executor, Submission, Task, Worker
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import SimJob
-from experiments.wrong_profile import off_by
 from stage_model.history.events import AnyEvent
 from stage_model.history.profile import Profile, RunRecord, profile
 from stage_model.history.run import Run

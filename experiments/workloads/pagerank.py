@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "debian-bookworm-dependencies.txt.xz"
+DATA = Path(__file__).resolve().parent / "data" / "debian-bookworm-dependencies.txt.xz"
 DAMPING = 0.85
 TOP = 5
 TOLERANCE = 1e-9

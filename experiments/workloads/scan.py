@@ -1,6 +1,6 @@
 """Scans lines of digits wherever Hadoop finds them, and sums a checksum of each; checks count and sum against the files' own.
 
-The folder is of `experiments.hosted`: `hosted://DIR` with a folder for each host. What it must find is read by the driver
+The folder is of `hosted`: `hosted://DIR` with a folder for each host. What it must find is read by the driver
 from the plain files before the job, so it is no part of Spark's work."""
 
 from __future__ import annotations

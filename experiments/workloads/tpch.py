@@ -1,4 +1,4 @@
-"""Queries of TPC-H on DataFrames, over Parquet files that `experiments.inputs` made; DuckDB answers them a second time.
+"""Queries of TPC-H on DataFrames, over Parquet files that `inputs` made; DuckDB answers them a second time.
 
 1: scan and aggregation; 3: three tables joined; 6: scan that keeps little; 9: six tables joined; 18: aggregation of high
 cardinality and a semi-join. The parameters are the specification's validation values; a last sort column makes the order of
@@ -107,7 +107,8 @@ def main() -> int | str:
     folder = options.data.absolute()
     missing = [table for table in TABLES if not Path(file_of(folder, table)).exists()]
     if missing:
-        return f"tpch: {folder} has no {missing[0]}.parquet; `python -m experiments.inputs {folder.parent}/tpch-1` makes one"
+        make = f"python -m experiments.workloads.inputs {folder.parent}/tpch-1"
+        return f"tpch: {folder} has no {missing[0]}.parquet; `{make}` makes one"
     name = "tpch" if len(options.queries) > 1 else f"tpch-q{options.queries[0]}"
 
     import duckdb  # now, so that its absence is not found out after the job

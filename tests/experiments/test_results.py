@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from experiments.harness import goals
-from experiments.result_folder import reading
+from experiments.harness.experiment import goals
+from experiments.harness.result_folder import reading
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 FOLDERS = sorted(path for path in RESULTS.iterdir() if path.is_dir())

@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
 from controller.wire.worker import Sample
-from experiments.recorded import JobRun, StepRecord
+from experiments.harness.recorded import JobRun, StepRecord
 
 CAPACITY = {"w1": 0.85, "w2": 0.85}
 WORKERS = {"1": "w1", "2": "w2"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controller.home import Home
-from experiments.hosted import make_jar
+from experiments.workloads.hosted import make_jar
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.runtime.cgroup import CgroupTree
-from experiments import standalone as module
-from experiments.recorded import Order
-from experiments.standalone import LABEL, Standalone, standalone
+from experiments.baselines import standalone as module
+from experiments.baselines.standalone import LABEL, Standalone, standalone
+from experiments.harness.recorded import Order
 from stage_model.errors import Unavailable
 from tests.integration.local_cluster import QUICK_JVM, eventually
 

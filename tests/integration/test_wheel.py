@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.home import Home
-from experiments.inputs import GRAPH, make
+from experiments.workloads.inputs import GRAPH, make
 from tests.integration.local_cluster import LocalCluster, eventually
 
 pytestmark = pytest.mark.spark

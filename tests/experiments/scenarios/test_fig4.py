@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.recorded import Data, StepRecord
+from experiments.harness.recorded import Data, StepRecord
 from experiments.scenarios.fig4 import LONG, SHORT, Fig4, earliest_end_s, long_cores
 from tests.fakes.recorded import Spans, job_run, samples_of, step_record
 

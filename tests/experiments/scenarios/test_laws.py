@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.recorded import Data, RowStep
+from experiments.harness.recorded import Data, RowStep
 from experiments.scenarios.laws import Laws
 from experiments.simulator.compare import YARDSTICKS, Case, Row, variants
 

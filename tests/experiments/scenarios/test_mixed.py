@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.recorded import Data
+from experiments.harness.recorded import Data
 from experiments.scenarios.mixed import Kind, Mixed, kind_of, noise_pct
 from tests.fakes.recorded import job_run, samples_of, step_record
 

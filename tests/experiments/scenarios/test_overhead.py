@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from experiments.overhead.crowd import PassRow, TurnsRow
-from experiments.overhead.crowded_agent import Spent
-from experiments.overhead.quotas import QuotaRow
-from experiments.recorded import Data, RowStep
+from experiments.bench.overhead.crowd import PassRow, TurnsRow
+from experiments.bench.overhead.crowded_agent import Spent
+from experiments.bench.overhead.quotas import QuotaRow
+from experiments.harness.recorded import Data, RowStep
 from experiments.scenarios.overhead import Agent, Decide, Master, Overhead, Quota
 
 SMALL = Overhead(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.harness import asked, read_spec
-from experiments.recorded import Data, RowStep
+from experiments.harness.experiment import asked, read_spec
+from experiments.harness.recorded import Data, RowStep
 from experiments.scenarios import make
 from experiments.scenarios.placement import Placement
 from experiments.scenarios.placing import PlacingSpeed

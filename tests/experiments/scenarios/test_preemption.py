@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.recorded import Data, JobRun, StepRecord
+from experiments.harness.recorded import Data, JobRun, StepRecord
 from experiments.scenarios import make
 from experiments.scenarios.preemption import Limits, Preemption
 from stage_model.errors import BadInput

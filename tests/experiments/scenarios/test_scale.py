@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from experiments.recorded import Data, RowStep
+from experiments.harness.recorded import Data, RowStep
 from experiments.scenarios.scale import Point, Scale
 from experiments.simulator.crowd import CrowdRow
 

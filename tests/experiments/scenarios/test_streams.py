@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.recorded import Data, RowStep
+from experiments.harness.recorded import Data, RowStep
 from experiments.scenarios.streams import Limits, Load, Streams
 from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.recorded import Data, StepRecord, Taught, Withdrawn
+from experiments.harness.recorded import Data, StepRecord, Taught, Withdrawn
 from experiments.scenarios.table4 import ORACLE, STATIC, Table4, Trial, noise_pct, sized
 from tests.fakes.recorded import job_run, samples_of, step_record
 

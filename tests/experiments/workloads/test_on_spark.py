@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from experiments.inputs import make
-from experiments.local_cluster import WORKLOADS
+from experiments.harness.local_cluster import WORKLOADS
+from experiments.workloads.inputs import make
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

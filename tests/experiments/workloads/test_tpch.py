@@ -39,5 +39,5 @@ def test_a_folder_without_tables_is_one_sentence(tmp_path: Path, monkeypatch: py
     for table in TABLES[:3]:
         (tmp_path / f"{table}.parquet").touch()
     monkeypatch.setattr(sys, "argv", ["tpch.py", str(tmp_path)])
-    with_one = f"`python -m experiments.inputs {tmp_path.parent}/tpch-1` makes one"
+    with_one = f"`python -m experiments.workloads.inputs {tmp_path.parent}/tpch-1` makes one"
     assert tpch.main() == f"tpch: {tmp_path} has no orders.parquet; {with_one}"

@@ -1,0 +1,185 @@
+"""Runs a stream of jobs under one scheduler: looks, asks `admission` what to do, and does it until all is over.
+
+On Sparkpace the scheduler is the product itself: jobs are submitted when they come and nothing is told to anybody afterwards.
+On stock Spark standalone the admission does what queues and preemption of a cluster manager would do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from controller.runs.run_folder import read_samples
+from experiments.baselines.admission import SCHEDULERS, SIZES, UNITS, End, Play, Resize, Stream, Submit
+from experiments.baselines.standalone import Standalone, standalone
+from experiments.harness.local_cluster import LOOK_S, Job, LocalCluster, end_processes
+from experiments.harness.recorded import JobRun, used_core_s
+
+
+class Field(Protocol):
+    """A cluster on which a stream runs."""
+
+    def submit(self, step: str, order: Submit) -> None: ...
+
+    def resize(self, job: str, executors: int) -> None:
+        """How many a job may have from now on; only told where the scheduler takes executors back."""
+
+    def end(self, jobs: list[str]) -> None: ...
+
+    def look(self) -> None:
+        """Called in every round."""
+
+    def asking(self) -> set[str]: ...
+
+    def begun(self) -> set[str]: ...
+
+    def ended(self) -> set[str]: ...
+
+    def record(self, job: str, arrived_epoch_s: float) -> JobRun: ...
+
+    def core_s(self) -> float:
+        """CPU of all executors of the stream, up to now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """`jobs`: those that count; `given_up`: of those that count and did not end, for how many seconds they had been there."""
+
+    jobs: list[JobRun]
+    given_up: dict[str, float]
+    core_s: float
+
+
+def play(what: Play, field: Field, step: str, *, limit_s: float, show: Callable[[str], None]) -> Played:
+    """Raises `SystemExit` when it takes longer than `limit_s`; then, and on Ctrl-C, what runs is ended."""
+    stream = Stream(what)
+    begun_s, begun_epoch_s = time.monotonic(), time.time()
+    try:
+        while not stream.over:
+            now_s = time.monotonic() - begun_s
+            if now_s > limit_s:
+                raise SystemExit(f"{step} has not ended within {limit_s:g} s")
+            field.look()
+            actions = stream.act(now_s, field.asking(), field.begun(), field.ended())
+            for action in actions:
+                if isinstance(action, Submit):
+                    field.submit(step, action)
+                elif isinstance(action, Resize):
+                    field.resize(action.job, action.executors)
+            field.end([action.job for action in actions if isinstance(action, End)])
+            show(f"{step}: {_told(stream)}")
+            time.sleep(LOOK_S)
+    finally:
+        field.end(list(stream.jobs.keys() - field.ended()))
+    counted = {name: job for name, job in stream.jobs.items() if job.counted}
+    jobs = [field.record(n, begun_epoch_s + j.arrived_s) for n, j in counted.items() if j.state == "ended"]
+    assert stream.closed_s is not None
+    late = {name: round(now_s - job.arrived_s, 3) for name, job in counted.items() if job.state == "given up"}
+    return Played(jobs, late, field.core_s())
+
+
+def _told(stream: Stream) -> str:
+    jobs = stream.jobs.values()
+    here, waiting = sum(job.present for job in jobs), sum(job.state == "waiting" for job in jobs)
+    return f"{here} jobs submitted, {waiting} waiting, {sum(job.state == 'ended' for job in jobs)} ended"
+
+
+@contextmanager
+def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
+    """Sparkpace's own cluster, which is up, or a standalone one of the same size for this stream alone."""
+    capacity, scheduler = cluster.capacity(), SCHEDULERS[what.scheduler]
+    if scheduler.cluster == "sparkpace":
+        yield Paced(cluster)
+        return
+    # where jobs share workers these are like ours; else each is a unit, as a stock executor never has more than its slots
+    workers = len(capacity) if scheduler.slots > 1 else UNITS
+    cores_each = sum(capacity.values()) / workers
+    with standalone(cluster.folder, workers=workers, cores_each=cores_each, slots=scheduler.slots) as stock:
+        yield Stock(stock, what.executors)
+
+
+@dataclass(slots=True)
+class Paced:
+    """Jobs by `sparkpace submit`."""
+
+    cluster: LocalCluster
+    jobs: dict[str, Job] = field(default_factory=dict)
+    workers: dict[tuple[str, str], str] = field(default_factory=dict)
+    before: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.before = self._runs()
+
+    def submit(self, step: str, order: Submit) -> None:
+        self.jobs[order.order.job] = self.cluster.submit(step, order.order)
+
+    def resize(self, job: str, executors: int) -> None:
+        raise AssertionError(f"{job} was to have {executors} executors: on Sparkpace nobody is told to let go of any")
+
+    def end(self, jobs: list[str]) -> None:
+        end_processes([self.jobs[job].process for job in jobs if job in self.jobs])
+
+    def look(self) -> None:
+        self.workers.update(self.cluster.executors())
+
+    def asking(self) -> set[str]:
+        return self.jobs.keys() - self.ended()
+
+    def begun(self) -> set[str]:
+        return self.asking()
+
+    def ended(self) -> set[str]:
+        return {name for name, job in self.jobs.items() if job.process.poll() is not None}
+
+    def record(self, job: str, arrived_epoch_s: float) -> JobRun:
+        return self.cluster.record(self.jobs[job], self.workers, arrived_epoch_s)
+
+    def core_s(self) -> float:
+        return sum(used_core_s(read_samples(self.cluster.home.runs / run)) for run in self._runs() - self.before)
+
+    def _runs(self) -> frozenset[str]:
+        return frozenset(path.name for path in self.cluster.home.runs.glob("*"))
+
+
+@dataclass(slots=True)
+class Stock:
+    """Jobs by spark-submit; `begun_core_s` is what starting the Workers took."""
+
+    cluster: Standalone
+    executors: Mapping[str, int]
+    begun_core_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.begun_core_s = self.cluster.core_s()
+
+    def submit(self, step: str, order: Submit) -> None:
+        count = self.executors[order.kind]
+        weight = SIZES[order.kind] / count
+        self.cluster.submit(step, order.order, executors=count, resizable=order.resizable, weight=weight)
+
+    def resize(self, job: str, executors: int) -> None:
+        self.cluster.resize(job, executors)
+
+    def end(self, jobs: list[str]) -> None:
+        self.cluster.end([job for job in jobs if job in self.cluster.jobs])
+
+    def look(self) -> None:
+        self.cluster.share()
+
+    def asking(self) -> set[str]:
+        return self.cluster.asking()
+
+    def begun(self) -> set[str]:
+        return self.cluster.begun()
+
+    def ended(self) -> set[str]:
+        return self.cluster.ended()
+
+    def record(self, job: str, arrived_epoch_s: float) -> JobRun:
+        return self.cluster.record(job, arrived_epoch_s)
+
+    def core_s(self) -> float:
+        return self.cluster.core_s() - self.begun_core_s

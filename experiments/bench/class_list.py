@@ -1,0 +1,89 @@
+"""Makes the list of classes that executors load (`controller/agent/executor_classes.txt.gz`) anew.
+
+One executor of every Spark named runs what jobs are made of, and its JVM writes down the classes it loads. Names that are
+made at run time are left out, as no class path has them; those that one Spark lacks do no harm in another.
+
+    python -m experiments.bench.class_list --python .venv/bin/python --python .venv35/bin/python [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from controller.agent.class_archive import CLASS_LIST
+
+APP = """
+from operator import add
+from pyspark import StorageLevel
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+spark = SparkSession.builder.getOrCreate()
+pairs = spark.sparkContext.parallelize(range(20000), 4).map(lambda x: (x % 100, x)).reduceByKey(add, 4).persist()
+assert pairs.join(pairs.mapValues(str)).sortByKey().count() == 100
+spark.conf.set("spark.sql.shuffle.partitions", 4)
+facts = spark.range(0, 100000, 1, 4).select("id", (f.col("id") % 50).alias("k")).persist(StorageLevel.OFF_HEAP)
+names = spark.range(50).select(f.col("id").alias("k"), f.concat(f.lit("name-"), "id").alias("name"))
+for hint in ("broadcast", "merge"):
+    rows = facts.join(names.hint(hint), "k").groupBy("name").agg(f.count("*"), f.sum("id"))
+    assert len(rows.orderBy("name").collect()) == 50
+spark.stop()
+"""
+MADE_AT_RUN_TIME = re.compile(
+    r"\$Proxy\d+$|/EventHandler\d+_|GeneratedMethodAccessor|Generated\w*ConstructorAccessor|\$\$Lambda"
+)
+
+
+def names(lines: Iterable[str]) -> set[str]:
+    """The classes of a list as JVMs write it: other lines are comments and ready-made lambdas of one JDK's build."""
+    words = (line.split()[0] for line in lines if line.strip() and line[0] not in "#@")
+    return {name for name in words if not MADE_AT_RUN_TIME.search(name)}
+
+
+def loaded(python: Path, folder: Path, environment: dict[str, str]) -> set[str]:
+    """What an executor of that Python's Spark loads."""
+    find = "import importlib.util, os; print(os.path.dirname(importlib.util.find_spec('pyspark').origin))"
+    home = subprocess.run([str(python), "-c", find], check=True, text=True, capture_output=True).stdout.strip()
+    folder.mkdir()
+    (folder / "app.py").write_text(APP)
+    dump = f"-Xshare:off -XX:DumpLoadedClassList={folder}/list-{{{{EXECUTOR_ID}}}}"
+    command = [sys.executable, "-m", "controller.cli.main", "submit", "--conf", f"spark.executor.extraJavaOptions={dump}"]
+    subprocess.run(
+        [*command, "app.py"],
+        env={**environment, "SPARK_HOME": home, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)},
+        cwd=folder,
+        check=True,
+    )
+    return set().union(*(names(file.read_text().splitlines()) for file in folder.glob("list-*")))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the list of classes that executors load anew.")
+    parser.add_argument("--python", type=Path, action="append", required=True, help="a Python that has a pyspark")
+    parser.add_argument("--out", type=Path, default=CLASS_LIST)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        environment = {**os.environ, "SPARKPACE_HOME": str(folder / "home"), "SPARK_LOCAL_IP": "127.0.0.1"}
+        ours = [sys.executable, "-m", "controller.cli.main"]
+        # as plain processes: the JVM writes its list anywhere
+        subprocess.run([*ours, "up", "--runtime", "process", "--port", "0"], env=environment, cwd=folder, check=True)
+        try:
+            found = [loaded(python.absolute(), folder / str(n), environment) for n, python in enumerate(given.python)]
+        finally:
+            subprocess.run([*ours, "down"], env=environment, cwd=folder, check=True)
+    text = "".join(f"{name}\n" for name in sorted(set().union(*found)))
+    given.out.write_bytes(gzip.compress(text.encode(), mtime=0))
+    print(f"{given.out}: {len(text.splitlines())} classes, of each Spark {[len(classes) for classes in found]}")
+
+
+if __name__ == "__main__":
+    main()

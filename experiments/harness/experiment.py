@@ -1,0 +1,311 @@
+"""Runs a spec's missing steps and makes the report: the two halves of `python -m experiments`.
+
+A spec is a TOML file: `title`, `scenario`, `[cluster] up = [...]`, `[settings]`, and `[quick]`, which replaces settings
+for a small try. Not covered: what a scenario is (`experiments.scenarios`), where results go (`result_folder`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from controller.runs.plot import plot_run
+from controller.runs.plot_runs import plot_runs
+from controller.runs.run_folder import read_samples
+from experiments.baselines.streams import field_of, play
+from experiments.harness import machine
+from experiments.harness.local_cluster import LocalCluster
+from experiments.harness.markdown import table
+from experiments.harness.plot_cdf import plot_cdf
+from experiments.harness.recorded import Condition, Data, JobRun, RowStep, StepRecord, used_core_s
+from experiments.harness.result_folder import Asked, ResultFolder, Session
+from experiments.scenarios import Ambitious, AnyScenario, Distributions, Measured, Real, Scenario, Scheduled, Simulated, make
+from stage_model.errors import BadInput
+
+SPECS = machine.PROJECT / "experiments" / "scenarios" / "specs"
+SLICE_S = 20 * 60.0
+"""Longest step. A call can be interrupted at any time and loses no more than this."""
+
+
+SIMULATED = (
+    "## Simulated",
+    "No Spark ran: tasks are a fluid under a virtual clock, laws, arbiter and planner are the production code.",
+)
+MEASURED = ("## Measured without Spark", "What runs is the production code; what is made up beside it, the tables say.")
+
+
+class _Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    up: tuple[str, ...] = ()
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    title: str
+    scenario: str
+    settings: dict[str, Any]
+    cluster: _Cluster = _Cluster()
+    quick: dict[str, Any] = {}
+
+
+def read_spec(name: str) -> tuple[str, Spec]:
+    """A spec and its name, from `experiments/scenarios/specs/NAME.toml` or the path of a file. Raises `BadInput`."""
+    path = Path(name) if name.endswith(".toml") else SPECS / f"{name}.toml"
+    try:
+        return path.stem, msgspec.convert(tomllib.loads(path.read_text()), type=Spec)
+    except OSError as problem:
+        known = ", ".join(sorted(file.stem for file in SPECS.glob("*.toml")))
+        raise BadInput(f"spec {name!r} cannot be read ({problem.strerror}); there are: {known}") from problem
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
+        raise BadInput(f"{path} is no spec: {problem}") from problem
+
+
+def asked(name: str, spec: Spec, *, quick: bool, seed: int) -> Asked:
+    settings = {**spec.settings, **(spec.quick if quick else {})}
+    return Asked(
+        spec=name,
+        scenario=spec.scenario,
+        title=spec.title,
+        quick=quick,
+        seed=seed,
+        cluster=spec.cluster.up,
+        settings=settings,
+    )
+
+
+def scenario_of(folder: ResultFolder, what: Asked) -> AnyScenario:
+    return make(what.scenario, what.settings, what.seed, folder.path)
+
+
+def run(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], console: Console) -> None:
+    """Runs the steps that are missing, each in a slice of its own; nothing when none is."""
+    steps = scenario.steps()
+    if folder.data().done.issuperset(steps):
+        return
+    session = folder.begin(
+        when=datetime.now(UTC).isoformat(timespec="seconds"), commit=machine.commit(), machine=machine.describe()
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    if isinstance(scenario, Simulated | Measured):
+        with Progress(*columns, console=console) as progress:
+            _without_spark(folder, scenario, session, progress)
+        return
+    with LocalCluster(folder.path).running(up) as cluster, Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(steps))
+        for step in steps:
+            data = folder.data()
+            if step not in data.steps:
+
+                def show(text: str) -> None:
+                    progress.update(task, description=text)
+
+                if isinstance(scenario, Scheduled):
+                    record = _play(step, scenario, data, cluster, session, show)
+                else:
+                    record = _perform(step, scenario, data, cluster, session, show)
+                folder.add(record, cluster.home.runs)
+                progress.console.print(_line(record), soft_wrap=True)
+            progress.advance(task)
+
+
+def _without_spark(folder: ResultFolder, scenario: Simulated | Measured, session: Session, progress: Progress) -> None:
+    """The same for steps that yield rows."""
+    task = progress.add_task("", total=len(scenario.steps()))
+    how = "simulated" if isinstance(scenario, Simulated) else "measured"
+    for step in scenario.steps():
+        if step not in folder.data().rows:
+            progress.update(task, description=f"{step} ({how})")
+            begun_s = time.monotonic()
+            if isinstance(scenario, Simulated):
+                rows = scenario.simulate(step)
+            else:
+                with TemporaryDirectory(dir=folder.path) as scratch:
+                    rows = scenario.measure(step, Path(scratch))
+            took_s = round(time.monotonic() - begun_s, 3)
+            folder.add_rows(RowStep(step=step, session=session.number, took_s=took_s, rows=tuple(rows)))
+            progress.console.print(f"{step}: {len(rows)} {how} rows in {took_s:.1f} s", soft_wrap=True)
+        progress.advance(task)
+
+
+Show = Callable[[str], None]
+
+
+def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
+    """A stream under one scheduler."""
+    what = scenario.play(step, data)
+    cluster.prepare([*what.shorts, *what.longs])
+    show(f"{step}: starting")
+    with field_of(what, cluster) as field:
+        watch = _Watch()
+        played = play(what, field, step, limit_s=SLICE_S, show=show)
+        return watch.record(step, session, cluster, played.core_s, played.jobs, played.given_up)
+
+
+def _perform(step: str, scenario: Real, data: Data, cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
+    """Jobs at given times."""
+    orders = scenario.orders(step, data)
+    cluster.prepare(orders)
+    watch = _Watch()
+    jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
+    inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
+    return watch.record(step, session, cluster, inside, jobs)
+
+
+class _Watch:
+    """Looks at the machine before and after a step."""
+
+    def __init__(self) -> None:
+        self._before, self._begun_s = machine.cpu_times(), time.monotonic()
+
+    def record(
+        self,
+        step: str,
+        session: Session,
+        cluster: LocalCluster,
+        inside_core_s: float,
+        jobs: Sequence[JobRun],
+        given_up: Mapping[str, float] | None = None,
+    ) -> StepRecord:
+        """`inside_core_s`: CPU of executors."""
+        spent, took_s = machine.cpu_times().since(self._before), time.monotonic() - self._begun_s
+        return StepRecord(
+            step=step,
+            session=session.number,
+            took_s=round(took_s, 3),
+            outside_core_s=round(spent.busy - inside_core_s, 3),
+            steal_core_s=round(spent.steal, 3),
+            capacity=cluster.capacity(),
+            jobs=tuple(jobs),
+            given_up=dict(given_up or {}),
+        )
+
+
+def _executors_core_s(cluster: LocalCluster, job: JobRun) -> float:
+    return used_core_s(read_samples(cluster.home.runs / job.app_id))
+
+
+def _line(record: StepRecord) -> str:
+    ends = []
+    for job in record.jobs:
+        error = job.summary["error_pct"]
+        ends.append(f"{job.job} {job.summary['end_s']:.1f} s" + ("" if error is None else f" ({error:+.2f}%)"))
+    return f"{record.step}: {', '.join(ends)}"
+
+
+# ---------------------------------------------------------------- report
+
+
+def report(folder: ResultFolder) -> list[Condition]:
+    """Makes report.md and the pictures from the recorded data alone; returns the conditions."""
+    what = folder.read_settings()
+    scenario, data = scenario_of(folder, what), folder.data()
+    conditions = scenario.conditions(data)
+    pictures = draw(folder, scenario, data)
+    (folder.path / "report.md").write_text(text(what, folder.sessions(), scenario, data, conditions, pictures))
+    return conditions
+
+
+def goals(folder: ResultFolder) -> list[dict[str, Any]]:
+    """What the folder's data say of the project's goals, each with the command that measured it."""
+    what = folder.read_settings()
+    scenario = scenario_of(folder, what)
+    if not isinstance(scenario, Ambitious):
+        return []
+    times = what.settings.get("repetitions")
+    command = f"python -m experiments run {what.spec} --seed {what.seed}" + (" --quick" if what.quick else "")
+    command += f" --repetitions {times}" if times else ""
+    return [
+        {**msgspec.to_builtins(goal), "met": goal.met, "command": command, "data": folder.path.name}
+        for goal in scenario.goals(folder.data())
+    ]
+
+
+def text(
+    what: Asked,
+    sessions: Sequence[Session],
+    scenario: Scenario,
+    data: Data,
+    conditions: Sequence[Condition],
+    pictures: Sequence[str],
+) -> str:
+    """The report as Markdown."""
+    held = sum(condition.holds for condition in conditions)
+    quick = ", quick" if what.quick else ""
+    lines = [
+        f"# {what.title}",
+        f"Spec `{what.spec}`{quick}, seed {what.seed}. {held} of {len(conditions)} conditions hold.",
+        "",
+        "## Conditions",
+        *table(
+            ("condition", "of", "holds", ""),
+            ((c.name, c.of, "yes" if c.holds else "**no**", c.detail) for c in conditions),
+        ),
+        "## Results",
+        scenario.tables(data),
+        "",
+        *(f"![{name}]({name})\n" for name in pictures),
+        *_cost(scenario, data),
+        "## Where and with what",
+        *(_session(session) for session in sessions),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cost(scenario: Scenario, data: Data) -> list[str]:
+    """What the steps took; of those without Spark only time."""
+    if isinstance(scenario, Simulated | Measured):
+        return [
+            *(SIMULATED if isinstance(scenario, Simulated) else MEASURED),
+            "",
+            *table(
+                ("step", "rows", "session", "seconds of this machine"),
+                ((r.step, len(r.rows), r.session, f"{r.took_s:.1f}") for r in data.rows.values()),
+            ),
+        ]
+    return [
+        "## What it cost beside the executors",
+        "CPU of the whole machine less that of executors: drivers, services, engine and everything else that ran.",
+        "Steal is CPU that the hypervisor withheld.",
+        "",
+        *table(
+            ("step", "n", "session", "seconds", "outside core-s", "cores", "steal core-s"),
+            (
+                (
+                    *(r.step, len(r.jobs), r.session, f"{r.took_s:.1f}", f"{r.outside_core_s:.1f}"),
+                    *(f"{r.outside_core_s / r.took_s:.2f}", f"{r.steal_core_s:.1f}"),
+                )
+                for r in data.steps.values()
+            ),
+        ),
+    ]
+
+
+def _session(session: Session) -> str:
+    machine_is = ", ".join(f"{key} {value}" for key, value in session.machine.items())
+    return f"- session {session.number}, {session.when}, commit {session.commit}: {machine_is}"
+
+
+def draw(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
+    """Makes the scenario's pictures of what is there; returns their names."""
+    names = []
+    for name, applications in scenario.pictures(data).items():
+        drawable = [folder.runs / application for application in applications if data.samples.get(application)]
+        if len(applications) == len(drawable) == 1:
+            plot_run(drawable[0], folder.path / f"{name}.png")
+        elif drawable:
+            plot_runs(drawable, folder.path / f"{name}.png")
+        if drawable:
+            names.append(f"{name}.png")
+    if isinstance(scenario, Distributions):
+        for name, curves in scenario.distributions(data).items():
+            plot_cdf(curves, folder.path / f"{name}.png")
+            names.append(f"{name}.png")
+    return names

@@ -1,0 +1,195 @@
+"""One experiment's result folder: what was asked, what was found, what is made of it.
+
+    settings.json     spec, scenario, settings, seed: what another call must agree with
+    sessions.jsonl    one line per call that ran something: when, commit, machine
+    records.jsonl     one line per finished step (`recorded.StepRecord`)
+    rows.jsonl        the same of steps without Spark (`RowStep`)
+    withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
+    runs/APP/         summary, samples and stages of every run
+    report.md, *.png  made from the above alone, as often as wanted
+    home/, logs/      the cluster's home and the jobs' output: for looking, no data
+
+A step is recorded when all of it has ended, so an interrupted call loses at most its step. A finished folder can be packed:
+settings, sessions, records, rows and runs are then one file, `data.tar.xz` (`packed`), which is read as the plain
+files are and never written.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from controller.runs.run_folder import SAMPLES, SUMMARY, read_samples, read_stages, write_stages
+from experiments.harness.packed import ARCHIVE, pack, unpack
+from experiments.harness.recorded import Data, RowStep, StepRecord, Withdrawn
+from stage_model.errors import BadInput
+from stage_model.history.signature import call_site
+
+DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs")
+"""What a packed folder has in its archive."""
+WITHDRAWN = "withdrawn.json"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """settings.json. `cluster` are options of `sparkpace up`. Repetitions may grow later; nothing else may change."""
+
+    spec: str
+    scenario: str
+    title: str
+    quick: bool
+    seed: int
+    cluster: tuple[str, ...]
+    settings: dict[str, Any]
+
+    def repeated(self, times: int | None) -> Asked:
+        """With that many repetitions; None leaves them."""
+        if times is None:
+            return self
+        return msgspec.structs.replace(self, settings={**self.settings, "repetitions": times})
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
+    when: str
+    commit: str
+    machine: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFolder:
+    """`path` has the report and what is written by hand. The data are there, too, unless `unpacked` says where they are."""
+
+    path: Path
+    unpacked: Path | None = None
+
+    @property
+    def data_path(self) -> Path:
+        return self.unpacked or self.path
+
+    @property
+    def settings_file(self) -> Path:
+        return self.data_path / "settings.json"
+
+    @property
+    def runs(self) -> Path:
+        return self.data_path / "runs"
+
+    def open(self, asked: Asked, repetitions: int | None) -> Asked:
+        """What to run: a new folder takes `asked`, an old one goes on with its own. Raises `BadInput` where they differ,
+        and for a packed folder."""
+        _refuse_packed(self.path)
+        before = self.read_settings() if self.settings_file.exists() else None
+        if before is not None:
+            same = asked.repeated(before.settings.get("repetitions"))
+            for field in Asked.__struct_fields__:
+                old, new = getattr(before, field), getattr(same, field)
+                if old != new:
+                    raise BadInput(f"{self.path} was begun with {field} {old!r}, not {new!r}; give another --out")
+            asked = before
+        asked = asked.repeated(repetitions)
+        self.path.mkdir(parents=True, exist_ok=True)
+        _replace(self.settings_file, msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n")
+        return asked
+
+    def read_settings(self) -> Asked:
+        try:
+            return msgspec.json.decode(self.settings_file.read_bytes(), type=Asked)
+        except (OSError, msgspec.DecodeError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            raise BadInput(f"{self.path} is no result folder (settings.json: {why}); name one that `run` made") from problem
+
+    def begin(self, *, when: str, commit: str, machine: Mapping[str, Any]) -> Session:
+        session = Session(number=len(self.sessions()) + 1, when=when, commit=commit, machine=dict(machine))
+        self._append("sessions.jsonl", session)
+        return session
+
+    def sessions(self) -> list[Session]:
+        return [msgspec.json.decode(line, type=Session) for line in self._lines("sessions.jsonl")]
+
+    def add(self, record: StepRecord, home_runs: Path) -> None:
+        """Keeps the runs' own records first, so a step that is listed is whole. Stages lose the paths of their scripts, which
+        are this machine's."""
+        for job in record.jobs:
+            kept = self.runs / job.app_id
+            kept.mkdir(parents=True, exist_ok=True)
+            for name in (SUMMARY, SAMPLES):
+                if (home_runs / job.app_id / name).exists():
+                    shutil.copyfile(home_runs / job.app_id / name, kept / name)
+            if stages := read_stages(home_runs / job.app_id):
+                write_stages(kept, (replace(stage, name=call_site(stage.name)) for stage in stages))
+        self._append("records.jsonl", record)
+
+    def add_rows(self, record: RowStep) -> None:
+        self._append("rows.jsonl", record)
+
+    def data(self) -> Data:
+        records = [msgspec.json.decode(line, type=StepRecord) for line in self._lines("records.jsonl")]
+        samples = {job.app_id: read_samples(self.runs / job.app_id) for record in records for job in record.jobs}
+        rows = [msgspec.json.decode(line, type=RowStep) for line in self._lines("rows.jsonl")]
+        path = self.path / WITHDRAWN
+        withdrawn = msgspec.json.decode(path.read_bytes(), type=Withdrawn) if path.exists() else Withdrawn()
+        return Data({r.step: r for r in records}, samples, {r.step: r for r in rows}, withdrawn)
+
+    def pack(self, to: Path) -> None:
+        """Makes `to` a packed folder of the same data, without a report. Raises `BadInput` unless `to` is new or empty."""
+        _refuse_packed(self.path)
+        self.read_settings()
+        if to.exists() and any(to.iterdir()):
+            raise BadInput(f"{to} is not empty; pack into a new folder")
+        to.mkdir(parents=True, exist_ok=True)
+        if (self.path / WITHDRAWN).exists():
+            shutil.copyfile(self.path / WITHDRAWN, to / WITHDRAWN)
+        pack(self.path, DATA, to / ARCHIVE)
+
+    def _append(self, name: str, value: msgspec.Struct) -> None:
+        with (self.data_path / name).open("a+b") as file:
+            # A crash may have left half a line; it must not spoil the next one.
+            file.seek(0)
+            text = file.read()
+            if text and not text.endswith(b"\n"):
+                file.truncate(text.rfind(b"\n") + 1)
+            file.write(json.dumps(msgspec.to_builtins(value)).encode() + b"\n")
+
+    def _lines(self, name: str) -> list[bytes]:
+        path = self.data_path / name
+        text = path.read_bytes() if path.exists() else b""
+        return text[: text.rfind(b"\n") + 1].splitlines()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[ResultFolder]:
+    """The folder there, plain or packed, for as long as it is read. Raises `BadInput` for an archive that cannot be unpacked,
+    or beside which plain data lie."""
+    if not _is_packed(path):
+        yield ResultFolder(path)
+        return
+    with TemporaryDirectory(prefix="sparkpace-results-") as unpacked:
+        unpack(path / ARCHIVE, Path(unpacked))
+        yield ResultFolder(path, Path(unpacked))
+
+
+def _is_packed(path: Path) -> bool:
+    if not (path / ARCHIVE).exists():
+        return False
+    if plain := [name for name in DATA if (path / name).exists()]:
+        raise BadInput(f"{path} has its data twice, in {ARCHIVE} and as {plain[0]}; remove one of them")
+    return True
+
+
+def _refuse_packed(path: Path) -> None:
+    if _is_packed(path):
+        raise BadInput(f"{path} is packed; `tar -xf {ARCHIVE} && rm {ARCHIVE}` in it makes it one that can go on")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}")
+    beside.write_bytes(content)
+    beside.replace(path)

@@ -1,0 +1,79 @@
+"""Input files of workloads, made once in a result folder. A job's words and options name them: `{out}/graph.txt`,
+`{out}/tpch-SCALE`, `{out}/hosted.jar`, `hosted://{out}/hosted-MEGABYTES-HOST+HOST`.
+
+    python -m experiments.workloads.inputs DIR/tpch-1      the same by hand
+
+`graph.txt` is Debian's package graph (`debian_graph`); `tpch-SCALE` are the eight tables of TPC-H as Parquet, by
+`tpcgen-cli`, at that scale factor (1: six million line items). `hosted-...` are files on those hosts (`hosted`).
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.workloads import hosted
+from experiments.workloads.pagerank import DATA
+from stage_model.errors import BadInput
+
+OUT = re.compile(r"\{out\}/([^/,]+)")
+HOSTED = re.compile(r"hosted-(\d+)-([0-9.+]+)")
+JAR = "hosted.jar"
+GRAPH = "graph.txt"
+TPCH = re.compile(r"tpch-(\d+(?:\.\d+)?)")
+
+
+def prepare(folder: Path, words: Iterable[str]) -> None:
+    """Makes what the words name and `folder` has not yet. Raises `BadInput` for a name that is none of ours."""
+    for word in words:
+        for name in OUT.findall(word):
+            make(folder / name)
+
+
+def make(path: Path) -> None:
+    """Makes the input of that name, whole or not at all."""
+    if path.exists():
+        return
+    tpch, on_hosts = TPCH.fullmatch(path.name), HOSTED.fullmatch(path.name)
+    beside = path.with_name(f".{path.name}")
+    shutil.rmtree(beside, ignore_errors=True)
+    if path.name == GRAPH:
+        beside.write_bytes(lzma.decompress(DATA.read_bytes()))
+    elif path.name == JAR:
+        hosted.make_jar(beside)
+    elif on_hosts:
+        hosted.make_files(beside, on_hosts[2].split("+"), int(on_hosts[1]))
+    elif tpch:
+        _generate(beside, tpch[1])
+    else:
+        accepted = f"{GRAPH}, {JAR}, tpch-SCALE and hosted-MEGABYTES-HOST+HOST"
+        raise BadInput(f"{path} is no input of a workload; there are {accepted}")
+    beside.rename(path)
+
+
+def find_tool() -> str | None:
+    """The generator of this Python's environment, else of the PATH."""
+    return shutil.which("tpcgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpcgen-cli")
+
+
+def _generate(folder: Path, scale: str) -> None:
+    tool = find_tool()
+    if tool is None:
+        raise BadInput("tpcgen-cli is not installed; it comes with the extra: pip install 'sparkpace[experiments]'")
+    words = [tool, "tpch", "parquet", "--scale-factor", scale, "--output-dir", str(folder)]
+    code = subprocess.run(words, check=False).returncode
+    if code != 0:
+        raise BadInput(f"tpcgen-cli made no tables of scale {scale}: it ended with code {code}, and said above why")
+
+
+if __name__ == "__main__":
+    try:
+        make(Path(sys.argv[1]).absolute())
+    except BadInput as problem:
+        sys.exit(f"inputs: {problem}")
