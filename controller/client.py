@@ -26,7 +26,7 @@ from controller.wire.command import (
     WorkerView,
 )
 from controller.wire.reading import reader
-from stage_model.errors import BadInput, Denied, Infeasible, PaceError, Unavailable
+from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError, Unavailable
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ class MasterClient:
             ) from error
         finally:
             connection.close()
-        version.check(response.headers.get(version.HEADER), f"the master at {self.url}", "this command")
+        version.check_header(response.headers.get(version.HEADER), f"the master at {self.url}", "this command")
         if status >= 400:
             raise self._failure(status, reply)
         return reply
@@ -126,7 +126,7 @@ class MasterClient:
 
 def error_with(exit_code: int, sentence: str) -> PaceError:
     """The error whose exit code this is; the root error for any other code."""
-    known: dict[int, type[PaceError]] = {kind.exit_code: kind for kind in (BadInput, Unavailable, Infeasible, Denied)}
+    known: dict[int, type[PaceError]] = {kind.exit_code: kind for kind in (BadInput, Unavailable, InfeasibleDeadline, Denied)}
     return known.get(exit_code, PaceError)(sentence)
 
 

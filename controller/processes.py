@@ -30,7 +30,7 @@ def identify(pid: int) -> ProcessId | None:
 
 def alive(process: ProcessId) -> bool:
     """Whether exactly this process still runs."""
-    identity = process_identity.Identity(process.pid, process.start, process.boot_id)
+    identity = process_identity.ProcessIdentity(process.pid, process.start, process.boot_id)
     return process_identity.is_this_boot(identity) and process_identity.is_alive(identity)
 
 

@@ -20,7 +20,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from experiments.harness.experiment import asked, goals, read_spec, report, run, scenario_of
+from experiments.harness.experiment import asked, goals, read_spec, run_steps, scenario_of, write_report
 from experiments.harness.machine import PROJECT
 from experiments.harness.recorded import Condition
 from experiments.harness.result_folder import ResultFolder, reading
@@ -47,7 +47,7 @@ def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions
     default = PROJECT / "out" / f"{name}-{seed}{'-quick' if quick else ''}"
     folder = ResultFolder((out or default).absolute())
     question = folder.open(asked(name, what, quick=quick, seed=seed), repetitions)
-    run(folder, scenario_of(folder, question), question.cluster, Console(highlight=False, markup=False))
+    run_steps(folder, scenario_of(folder, question), question.cluster, Console(highlight=False, markup=False))
     _judge(folder)
 
 
@@ -69,7 +69,7 @@ def pack_command(folder: Path, to: Path) -> None:
     """
     ResultFolder(folder.absolute()).pack(to.absolute())
     with reading(to.absolute()) as results:
-        report(results)
+        write_report(results)
     click.echo(to.absolute() / "report.md")
 
 
@@ -85,7 +85,7 @@ def goals_command(folders: tuple[Path, ...]) -> None:
 
 
 def _judge(folder: ResultFolder) -> None:
-    conditions = report(folder)
+    conditions = write_report(folder)
     for condition in conditions:
         click.echo(_said(condition))
     click.echo(folder.path / "report.md")

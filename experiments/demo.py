@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness.local_cluster import Sparkpace
-from experiments.workloads.inputs import GRAPH, make
+from experiments.workloads.inputs import GRAPH, make_input
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"
@@ -52,7 +52,7 @@ class Demo:
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
         graph = self.out / GRAPH
-        make(graph)
+        make_input(graph)
         return graph
 
     def _job(self, graph: Path, name: str, *options: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ STEP_MB = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BudgetOrder:
     """The last order written. `number` grows with every order, so that an answer to an older one is known as such."""
 
     number: int
@@ -54,7 +54,7 @@ class Container:
     limit_mb: int | None = None
     used_mb: int = 0
     begun_mb: int | None = None
-    order: Order | None = None
+    order: BudgetOrder | None = None
     answer: Answer | None = None
 
     @property
@@ -93,7 +93,7 @@ class SetLimit:
 @dataclass(frozen=True, slots=True)
 class GiveOrder:
     key: Key
-    order: Order
+    order: BudgetOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +146,15 @@ def moves(containers: Sequence[Container], capacity_mb: int) -> Moves:
     return Moves(tuple(release), tuple(take))
 
 
-def _shrunk(one: Container) -> Order | None:
+def _shrunk(one: Container) -> BudgetOrder | None:
     """The order to shrink, if it is due; an executor without an order (its file was lost) is told what it should have."""
     if not one.running or one.target_mb is None or one.floor_mb is None:
         return None
     if one.order is None:
         room_mb = one.target_mb if one.limit_mb is None else one.limit_mb - one.fixed_mb
         number = one.answer.number if one.answer else 0
-        return Order(number + 1, max(one.floor_mb, min(one.target_mb, room_mb)))
-    return Order(one.order.number + 1, one.target_mb) if one.target_mb < one.order.budget_mb else None
+        return BudgetOrder(number + 1, max(one.floor_mb, min(one.target_mb, room_mb)))
+    return BudgetOrder(one.order.number + 1, one.target_mb) if one.target_mb < one.order.budget_mb else None
 
 
 def _lowered_mb(one: Container) -> int | None:
@@ -176,7 +176,7 @@ def _begun(one: Container, free_mb: int) -> tuple[list[Move], int]:
     budget_mb = min(target_mb, free_mb - one.fixed_mb)
     number = max(one.order.number if one.order else 0, one.answer.number if one.answer else 0) + 1
     limit_mb = one.fixed_mb + budget_mb
-    return [GiveOrder(one.key, Order(number, budget_mb)), Begin(one.key, limit_mb)], limit_mb
+    return [GiveOrder(one.key, BudgetOrder(number, budget_mb)), Begin(one.key, limit_mb)], limit_mb
 
 
 def _grown(one: Container, free_mb: int) -> tuple[list[Move], int]:
@@ -192,5 +192,5 @@ def _grown(one: Container, free_mb: int) -> tuple[list[Move], int]:
     if taken_mb and one.limit_mb is not None:
         todo.append(SetLimit(one.key, one.fixed_mb + budget_mb))
     if budget_mb > has_mb:
-        todo.append(GiveOrder(one.key, Order(one.order.number + 1, budget_mb)))
+        todo.append(GiveOrder(one.key, BudgetOrder(one.order.number + 1, budget_mb)))
     return todo, taken_mb

@@ -12,7 +12,7 @@ NEVER_MB = 2**40
 """More than any worker has."""
 
 
-class Worker(Protocol):
+class WorkerLike(Protocol):
     """What is to be known of a worker; `occupants` has the keys of the executors on it."""
 
     worker_id: str
@@ -46,20 +46,20 @@ class Newcomer:
         """The same by number of cores that a worker has, in the order of these."""
         return tuple(self._need(cores).least_mb for cores in self._sizes)
 
-    def ever(self, worker: Worker) -> bool:
+    def ever(self, worker: WorkerLike) -> bool:
         """Whether it would fit the worker if nobody else were there."""
         return self._need(worker.cores).least_mb <= worker.memory_mb
 
-    def now(self, worker: Worker) -> bool:
+    def now(self, worker: WorkerLike) -> bool:
         """Whether it may join those that are there and nobody is squeezed for it."""
         need = self._needs.get(worker.cores) or self._need(worker.cores)
         return admits(worker.memory_mb, self._there(worker), need)
 
-    def squeezed(self, worker: Worker) -> tuple[str, ...] | None:
+    def squeezed(self, worker: WorkerLike) -> tuple[str, ...] | None:
         """Who of lower priority is brought down to its floor if it joins; None where that is not enough."""
         return victims(worker.memory_mb, self._there(worker), self._need(worker.cores))
 
-    def lacking(self, workers: Sequence[Worker]) -> str:
+    def lacking(self, workers: Sequence[WorkerLike]) -> str:
         """What memory lacks on these workers, as one clause."""
         found = [(one, self._there(one), self._need(one.cores)) for one in workers]
         best, present, need = max(found, key=lambda one: share_mb(one[0].memory_mb, [*one[1], one[2]]))
@@ -83,7 +83,7 @@ class Newcomer:
                 self._needs[cores] = Need("", NEVER_MB)
         return self._needs[cores]
 
-    def _there(self, worker: Worker) -> list[Need]:
+    def _there(self, worker: WorkerLike) -> list[Need]:
         """Also of a worker from which somebody was left out."""
         return [need for need in self._present.get(worker.worker_id, ()) if need.key in worker.occupants]
 

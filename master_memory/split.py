@@ -45,7 +45,7 @@ class Need:
         return self.fixed_mb + (self.floor_mb or 0)
 
 
-class Policy(Protocol):
+class SplitPolicy(Protocol):
     """Divides what is left beside the fixed needs. Every budget is at least its floor; together with the fixed needs they fit
     the worker whenever the least containers do; the order of `needs` does not matter."""
 
@@ -89,7 +89,7 @@ def by_need(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
     return wanted
 
 
-POLICIES: Mapping[str, Policy] = {"equal": equal, "by-need": by_need}
+POLICIES: Mapping[str, SplitPolicy] = {"equal": equal, "by-need": by_need}
 
 
 def admits(memory_mb: int, present: Sequence[Need], newcomer: Need) -> bool:

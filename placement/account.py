@@ -10,7 +10,7 @@ from __future__ import annotations
 from placement.resources import NOTHING, ResourceSet
 
 
-class Account:
+class WorkerAccount:
     """A worker's resources. Nothing is counted twice or lost: total + backlog = used + available."""
 
     def __init__(self, total: ResourceSet) -> None:

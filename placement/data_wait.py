@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import structs
 
-from placement.locality import PATIENCE, WORTH, Outlook, expected
+from placement.locality import PATIENCE, WORTH, DataOutlook, expected_requests
 from placement.worker import WorkerState
 
 PATIENT_SHARE = 0.1
@@ -77,13 +77,13 @@ def data_wait(patience: Patience, chosen: WorkerState | None, near: Sequence[Wor
 def _begun(patience: Patience, near: Sequence[WorkerState]) -> DataWait | None:
     """A new wait if it is worth it."""
     outlook = _outlook(patience, near)
-    forecast = expected(outlook, "printed" if patience.wait == "forecast-printed" else "intended")
+    forecast = expected_requests(outlook, "printed" if patience.wait == "forecast-printed" else "intended")
     if isinstance(patience.wait, str) and forecast < WORTH:
         return None
     return DataWait(from_s=round(patience.elapsed_s, 3), expected=round(forecast, 3), move_s=round(outlook.move_s, 3))
 
 
-def _outlook(patience: Patience, near: Sequence[WorkerState]) -> Outlook:
+def _outlook(patience: Patience, near: Sequence[WorkerState]) -> DataOutlook:
     """Workers with the input become free as those that are there end: `task_s` is how long they take on average, `slots`
     how many there are on a worker. Moving the input takes `move_s` for each wave of its tasks."""
     there = dict.fromkeys(name for worker in near for name in worker.by_application)
@@ -91,7 +91,7 @@ def _outlook(patience: Patience, near: Sequence[WorkerState]) -> Outlook:
     slots = sum(max(1, math.ceil(worker.cores)) for worker in near)
     ahead = patience.ahead()
     wanted = {host for prefer in ahead for host in prefer}
-    return Outlook(
+    return DataOutlook(
         move_s=patience.move_s * math.ceil(patience.tasks / max(1, slots)),
         slots=sum(len(worker.occupants) for worker in near) / len(near),
         # where nobody is whose end is known, none is expected

@@ -144,18 +144,18 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartWorker:
     name: str
     kind: WorkerType
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndWorker:
     name: str
     reason: str
 
 
-Action = Start | End
+Action = StartWorker | EndWorker
 
 
 class Growth:
@@ -208,7 +208,7 @@ class Growth:
         ideal = 0 if self.usual is None else ideal_count(in_use, self.utilisation, demanded_cores, self.usual.cores)
         return [*lost, *started, *self._fill(now_s, others, ideal), *self._spare(now_s, others, ideal)]
 
-    def _look(self, now_s: float, present: Mapping[str, bool]) -> list[End]:
+    def _look(self, now_s: float, present: Mapping[str, bool]) -> list[EndWorker]:
         """Which are there and have work; those that are lost, or should have gone long ago, are told to go."""
         ends = []
         for one in self.started.values():
@@ -227,16 +227,16 @@ class Growth:
     def _living(self) -> list[Started]:
         return [one for one in self.started.values() if not one.ending]
 
-    def _fill(self, now_s: float, others: int, ideal: int) -> list[Start]:
+    def _fill(self, now_s: float, others: int, ideal: int) -> list[StartWorker]:
         """Usual workers up to N."""
-        starts: list[Start] = []
+        starts: list[StartWorker] = []
         if self.usual is None or now_s < self._not_before.get(self.usual, now_s):
             return starts
         while horizontal(others, len(self._living()), ideal) and self._room(self.usual):
             starts.append(self._start(self.usual, now_s))
         return starts
 
-    def _spare(self, now_s: float, others: int, ideal: int) -> list[End]:
+    def _spare(self, now_s: float, others: int, ideal: int) -> list[EndWorker]:
         """Those beyond N that have had no work for long, longest first."""
         living = self._living()
         spare = len(living) if self.usual is None else max(0, others + len(living) - ideal)
@@ -244,18 +244,18 @@ class Growth:
         long = [name for idle_s, name in since[:spare] if now_s - idle_s >= self.limits.keep_s]
         return [self._end(self.started[name], f"it had no work for {self.limits.keep_s:g} s", now_s) for name in long]
 
-    def end_all(self, reason: str, now_s: float) -> list[End]:
+    def end_all(self, reason: str, now_s: float) -> list[EndWorker]:
         """All of them go, also those that were told before."""
         return [self._end(one, reason, now_s) for one in self.started.values()]
 
-    def give_up(self, name: str, now_s: float) -> list[End]:
+    def give_up(self, name: str, now_s: float) -> list[EndWorker]:
         """It could not be started: whatever came of it goes."""
         one = self.started.get(name)
         return [] if one is None else [self._end(one, "it could not be started", now_s)]
 
-    def _end(self, one: Started, reason: str, now_s: float) -> End:
+    def _end(self, one: Started, reason: str, now_s: float) -> EndWorker:
         one.ending, one.told_s = True, now_s
-        return End(one.name, reason)
+        return EndWorker(one.name, reason)
 
     def _take(self) -> WorkerType | None:
         """The next type for which there is room now; those before it wait for room."""
@@ -270,8 +270,8 @@ class Growth:
     def _room(self, kind: WorkerType) -> bool:
         return self.limits.hold([*(one.kind for one in self.started.values()), kind])
 
-    def _start(self, kind: WorkerType, now_s: float) -> Start:
+    def _start(self, kind: WorkerType, now_s: float) -> StartWorker:
         self._number += 1
         name = f"grown-{self._number}"
         self.started[name] = Started(name, kind, now_s)
-        return Start(name, kind)
+        return StartWorker(name, kind)

@@ -17,7 +17,7 @@ WORTH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class DataOutlook:
     """`move_s`: TT, seconds to move one block; `slots`: S of a machine; `task_s`: t, mean time of a task; `machines`: K,
     those that hold unprocessed blocks of the job; `shared`: R, those of them that jobs ahead want too."""
 
@@ -30,7 +30,7 @@ class Outlook:
     """Whether anybody is ahead in the queue."""
 
 
-def expected(outlook: Outlook, variant: Variant = "intended") -> float:
+def expected_requests(outlook: DataOutlook, variant: Variant = "intended") -> float:
     """E, requests of machines with data. As printed, E = TT * S * R / t with jobs ahead: a job that shares no machine with
     them has E = 0 and never waits. Intended: those that are shared go to the jobs ahead, TT * S * (K - R) / t."""
     machines = outlook.machines
@@ -47,5 +47,5 @@ PATIENCE = 3.0
 comes in three of them with a chance of e^-3, one in twenty."""
 
 
-def worth_waiting(outlook: Outlook, variant: Variant = "intended") -> bool:
-    return expected(outlook, variant) >= WORTH
+def worth_waiting(outlook: DataOutlook, variant: Variant = "intended") -> bool:
+    return expected_requests(outlook, variant) >= WORTH

@@ -25,7 +25,7 @@ class OtherVersion(Unavailable):
     """The other side speaks no version of the wire that this one does."""
 
 
-class Infeasible(PaceError):
+class InfeasibleDeadline(PaceError):
     """The deadline cannot be met and the application was not admitted."""
 
     exit_code = 75

@@ -1,15 +1,17 @@
-"""Every name that a module defines is used by something that is no test.
+"""Every name that a module defines is used by something that is no test, and no class or function is named like another.
 
 A name counts as used where its own module reads it outside its own definition, where another module imports it, or where
 another module reads it as an attribute of the imported module. Only names at the top of a module are looked at: functions,
-classes and constants, not methods or fields.
+classes and constants, not methods or fields. Private names are their module's own: any other may have the same.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,6 +20,23 @@ SCRIPTS = ("bridge/build.py", "hatch_build.py", "sparkpace.py")
 """Programs of the project outside its packages: they use names but define none for others."""
 FOR_TESTS = frozenset({"controller.runtime.fake.FakeRuntime"})
 """What tests alone may use: the runtime in memory keeps to the same contract as the others."""
+DEMANDED = {
+    "*": {"main"},
+    "stage_model.laws.*": {"decide", "planned_cores"},
+    "controller.runtime.*_runtime": {"check", "make", "end_all"},
+    "experiments.workloads.*": {
+        "as_text",
+        "check_part",
+        "combine",
+        "expected",
+        "factor_and_offset",
+        "is_whole",
+        "one_period",
+        "serial",
+    },
+}
+"""Names that each module of a kind may define: a program's, what a table asks of a law or a runtime, and the parts of a
+workload, which is a file that Spark is given alone, so that it can import none of another."""
 
 Name = tuple[str, str]
 """A module's dotted name and a name in it."""
@@ -55,18 +74,55 @@ def test_a_module_that_a_table_names_is_used_by_its_name(tmp_path: Path) -> None
     assert unused(tmp_path, ("app",)) == ["app.round.rest"]
 
 
-# ---------------------------------------------------------------- the finder
+def test_no_two_things_have_one_name() -> None:
+    assert twice(ROOT, PRODUCT, DEMANDED) == []
+
+
+def test_the_finder_tells_the_names_that_a_tree_defines_twice(tmp_path: Path) -> None:
+    write(
+        tmp_path / "app" / "shapes.py", "LIMIT = 3\nclass Ring:\n    def area(self): ...\ndef turn(): ...\ndef _own(): ...\n"
+    )
+    write(tmp_path / "app" / "bells.py", "LIMIT = 5\nclass Ring: ...\nasync def area(): ...\ndef _own(): ...\n")
+    write(tmp_path / "lib" / "moves.py", "from app.shapes import Ring\ndef turn(): ...\ndef rest(): ...\n")
+    assert twice(tmp_path, ("app", "lib"), {}) == ["Ring: app.bells, app.shapes", "turn: app.shapes, lib.moves"]
+
+
+def test_modules_of_a_kind_may_define_what_is_demanded_of_each_and_no_other_module_may(tmp_path: Path) -> None:
+    for name in ("round", "square"):
+        write(tmp_path / "app" / "shapes" / f"{name}.py", "def area(): ...\ndef turn(): ...\n")
+    assert twice(tmp_path, ("app",), {"app.shapes.*": {"area"}}) == ["turn: app.shapes.round, app.shapes.square"]
+    write(tmp_path / "app" / "fields.py", "def area(): ...\n")
+    assert twice(tmp_path, ("app",), {"app.shapes.*": {"area", "turn"}}) == ["area: app.fields, app.shapes.*"]
+
+
+# ---------------------------------------------------------------- the finders
 
 
 def unused(root: Path, packages: tuple[str, ...], scripts: tuple[str, ...] = ()) -> list[str]:
     """Dotted names defined at the top of the packages' modules and used in none of them, nor in a script; sorted."""
-    trees = {
-        module(file, root): ast.parse(file.read_text()) for package in packages for file in (root / package).rglob("*.py")
-    }
+    trees = modules_of(root, packages)
     users = trees | {script: ast.parse((root / script).read_text()) for script in scripts}
     used = {name for user, tree in users.items() for name in uses(user, tree, trees)}
     used |= set(uses_by_name(users.values(), trees))
     return sorted(f"{where}.{name}" for where, tree in trees.items() for name in defined(tree) if (where, name) not in used)
+
+
+def twice(root: Path, packages: tuple[str, ...], demanded: Mapping[str, Collection[str]]) -> list[str]:
+    """Public classes and functions that the packages define in several places at the top of modules, with these; sorted.
+    Modules of a kind (a pattern in `demanded`) are one place for the names that are demanded of each."""
+    places: dict[str, set[str]] = defaultdict(set)
+    for where, tree in modules_of(root, packages).items():
+        for statement in tree.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                kinds = (kind for kind in demanded if statement.name in demanded[kind] and fnmatchcase(where, kind))
+                places[statement.name].add(next(kinds, where))
+    found = {name: sorted(there) for name, there in places.items() if len(there) > 1 and not name.startswith("_")}
+    return sorted(f"{name}: {', '.join(there)}" for name, there in found.items())
+
+
+def modules_of(root: Path, packages: tuple[str, ...]) -> dict[str, ast.Module]:
+    files = [file for package in packages for file in (root / package).rglob("*.py")]
+    return {module(file, root): ast.parse(file.read_text()) for file in files}
 
 
 def module(file: Path, root: Path) -> str:

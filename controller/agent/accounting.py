@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from controller.agent.decide import Executor, OwnStage
+from controller.agent.decide import ObservedExecutor, OwnStage
 from controller.wire.worker import StageUse
 from stage_model.history.stage_run import StageKey
 from stage_model.progress import Progress, StageProgress
@@ -108,8 +108,8 @@ class Account:
             moved.pop(key, None)
         return weights
 
-    def executor(self, now_s: float) -> Executor:
-        """The executor as `decide` sees it."""
+    def executor(self, now_s: float) -> ObservedExecutor:
+        """The executor as `decide_demand` sees it."""
         stages = {
             k: OwnStage(
                 s.running,
@@ -121,7 +121,7 @@ class Account:
             )
             for k, s in self.stages.items()
         }
-        return Executor(self.slots, stages, None if self.busy_at_s is None else now_s - self.busy_at_s)
+        return ObservedExecutor(self.slots, stages, None if self.busy_at_s is None else now_s - self.busy_at_s)
 
     def uses(self, since_s: float = 0.0) -> Iterable[StageUse]:
         """Counters of the stages that have run since `since_s`."""

@@ -16,7 +16,7 @@ SAME_CORES = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class QuotaChange:
     key: ExecutorKey
     before: float | None
     cores: float
@@ -27,10 +27,10 @@ class Change:
         return self.before is None or self.cores < self.before
 
 
-def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[ExecutorKey, float]) -> list[Change]:
+def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[ExecutorKey, float]) -> list[QuotaChange]:
     """Writes that bring `current` quotas (None: unlimited) to `wanted` ones; executors not in `current` are left out."""
     todo = [
-        Change(key, before, wanted[key])
+        QuotaChange(key, before, wanted[key])
         for key, before in current.items()
         if key in wanted and (before is None or abs(before - wanted[key]) >= SAME_CORES)
     ]

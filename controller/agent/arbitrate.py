@@ -22,7 +22,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Generic[Key]):
+class CoreRequest(Generic[Key]):
     """What one executor asks for. Cores, except where a name says otherwise.
 
     `left_s` until the application's deadline (None: it has none; 0 or less: past), `beyond_saving`: no number of cores
@@ -40,7 +40,7 @@ class Request(Generic[Key]):
 
 
 def arbitrate(
-    requests: Sequence[Request[Key]], capacity: float, quantum: float, *, period_s: float = PERIOD_S
+    requests: Sequence[CoreRequest[Key]], capacity: float, quantum: float, *, period_s: float = PERIOD_S
 ) -> dict[Key, float]:
     """Cores for every request, in the order given; their sum never exceeds `capacity`.
 
@@ -68,7 +68,7 @@ def arbitrate(
     return {request.key: round(granted[request.key] * quantum, 10) for request in requests}
 
 
-def _ranks(requests: Sequence[Request[Key]], period_s: float) -> Iterator[list[Request[Key]]]:
+def _ranks(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[list[CoreRequest[Key]]]:
     """Groups that share alike, first served first. Executors of one application always share a group."""
     for priority in sorted({request.priority for request in requests}, reverse=True):
         same = [request for request in requests if request.priority == priority]
@@ -80,9 +80,9 @@ def _ranks(requests: Sequence[Request[Key]], period_s: float) -> Iterator[list[R
         yield [request for request in same if request.left_s is None]
 
 
-def _by_deadline(requests: Sequence[Request[Key]], period_s: float) -> Iterator[list[Request[Key]]]:
+def _by_deadline(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[list[CoreRequest[Key]]]:
     """Earliest first; each group holds those closer than a period to its earliest, so groups cannot chain endlessly."""
-    group: list[Request[Key]] = []
+    group: list[CoreRequest[Key]] = []
     start_s = -math.inf
     for request in sorted(requests, key=lambda r: r.left_s or 0.0):
         left_s = request.left_s or 0.0
@@ -109,7 +109,7 @@ def _in_proportion(wishes: Mapping[Key, int], available: int) -> dict[Key, int]:
     return shares
 
 
-def _shrink(requests: Sequence[Request[Key]], capacity: float, quantum: float) -> dict[Key, float]:
+def _shrink(requests: Sequence[CoreRequest[Key]], capacity: float, quantum: float) -> dict[Key, float]:
     """All floors cut to one fraction of themselves: to whole quanta if each keeps one, else to hundredths of a core."""
     fraction = min(1.0, capacity / math.fsum(request.floor for request in requests))
     quanta = {request.key: _floor(request.floor * fraction, quantum) for request in requests}

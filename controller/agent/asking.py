@@ -5,15 +5,17 @@ Not covered: the decision (`decide`) and the sharing (`arbitrate`).
 
 from __future__ import annotations
 
-from controller.agent.arbitrate import Key, Request
+from controller.agent.arbitrate import CoreRequest, Key
 from stage_model.laws.base import Decision
 from stage_model.plan import ApplicationPlan
 from stage_model.units import NORMAL_PRIORITY
 
 
-def request(key: Key, application_id: str, decision: Decision, plan: ApplicationPlan | None, floor: float) -> Request[Key]:
+def request(
+    key: Key, application_id: str, decision: Decision, plan: ApplicationPlan | None, floor: float
+) -> CoreRequest[Key]:
     """`plan` is aged to now; None: none has come yet. `floor` in cores."""
-    return Request(
+    return CoreRequest(
         key=key,
         application_id=application_id,
         demand=decision.demand,
@@ -25,6 +27,6 @@ def request(key: Key, application_id: str, decision: Decision, plan: Application
     )
 
 
-def squeezed(decision: Decision, grant: float, capacity: float, quantum: float) -> bool:
+def is_squeezed(decision: Decision, grant: float, capacity: float, quantum: float) -> bool:
     """Whether others took cores that a law asked for: `grant` is less than the demand that the worker could have met."""
     return decision.planned and grant < min(decision.demand, capacity) - quantum

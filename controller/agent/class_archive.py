@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from controller.file_lock import locked
-from controller.runtime.base import Bind, Java, Launch, Program, Runtime
+from controller.runtime.base import Bind, JavaProgram, Launch, Program, Runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
@@ -82,7 +82,7 @@ class ClassArchives:
         self._failed: set[str] = set()
         self._sound: dict[Path, tuple[int, ...]] = {}
 
-    def add_to(self, launch: Launch, java: Java) -> Launch:
+    def add_to(self, launch: Launch, java: JavaProgram) -> Launch:
         """`launch` with its archive, which is made now if there is none; as it was where none can be had."""
         class_path = class_path_of(launch.argv)
         if class_path is None:

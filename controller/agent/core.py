@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from controller.agent.accounting import Account
-from controller.agent.apply import Change, changes
+from controller.agent.apply import QuotaChange, changes
 from controller.agent.arbitrate import arbitrate
-from controller.agent.asking import request, squeezed
-from controller.agent.decide import aged, decide
+from controller.agent.asking import is_squeezed, request
+from controller.agent.decide import aged, decide_demand
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import Sample
 from stage_model.laws.base import Decision, LawState
@@ -94,7 +94,7 @@ class Orders:
     thought of, each of which is its executor's alone."""
 
     grants: Mapping[ExecutorKey, float]
-    changes: tuple[Change, ...]
+    changes: tuple[QuotaChange, ...]
     samples: tuple[Sample, ...]
     troubles: Mapping[ExecutorKey, Exception]
 
@@ -166,7 +166,7 @@ def _decision(
     snapshot: Snapshot, account: Account, law: LawState, plan: ApplicationPlan, dt_s: float, now_s: float
 ) -> Decision:
     """What its application's plan, aged to now, asks for the executor."""
-    decision = decide(plan, account.executor(now_s), law, dt_s=dt_s, period_s=snapshot.period_s, quota=snapshot.quota)
+    decision = decide_demand(plan, account.executor(now_s), law, dt_s=dt_s, period_s=snapshot.period_s, quota=snapshot.quota)
     if math.isnan(decision.demand):
         raise ValueError(f"its law asks for {decision.demand} cores")
     return decision
@@ -191,7 +191,7 @@ def _sample(
         progress=decision.progress,
         demand=decision.demand,
         grant=grant,
-        squeezed=squeezed(decision, grant, snapshot.cores, snapshot.quota.core_quantum),
+        squeezed=is_squeezed(decision, grant, snapshot.cores, snapshot.quota.core_quantum),
         quota=(observed.quota_cores or 0.0) if observed.running else 0.0,
         usage=_rate(before, now_s, observed.cpu_s),
         cpu_core_s=observed.cpu_s,

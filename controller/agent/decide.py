@@ -33,7 +33,7 @@ class OwnStage:
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class ObservedExecutor:
     """This executor as observed. `idle_s`: seconds since a task last ran here, None before the first task."""
 
     slots: int
@@ -58,7 +58,7 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
     return structs.replace(plan, stages=stages, left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
 
 
-def live_stages(plan: ApplicationPlan, executor: Executor) -> list[StageLive]:
+def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[StageLive]:
     """The plan's stages with this executor's own part added."""
     stages = []
     for s in plan.stages:
@@ -83,9 +83,9 @@ START_CORES = 1.0
 for nothing."""
 
 
-def decide(
+def decide_demand(
     plan: ApplicationPlan,
-    executor: Executor,
+    executor: ObservedExecutor,
     state: LawState,
     *,
     dt_s: float,
@@ -136,7 +136,7 @@ def decide(
     )
 
 
-def _idle(executor: Executor, state: LawState, period_s: float, *, others_run: bool) -> Decision:
+def _idle(executor: ObservedExecutor, state: LawState, period_s: float, *, others_run: bool) -> Decision:
     """No runnable task. Where other executors still run the stage's last tasks, nothing is asked for: the next stage
     cannot follow before they end. Else it usually follows at once, so the demand is held for two periods, then given up."""
     between = executor.idle_s is not None and executor.idle_s < 2 * period_s

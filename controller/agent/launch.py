@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.agent.masks import Claim, Wanted, masked
+from controller.agent.masks import ShowReason, Wanted, masked
 from controller.agent.secret_places import find_secrets
 from controller.runtime.base import Bind, ExecutorKey, Launch
 from controller.wire.driver import PythonEnvironment
@@ -81,8 +81,8 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
     own = [(site.local_dir(key), True), (site.log_dir(key), True)]
     if _has_orders(spec):
         own.append((site.orders_dir(key), False))
-    wanted = [_wanted(path, Claim.OWN, writable) for path, writable in own]
-    wanted += [_wanted(_checked(mount, site), _claim(mount, spec), mount.writable) for mount in spec.mounts]
+    wanted = [_wanted(path, ShowReason.OWN, writable) for path, writable in own]
+    wanted += [_wanted(_checked(mount, site), _reason(mount, spec), mount.writable) for mount in spec.mounts]
     binds = _masked([*wanted, *_python_wanted(spec)], spec, site)
     environment = {name: fill(value) for name, value in spec.environment.items()}
     return Launch(
@@ -188,14 +188,14 @@ def _checked(mount: Mount, site: Site) -> Path:
     return path
 
 
-def _claim(mount: Mount, spec: ExecutorSpec) -> Claim:
+def _reason(mount: Mount, spec: ExecutorSpec) -> ShowReason:
     if mount.asked:
-        return Claim.ASKED
-    return Claim.OPTIONAL if mount.path == spec.working_dir else Claim.NEEDED
+        return ShowReason.ASKED
+    return ShowReason.OPTIONAL if mount.path == spec.working_dir else ShowReason.NEEDED
 
 
-def _wanted(path: Path, claim: Claim, writable: bool = False) -> Wanted:
-    return Wanted(path, path.resolve(), claim, writable)
+def _wanted(path: Path, reason: ShowReason, writable: bool = False) -> Wanted:
+    return Wanted(path, path.resolve(), reason, writable)
 
 
 def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
@@ -206,7 +206,7 @@ def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
 
 
 def _python_wanted(spec: ExecutorSpec) -> list[Wanted]:
-    return [_wanted(path, Claim.NEEDED) for path in python_roots(spec.python)] if spec.python else []
+    return [_wanted(path, ShowReason.NEEDED) for path in python_roots(spec.python)] if spec.python else []
 
 
 def python_binds(spec: ExecutorSpec, site: Site) -> list[Bind]:

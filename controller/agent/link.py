@@ -131,7 +131,7 @@ class Link:
         connection.request(method, path, body, self._headers)
         response = connection.getresponse()
         data: bytes = response.read()
-        version.check(response.headers.get(version.HEADER), "the master", "this agent")
+        version.check_header(response.headers.get(version.HEADER), "the master", "this agent")
         if response.status != 200:
             raise OSError(f"status {response.status}: {data[:200].decode(errors='replace')}")
         return data

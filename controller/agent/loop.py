@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.agent.apply import SAME_CORES, Change
+from controller.agent.apply import SAME_CORES, QuotaChange
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, step
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
@@ -213,12 +213,12 @@ class Agent:
             elif change.lowers:
                 lowered = False
 
-    def _has_room(self, current: Mapping[ExecutorKey, float | None], change: Change) -> bool:
+    def _has_room(self, current: Mapping[ExecutorKey, float | None], change: QuotaChange) -> bool:
         """After a failed lowering a quota is raised only while the sum of what is really set stays within the worker."""
         others = sum(math.inf if cores is None else cores for key, cores in current.items() if key != change.key)
         return others + change.cores <= self.worker.cores + SAME_CORES
 
-    def _set_quota(self, change: Change) -> bool:
+    def _set_quota(self, change: QuotaChange) -> bool:
         """Whether it was written, or the executor is gone and needs none."""
         decision = self._decision(change.key)
         try:

@@ -15,7 +15,7 @@ from controller.runtime.base import Bind, Mask
 from stage_model.errors import RuntimeRefused
 
 
-class Claim(Enum):
+class ShowReason(Enum):
     """Why a path is to be shown."""
 
     OPTIONAL = auto()
@@ -34,7 +34,7 @@ class Wanted:
 
     path: Path
     real: Path
-    claim: Claim
+    reason: ShowReason
     writable: bool = False
 
 
@@ -60,12 +60,12 @@ def masked(wanted: Sequence[Wanted], secrets: Sequence[Secret]) -> list[Bind]:
     """One bind per path, shorter paths first, each with the masks that it needs; what is writable anywhere is writable.
 
     Raises `RuntimeRefused` for what is needed or asked for and cannot be shown."""
-    asked = {one.real for one in wanted if one.claim == Claim.ASKED}
+    asked = {one.real for one in wanted if one.reason == ShowReason.ASKED}
     secrets = _not_asked_for(secrets, asked)
     binds: dict[Path, Bind] = {}
     for one in wanted:
-        claim = Claim.ASKED if one.real in asked and one.claim != Claim.OWN else one.claim
-        if _may_be_shown(one, claim, secrets):
+        reason = ShowReason.ASKED if one.real in asked and one.reason != ShowReason.OWN else one.reason
+        if _may_be_shown(one, reason, secrets):
             writable = one.writable or (one.path in binds and binds[one.path].writable)
             binds[one.path] = Bind(one.path, writable, _masks(one, secrets))
     return sorted(binds.values(), key=lambda bind: len(bind.path.parts))
@@ -82,15 +82,15 @@ def _not_asked_for(secrets: Sequence[Secret], asked: set[Path]) -> list[Secret]:
     return left
 
 
-def _may_be_shown(one: Wanted, claim: Claim, secrets: Sequence[Secret]) -> bool:
+def _may_be_shown(one: Wanted, reason: ShowReason, secrets: Sequence[Secret]) -> bool:
     """Whether no secret around `one` keeps it from being shown. Raises `RuntimeRefused`."""
-    if claim == Claim.OWN:
+    if reason == ShowReason.OWN:
         return True
     for secret in secrets:
-        hides = bool(secret.closed) or claim != Claim.ASKED
+        hides = bool(secret.closed) or reason != ShowReason.ASKED
         if not hides or not any(one.real.is_relative_to(place.path) for place in secret.places):
             continue
-        if claim == Claim.OPTIONAL:
+        if reason == ShowReason.OPTIONAL:
             return False
         what = f", {secret.closed}," if secret.closed else ","
         raise RuntimeRefused(

@@ -19,7 +19,7 @@ from controller.agent.launch import Site, make_orders_dir
 from controller.agent.launcher import Launcher
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.wire.worker import Desired, ExecutorSpec, WorkerInfo
-from master_memory.resize import Answer, Begin, Container, GiveOrder, Move, Order, SetLimit, moves
+from master_memory.resize import Answer, Begin, BudgetOrder, Container, GiveOrder, Move, SetLimit, moves
 from stage_model.errors import RuntimeFailed
 from stage_model.progress import MemoryProgress
 
@@ -49,7 +49,7 @@ class Resizing:
         self, worker: WorkerInfo, site: Site, runtime: Runtime, launcher: Launcher, note: Callable[[str], None]
     ) -> None:
         self._worker, self._site, self._runtime, self._launcher, self._note = worker, site, runtime, launcher, note
-        self._orders: dict[ExecutorKey, Order | None] = {}
+        self._orders: dict[ExecutorKey, BudgetOrder | None] = {}
         self._begun: dict[ExecutorKey, int] = {}
         self._containers: dict[ExecutorKey, Container] = {}
         self._complaints: dict[ExecutorKey, set[str]] = {}
@@ -125,12 +125,12 @@ class Resizing:
             if key not in observed and "/".join(key) not in desired.stopped and self._launcher.state(key) != "refused"
         ]
 
-    def _order(self, key: ExecutorKey) -> Order | None:
+    def _order(self, key: ExecutorKey) -> BudgetOrder | None:
         """The last one given; after a restart of this agent, from its file."""
         if key not in self._orders:
             try:
                 found = msgspec.json.decode((self._site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
-                self._orders[key] = Order(found.number, found.off_heap_bytes >> 20)
+                self._orders[key] = BudgetOrder(found.number, found.off_heap_bytes >> 20)
             except (OSError, msgspec.DecodeError):
                 self._orders[key] = None
         return self._orders[key]
@@ -194,7 +194,7 @@ class Resizing:
             self._note(f"memory of executor {key.executor_id} of {key.application_id}: {text}")
 
 
-def write_order(directory: Path, order: Order) -> None:
+def write_order(directory: Path, order: BudgetOrder) -> None:
     """Whole or not at all; readable by whoever the executor runs as. Raises `OSError`."""
     new = directory / f"{NAME}.new"
     new.write_bytes(msgspec.json.encode(OrderFile(number=order.number, off_heap_bytes=order.budget_mb << 20)))

@@ -146,7 +146,7 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def run(options: AgentOptions) -> None:
+def run_agent(options: AgentOptions) -> None:
     """Runs one worker's agent until SIGTERM."""
     sys.exit(Supervisor(options).run())
 
@@ -154,7 +154,7 @@ def run(options: AgentOptions) -> None:
 def main() -> None:
     """Run with the options as JSON in SPARKPACE_AGENT: what `sparkpace agent` becomes by exec, so that the command line's
     libraries do not stay in memory."""
-    run(AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT")))
+    run_agent(AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT")))
 
 
 def become(options: AgentOptions) -> None:

@@ -32,14 +32,15 @@ def ps(home: Home, as_json: bool) -> None:
     console = table_console()
     console.print(applications_table(views))
     for view in views:
-        if view.place is not None and view.state != "ended":
-            console.print(f"{view.application_id} waits, place {view.place}: {view.reason}", soft_wrap=True, markup=False)
+        if view.queue_position is not None and view.state != "ended":
+            line = f"{view.application_id} waits, place {view.queue_position}: {view.reason}"
+            console.print(line, soft_wrap=True, markup=False)
 
 
-@click.command()
+@click.command("kill")
 @home_option
 @click.argument("application", metavar="APP")
-def kill(home: Home, application: str) -> None:
+def kill_application(home: Home, application: str) -> None:
     """Ends an application and its containers."""
     client = submit_client(home)
     view = choose(client.applications(), application)

@@ -133,7 +133,7 @@ OPTIONS = (
 )
 
 
-def placement_options(function: F) -> F:
+def master_placement_options(function: F) -> F:
     """Gives the command one argument, `placing`, a checked `MasterPlacement`."""
 
     @functools.wraps(function)

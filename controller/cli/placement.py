@@ -13,11 +13,11 @@ from placement.labels import parse_labels
 from stage_model.errors import BadInput
 
 
-@click.command()
+@click.command("explain")
 @home_option
 @click.argument("application", metavar="APP")
 @click.option("--json", "as_json", is_flag=True)
-def explain(home: Home, application: str, as_json: bool) -> None:
+def explain_placement(home: Home, application: str, as_json: bool) -> None:
     """Says for each worker why the application's next executor would go there, or why not."""
     client = submit_client(home)
     found = client.explain(choose(client.applications(), application).application_id)
@@ -26,7 +26,7 @@ def explain(home: Home, application: str, as_json: bool) -> None:
         return
     console = table_console()
     console.print(headline(found), soft_wrap=True, markup=False)
-    console.print(workers_table(found))
+    console.print(explanation_table(found))
     for line in found.evicted:
         console.print(f"evicted: {line}", soft_wrap=True, markup=False)
 
@@ -60,7 +60,7 @@ def headline(found: Explanation) -> str:
     return f"{line}; waits: {found.waiting}" if found.waiting else line
 
 
-def workers_table(found: Explanation) -> Table:
+def explanation_table(found: Explanation) -> Table:
     """A row for each worker."""
     table = Table(box=None, pad_edge=False)
     for heading in ("WORKER", "EXECUTORS", "NEXT ONE", "WHY"):

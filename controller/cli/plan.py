@@ -14,7 +14,7 @@ from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, Infeasible
+from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.laws import LAWS
 from stage_model.nearest import nearest_names
 from stage_model.units import format_duration, parse_deadline, parse_priority
@@ -66,7 +66,7 @@ def plan(
         click.echo(msgspec.json.format(msgspec.json.encode(reply)).decode())
     else:
         print_plan(reply, profile)
-    context.exit(Infeasible.exit_code if reply.feasible is False else 0)
+    context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
 
 
 def print_plan(reply: PlanReply, profile: str | None) -> None:

@@ -17,12 +17,12 @@ from stage_model.nearest import nearest_names
 from stage_model.units import format_duration
 
 
-@click.group()
-def profile() -> None:
+@click.group("profile")
+def profile_commands() -> None:
     """Shows, teaches and forgets profiles."""
 
 
-@profile.command("list")
+@profile_commands.command("list")
 @home_option
 def list_profiles(home: Home) -> None:
     """Lists the stored profiles."""
@@ -38,7 +38,7 @@ def list_profiles(home: Home) -> None:
     table_console().print(table)
 
 
-@profile.command()
+@profile_commands.command()
 @home_option
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="The profile's file, for --profile FILE elsewhere.")
@@ -64,7 +64,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
     console.print(table)
 
 
-@profile.command()
+@profile_commands.command()
 @home_option
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", help="Profile to teach [default: by the application's name and main file].")
@@ -79,7 +79,7 @@ def learn(home: Home, file: Path, name: str | None) -> None:
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 
 
-@profile.command()
+@profile_commands.command()
 @home_option
 @click.argument("name")
 def forget(home: Home, name: str) -> None:

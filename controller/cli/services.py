@@ -9,7 +9,7 @@ import click
 
 from controller.cli.checks import check_address, check_host, check_memory_mb, checked_folders, parse_period, parse_worker_id
 from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
-from controller.cli.growth_options import MasterPlacement, placement_options
+from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import parse_type
 from controller.home import Home
 from controller.local.locks import agent_lock
@@ -32,7 +32,7 @@ absolute = click.Path(path_type=Path)
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
-@placement_options
+@master_placement_options
 @click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
 def master(
     home: Home,
@@ -47,9 +47,9 @@ def master(
     """Runs the master in the foreground; a home has one."""
     check_host(host, insecure)
     home.create()
-    from controller.master.main import run  # here, because the other commands need none of its web server
+    from controller.master.main import run_master  # here, because the other commands need none of its web server
 
-    run(
+    run_master(
         MasterOptions(
             home=home.path,
             host=host,

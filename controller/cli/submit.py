@@ -24,10 +24,10 @@ from controller.submit.driver_run import DriverRun, find
 from controller.submit.profile_choice import stored_profile
 from controller.submit.progress_line import ProgressLine, ending
 from controller.submit.spark_install import find_spark
-from controller.submit.submission import Submission, check, command, memory_settings
+from controller.submit.submission import Submission, check_submission, command, memory_settings
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, Infeasible
+from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.units import NORMAL_PRIORITY
 
 _CALLED_MS, _CALLED_UPTIME = int(time.time() * 1000), uptime()
@@ -71,7 +71,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     if given.application is None and "--version" in given.spark:
         raise BadInput("--version belongs to spark-submit; run `spark-submit --version` or `sparkpace --version`")
     home = find_home(Path(given.own["home"]) if "home" in given.own else None, os.environ)
-    job = check(
+    job = check_submission(
         given,
         submission=given.own.get("submission", str(uuid.uuid4())),
         submitted_ms=_submitted_ms(given.own.get("submitted-ms")),
@@ -86,7 +86,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     reply, profile = _plan(job, home, client, memory_settings(job, spark=spark, environment=os.environ))
     if "dry-run" in given.flags:
         print_plan(reply, profile)
-        context.exit(Infeasible.exit_code if reply.feasible is False else 0)
+        context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     refuse_infeasible(reply, job, force="force" in given.flags)
     words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ)
     if "detach" in given.flags:
@@ -104,10 +104,10 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
 
 
 def refuse_infeasible(reply: PlanReply, job: Submission, *, force: bool) -> None:
-    """Raises `Infeasible` with the master's reason, which has the number that would be feasible."""
+    """Raises `InfeasibleDeadline` with the master's reason, which has the number that would be feasible."""
     if reply.feasible is not False or force or job.deadline_s is None:
         return
-    raise Infeasible(reply.reason)
+    raise InfeasibleDeadline(reply.reason)
 
 
 def _plan(job: Submission, home: Home, client: MasterClient, conf: dict[str, str]) -> tuple[PlanReply, str | None]:

@@ -25,7 +25,7 @@ def applications_table(views: Sequence[ApplicationView]) -> Table:
         table.add_row(
             name,
             view.name,
-            view.state if view.place is None else f"{view.state} {view.place}",
+            view.state if view.queue_position is None else f"{view.state} {view.queue_position}",
             _PRIORITY_NAMES.get(view.priority, str(view.priority)),
             format_duration(view.elapsed_s),
             _duration(view.deadline_s),

@@ -26,10 +26,10 @@ def top(home: Home, interval: str) -> None:
     A terminal that cannot move its cursor (TERM=dumb) gets each look below the one before.
     """
     interval_s = parse_duration(interval, option="--interval")
-    show(submit_client(home), table_console(), interval_s)
+    show_top(submit_client(home), table_console(), interval_s)
 
 
-def show(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def show_top(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Until Ctrl-C on a terminal, else once."""
     if not console.is_terminal:
         console.print(picture(client))

@@ -16,12 +16,12 @@ from rich.console import Console
 
 from controller.cli.checks import LEAST_MB, check_host, check_port, checked_folders, parse_period
 from controller.cli.common import POLICY_HELP, admin_client, floor_option, home_option
-from controller.cli.growth_options import MasterPlacement, placement_options
+from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
 from controller.home import Cluster, Home
 from controller.local.cluster import Plan, WorkerPlan, heal, look, start
-from controller.local.healing import Healing, decide
+from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
 from controller.runtime.table import RUNTIMES, choose_runtime
@@ -55,7 +55,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--image", help="Executor image for jobs that name none.")
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
-@placement_options
+@master_placement_options
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
 @click.pass_context
 def up(
@@ -108,7 +108,7 @@ def up(
         home.create()
     with turn(home):
         recorded = home.cluster()
-        healing = decide(recorded, look(home, recorded), given)
+        healing = decide_healing(recorded, look(home, recorded), given)
         if recorded is not None and healing is not None:
             _heal(home, recorded, healing)
         else:

@@ -65,7 +65,7 @@ class Healing:
         return self.master or bool(self.agents or self.restarting)
 
 
-def decide(recorded: Cluster | None, found: Found, given: Mapping[str, Any]) -> Healing | None:
+def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, Any]) -> Healing | None:
     """What is to be started of the recorded cluster; None for a new one with the options given.
 
     `given` are the options that `up` was told now, by name, those left out not among them. Raises `BadInput` where they

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from controller.master import dependencies
 from controller.master.application import Application, ApplicationRecord
 from controller.master.beside import Beside
 from controller.master.capacity import Capacity
+from controller.master.dependencies import check_dependencies
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.feasibility import feasibility, plan_reply
 from controller.master.from_record import make_application
@@ -31,7 +31,7 @@ from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
 from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
-from stage_model.errors import BadInput, Denied, Infeasible
+from stage_model.errors import BadInput, Denied, InfeasibleDeadline
 from stage_model.forecast.promises import Promised
 
 OUTLIVED_FROM = 1001
@@ -50,7 +50,7 @@ class Admission:
         self, registration: Registration, token_hash: str, clock: Callable[[], float], beside: Beside
     ) -> Application:
         """The application of a registration; nobody knows of it yet. Profiles are read and deadlines judged `beside` the
-        loop, while the caller holds `Registry.promising`. Raises `BadInput` and `Infeasible`."""
+        loop, while the caller holds `Registry.promising`. Raises `BadInput` and `InfeasibleDeadline`."""
         now_s = clock()
         # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
         # ones; what runs already is not judged again, and an hour of the day counts from its submission
@@ -76,7 +76,7 @@ class Admission:
         started_s, profiles = record.started_monotonic_s, self.registry.profiles
         application = await beside(lambda: make_application(record, started_s, profiles, clock(), restored=outlived))
         now_s = clock()
-        dependencies.check(application, self.registry.applications, self.registry.past)
+        check_dependencies(application, self.registry.applications, self.registry.past)
         if not outlived:  # nobody knows how much of one that runs is done
             self._check_executors(application, now_s)
             most = self.registry.workers.capacity(application, now_s)
@@ -211,11 +211,11 @@ def to_be_judged(application: Application, most: Capacity) -> bool:
 
 
 def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised) -> None:
-    """Of one that is `to_be_judged`: raises `Infeasible` with the least deadline that could be met beside the promises."""
+    """Of one that is `to_be_judged`: raises `InfeasibleDeadline` with the least one that can be met beside the promises."""
     assert application.estimate is not None
     options, spent_s = application.options, application.elapsed_s(now_s)
     reply = feasibility(
         application.estimate, options.deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised
     )
     if not reply.feasible:
-        raise Infeasible(reply.reason)
+        raise InfeasibleDeadline(reply.reason)

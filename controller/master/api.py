@@ -27,7 +27,7 @@ from controller.wire.driver import DriverSync, Registration
 from controller.wire.once import warn_once
 from controller.wire.reading import reader
 from controller.wire.worker import Changed, WorkerSync
-from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, PaceError, Unavailable
+from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
 
 log = logging.getLogger("sparkpace.master")
 
@@ -37,7 +37,7 @@ MAX_BODY = 64 << 20
 """A snapshot of a huge application fits; more is refused."""
 LONGEST_WAIT_S = 30.0
 
-STATUS = {BadInput: 400, OtherVersion: 400, Denied: 401, Infeasible: 409, Unavailable: 503}
+STATUS = {BadInput: 400, OtherVersion: 400, Denied: 401, InfeasibleDeadline: 409, Unavailable: 503}
 
 
 class Changes:
@@ -88,7 +88,7 @@ class Api:
     def _handler(self, answer: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             try:
-                version.check(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
+                version.check_header(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
                 return _json(await answer(request))
             except OtherVersion as error:
                 warn_once(str(error))

@@ -123,7 +123,7 @@ def _joined(a: StageUse, b: StageUse) -> StageUse:
     )
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
+class AppliedChange(msgspec.Struct, frozen=True, kw_only=True):
     """What `sparkpace set` made of an application, `at_s` after submission."""
 
     at_s: float
@@ -149,7 +149,7 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     ended_s: float | None = None
     end_reason: str = ""
     next_executor: int = 1
-    changes: list[Changed] = []
+    changes: list[AppliedChange] = []
     data_waits: list[DataWait] = []
     profile_key: str = ""
     planned: bool = False

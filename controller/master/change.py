@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.master import planning
-from controller.master.application import Application, Changed
+from controller.master.application import Application, AppliedChange
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
 from controller.submit.job_options import JobOptions
 from controller.wire.command import Change
 from placement.labels import parse_requirements
-from stage_model.errors import BadInput, Infeasible
+from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.promises import Claim, Promised, fits, least_deadline_s
 from stage_model.units import format_duration, parse_priority
 
@@ -26,7 +26,7 @@ def change(application: Application, asked: Change, most: Capacity, now_s: float
     application.record.options = after
     labels = ",".join(map(str, after.placement.labels))
     application.record.changes.append(
-        Changed(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority, labels=labels)
+        AppliedChange(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority, labels=labels)
     )
     application.warned, application.late_reports = False, 0
     for stage in application.run.active_stages():
@@ -53,12 +53,12 @@ def claim_after(application: Application, asked: Change, most: Capacity, now_s: 
 
 
 def check_claim(claim: Claim, promised: Promised, most: Capacity, elapsed_s: float) -> None:
-    """Raises `Infeasible` when what is left cannot be done in time beside what the others were `promised`."""
+    """Raises `InfeasibleDeadline` when what is left cannot be done in time beside what the others were `promised`."""
     others = replace(promised.to_rank(claim.priority), cores=max(promised.cores, most.cores))
     if fits(claim, others):
         return
     least_s = elapsed_s + least_deadline_s(claim, others)
-    raise Infeasible(
+    raise InfeasibleDeadline(
         f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met beside {len(others.claims)} promised of the "
         f"same or a higher priority; accepted: {rounded_up(least_s)} or more, or --force"
     )

@@ -41,8 +41,8 @@ class Commands:
 
     def _view(self, application: Application, now_s: float) -> ApplicationView:
         with guarded(application, "showing it"):
-            place = self.lifecycle.placing.queue.position(application)
-            return application_view(application, str(self.recorder.folder(application.id)), now_s, place)
+            position = self.lifecycle.placing.queue.position(application)
+            return application_view(application, str(self.recorder.folder(application.id)), now_s, position)
         return bare_view(application)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:
@@ -62,7 +62,7 @@ class Commands:
     async def change(
         self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> None:
-        """`sparkpace set`. Raises `BadInput` and `Infeasible`; then nothing has changed."""
+        """`sparkpace set`. Raises `BadInput` and `InfeasibleDeadline`; then nothing has changed."""
         async with self.registry.promising:
             await self._change(application_id, asked, clock, beside)
 

@@ -25,7 +25,7 @@ class Past:
 FORGOTTEN = Past("its record is gone", succeeded=False)
 
 
-def check(newcomer: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> None:
+def check_dependencies(newcomer: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> None:
     """Raises `BadInput` for an id that nobody has, or if the newcomer would wait for itself: what it comes after may be
     submitted later, by name."""
     unknown = [after for after in newcomer.options.placement.after if not _find(after, newcomer, applications, past)]

@@ -32,8 +32,8 @@ class Drivers:
     async def register(
         self, registration: Registration, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> Registered:
-        """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's, `Infeasible` when
-        its deadline cannot be met."""
+        """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's,
+        `InfeasibleDeadline` when its deadline cannot be met."""
         async with self.registry.promising:
             return await self._register(registration, clock, beside)
 

@@ -43,7 +43,7 @@ PYTHON_MB_PER_SLOT = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ContainerMemory:
     """What one executor's container must hold; `off_heap_mb` is of the size that the user chose."""
 
     heap_mb: int
@@ -63,7 +63,7 @@ class Memory:
         return self.total_mb + (self.off_heap_floor_mb or 0)
 
 
-def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, python: bool) -> Memory:
+def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, python: bool) -> ContainerMemory:
     """Container limit = heap + overhead + off-heap + Python. Raises `BadInput` for unreadable sizes.
 
     Off-heap memory of the size that we start with is elastic: the master splits what a worker has (docs/decisions/0012).
@@ -91,7 +91,7 @@ def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, pyt
     python_mb = _size(conf, "spark.executor.pyspark.memory", wish.python_mb)
     if python_mb is None:
         python_mb = PYTHON_MB_PER_SLOT * slots if python else 0
-    return Memory(heap, overhead, off_heap, python_mb, floor)
+    return ContainerMemory(heap, overhead, off_heap, python_mb, floor)
 
 
 def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, cores: float) -> int:

@@ -1,7 +1,7 @@
 """The end of a run: its summary and stages go into the run folder, its record into the profile.
 
-What is known of the run is put together at once (`prepare`); reading its samples and writing take their time and are done
-beside the master's loop (`write`), tried again when they fail, and given up in the end (`Finisher`).
+What is known of the run is put together at once (`prepare_ending`); reading its samples and writing take their time and are
+done beside the master's loop (`write_ending`), tried again when they fail, and given up in the end (`Finisher`).
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Finisher:
         now = self._tries[application.id]
         if now.under_way is None and now_s >= now.due_s:
             with Caught() as problem:
-                ending = prepare(application, now.most, now.runtime)
-                now.under_way = self.pool.submit(write, ending, self.recorder, self.profiles)
+                ending = prepare_ending(application, now.most, now.runtime)
+                now.under_way = self.pool.submit(write_ending, ending, self.recorder, self.profiles)
             if problem.error is not None:
                 return self.failed(application, problem.error, now_s)
         if now.under_way is None or not now.under_way.done():
@@ -118,7 +118,7 @@ class Finisher:
         self._tries.pop(application.id, None)
 
 
-def prepare(application: Application, most: Capacity, runtime: str) -> Ending:
+def prepare_ending(application: Application, most: Capacity, runtime: str) -> Ending:
     """What the record will say, as far as it is known without the samples."""
     application.record.succeeded = succeeded(application)
     start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
@@ -133,7 +133,7 @@ def prepare(application: Application, most: Capacity, runtime: str) -> Ending:
     )
 
 
-def write(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> list[str]:
+def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> list[str]:
     """Writes the record and teaches the profile; returns the ids of old runs that were removed. Raises `PaceError` and
     `OSError`. Written twice, it is the same."""
     try:

@@ -18,7 +18,7 @@ from controller.master.guard import guarded
 from controller.master.placing import Placing
 from controller.master.providers import Provider
 from controller.master.registry import Registry
-from placement.growth import End, Growth, Start, WorkerType
+from placement.growth import EndWorker, Growth, StartWorker, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import RuntimeFailed
 
@@ -50,7 +50,7 @@ class Growing:
     def __init__(self, registry: Registry, placing: Placing, growth: Growth, provider: Provider, now_s: float) -> None:
         self.registry, self.placing, self.growth, self.provider = registry, placing, growth, provider
         self._thread = ThreadPoolExecutor(1, "providers")
-        self._under_way: dict[Future[None], Start | End] = {}
+        self._under_way: dict[Future[None], StartWorker | EndWorker] = {}
         self._leaving: set[str] = set()
         lost = "workers that a provider had started are not given back: end them by hand"
         for one in registry.store.decoded_meta(KEY, list[_Stored], lost) or []:
@@ -106,11 +106,11 @@ class Growing:
                 total += max(wanted, there) * self.placing.planned_cores(application, now_s)
         return total
 
-    def _begin(self, actions: Sequence[Start | End]) -> None:
+    def _begin(self, actions: Sequence[StartWorker | EndWorker]) -> None:
         if actions:
             self._store()  # before anything is asked for
         for action in actions:
-            if isinstance(action, Start):
+            if isinstance(action, StartWorker):
                 log.info("starting worker %s: %s", action.name, action.kind)
                 future = self._thread.submit(self.provider.start, action.name, action.kind)
             else:
@@ -124,7 +124,7 @@ class Growing:
         error = future.exception()
         if error is not None and not isinstance(error, RuntimeFailed):
             log.error("the provider failed", exc_info=error)
-        if isinstance(action, End):
+        if isinstance(action, EndWorker):
             if error is not None:
                 log.error("worker %s was not ended and will be tried again: %s", action.name, error)
                 return

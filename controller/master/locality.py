@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controller.master.application import Application
 from controller.wire.driver import Locality
-from placement.locality import Outlook, expected
+from placement.locality import DataOutlook, expected_requests
 
 
 def locality(application: Application) -> Locality | None:
@@ -23,7 +23,7 @@ def locality(application: Application) -> Locality | None:
     live = [executor.record.spec.slots for executor in application.live_executors()]
     if task_s is None or not live:
         return None
-    worth = expected(Outlook(options.move_s, sum(live) / len(live), task_s, machines=1))
+    worth = expected_requests(DataOutlook(options.move_s, sum(live) / len(live), task_s, machines=1))
     return Locality(worth=min(1.0, round(worth, 6)), wait_ms=round(1000 * options.move_s))
 
 

@@ -30,7 +30,7 @@ log = logging.getLogger("sparkpace.master")
 TICK_S = 0.5
 
 
-def run(options: MasterOptions) -> None:
+def run_master(options: MasterOptions) -> None:
     """Serves until SIGTERM. Raises `Unavailable` when the home has a master already or the port is taken."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     url = url_of(options.host, options.port)

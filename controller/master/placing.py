@@ -15,7 +15,7 @@ from controller.master.application import Application, Ask, Executor, Peak
 from controller.master.executor_spec import executor_memory, executor_slots
 from controller.master.feasibility import whole_forecast
 from controller.master.guard import guarded
-from controller.master.queue import Queue, Workers, rank
+from controller.master.queue import Queue, Workers, rank_of
 from controller.master.registry import Registry
 from controller.runtime.base import full_image_name
 from controller.wire.driver import ExecutorWish
@@ -177,9 +177,9 @@ class Placing:
 
     def _asked(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> tuple[Request, Memory]:
         """A further executor of the application, with those that come first."""
-        ask, mine = self._ask(application, profile_id, wish), rank(application)
+        ask, mine = self._ask(application, profile_id, wish), rank_of(application)
         # whoever had others end somewhere comes there first
-        evicting = [one for one in self.registry.applications.values() if one.evicting and not one.ended and rank(one) < mine]
+        evicting = [a for a in self.registry.applications.values() if a.evicting and not a.ended and rank_of(a) < mine]
         request = replace(
             ask.request,
             cores=self.planned_cores(application, now_s),

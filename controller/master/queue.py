@@ -22,10 +22,10 @@ Workers = frozenset[str]
 
 def by_rank(applications: Iterable[Application]) -> list[Application]:
     """In the order in which they are served."""
-    return sorted(applications, key=rank)
+    return sorted(applications, key=rank_of)
 
 
-def rank(application: Application) -> Rank:
+def rank_of(application: Application) -> Rank:
     return queue.rank(application.priority(), application.started_s, application.id)
 
 
@@ -101,7 +101,7 @@ class Queue:
 
     def _rank(self, application: Application) -> Rank:
         entry = self._entries.get(application.id)
-        return rank(application) if entry is None else entry.rank
+        return rank_of(application) if entry is None else entry.rank
 
     def _refresh(self) -> None:
         while self.registry.stirred:
@@ -130,7 +130,7 @@ class Queue:
     def _entry(self, application: Application) -> _Entry | None:
         if not waits(application):
             return None
-        return _Entry(rank(application), None if application.held_back else self._wants(application))
+        return _Entry(rank_of(application), None if application.held_back else self._wants(application))
 
     def _lines(self, entry: _Entry) -> Sequence[list[Rank]]:
         if entry.wants is None:

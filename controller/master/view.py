@@ -7,8 +7,8 @@ from controller.master.planning import matched_run
 from controller.wire.command import ApplicationView
 
 
-def application_view(application: Application, run_dir: str, now_s: float, place: int | None = None) -> ApplicationView:
-    """The view at `now_s` (monotonic seconds); `place` among those that wait for memory."""
+def application_view(application: Application, run_dir: str, now_s: float, position: int | None = None) -> ApplicationView:
+    """The view at `now_s` (monotonic seconds); `position` among those that wait for memory."""
     run, options, target = application.run, application.options, application.target()
     running = [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
     active = run.active_stages()
@@ -35,7 +35,7 @@ def application_view(application: Application, run_dir: str, now_s: float, place
         debt_core_s=round(application.debt_core_s(), 3),
         memory_mb=sum(e.report.memory_limit_mb for e in running if e.report),
         off_heap_mb=sum(e.report.off_heap_mb or 0 for e in running if e.report),
-        place=place,
+        queue_position=position,
         executors=len(running),
         ui_url=registration.ui_url,
         run_dir=run_dir,

@@ -76,7 +76,7 @@ class Program:
     timeout_s: float = 60.0
 
 
-class Java(NamedTuple):
+class JavaProgram(NamedTuple):
     """`program` is an executor's `argv[0]`; `identity` differs if it might be another Java."""
 
     program: str
@@ -133,7 +133,7 @@ class Runtime(Protocol):
         """Forgets an ended executor and frees what it held, an engine's part in the background. Raises `RuntimeFailed` while
         it runs."""
 
-    def java(self, java_home: str, image: str | None) -> Java:
+    def java(self, java_home: str, image: str | None) -> JavaProgram:
         """The Java of executors in `image`; `java_home` is the driver's. Raises as `start` does."""
 
     def run_program(self, program: Program) -> str:

@@ -35,7 +35,7 @@ from docker.errors import APIError, DockerException, NotFound
 from controller.runtime import docker_container as container
 from controller.runtime import executor_record, launching, process_identity
 from controller.runtime import image as images
-from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, Java, Launch, Observed, Program
+from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.chores import Chores, NoAnswer, NotYet
 from controller.runtime.engine_updates import Updates
@@ -70,7 +70,7 @@ class _Known:
 
     id: str
     last: Observed
-    process: process_identity.Identity | None = None
+    process: process_identity.ProcessIdentity | None = None
     group: Group | None = None
     files: OpenFiles = field(default_factory=OpenFiles)
     kill_at: float | None = None
@@ -203,11 +203,11 @@ class DockerRuntime:
                 return images.ensure_named_image(self._engine.patient(), image)
             return images.ensure_executor_image(self._engine.patient(), self._base_image, self._lock_file)
 
-    def java(self, java_home: str, image: str | None) -> Java:  # noqa: ARG002 - the driver's Java is not in the image
+    def java(self, java_home: str, image: str | None) -> JavaProgram:  # noqa: ARG002 - the driver's Java is not in the image
         """The image's own `java`, by PATH: the default image and the usual public ones have it there."""
         name = self.prepare_image(image)
         with _engine(f"image {name}"):
-            return Java("java", images.image_id(self._engine.patient(), name) or name)
+            return JavaProgram("java", images.image_id(self._engine.patient(), name) or name)
 
     def run_program(self, program: Program) -> str:
         name = self.prepare_image(program.image)
@@ -633,7 +633,7 @@ def _over(last: Observed, reason: str) -> Observed:
 
 def _signal(known: _Known, number: signal.Signals) -> bool:
     """Straight to the container's first process, which is what the engine does, too; False where that is not possible."""
-    return known.process is not None and process_identity.send(known.process, number)
+    return known.process is not None and process_identity.send_signal(known.process, number)
 
 
 def connect(base_url: str | None) -> docker.APIClient:

@@ -17,12 +17,12 @@ import msgspec
 
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import Group
-from controller.runtime.process_identity import Identity
+from controller.runtime.process_identity import ProcessIdentity
 
 log = logging.getLogger(__name__)
 
 
-class Executor(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedExecutor(msgspec.Struct, frozen=True, kw_only=True):
     """Whose executor a record is about."""
 
     cluster_id: str
@@ -35,26 +35,26 @@ class Executor(msgspec.Struct, frozen=True, kw_only=True):
         return ExecutorKey(self.application_id, self.executor_id)
 
 
-class Record(Executor, frozen=True, kw_only=True):
+class Record(RecordedExecutor, frozen=True, kw_only=True):
     """A process. `group` is None when the executor is paced by signals; `quota_cores` then is what it was last given."""
 
-    process: Identity
+    process: ProcessIdentity
     quota_cores: float
     group: Group | None = None
 
 
-class ContainerRecord(Executor, frozen=True, kw_only=True):
+class ContainerRecord(RecordedExecutor, frozen=True, kw_only=True):
     """A container. `process` is its first one, None where that is not visible. Its control group is looked up, not written
     down: a path in a file could lead anywhere."""
 
     container: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-    process: Identity | None = None
+    process: ProcessIdentity | None = None
 
 
-R = TypeVar("R", bound=Executor)
+R = TypeVar("R", bound=RecordedExecutor)
 
 
-def write(path: Path, record: Executor) -> None:
+def write(path: Path, record: RecordedExecutor) -> None:
     """Atomic: a reader sees the old record or the new one. Raises OSError."""
     path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     temporary = path.with_suffix(".new")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from controller.runtime import launching
-from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
+from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program
 from stage_model.errors import RuntimeRefused
 
 _Place = tuple[str, str, ExecutorKey]
@@ -170,8 +170,8 @@ class FakeRuntime:
             raise launching.still_runs(key)
         del self._host.executors[place]
 
-    def java(self, java_home: str, image: str | None) -> Java:
-        return Java(f"{java_home}/bin/java", f"{java_home} {image}")
+    def java(self, java_home: str, image: str | None) -> JavaProgram:
+        return JavaProgram(f"{java_home}/bin/java", f"{java_home} {image}")
 
     def run_program(self, program: Program) -> str:
         return self._host.run(program)

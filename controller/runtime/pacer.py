@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from controller.runtime import process_tree
 from controller.runtime.base import ExecutorKey
-from controller.runtime.process_identity import Identity
+from controller.runtime.process_identity import ProcessIdentity
 
 WINDOW_S = 0.1
 """As long as a cgroup period: the most budget that can be saved up."""
@@ -52,7 +52,7 @@ class Budget:
 
 @dataclass(slots=True)
 class _Tree:
-    leader: Identity
+    leader: ProcessIdentity
     budget: Budget
     pids: tuple[int, ...] = ()
     scanned_at: float = float("-inf")
@@ -74,7 +74,7 @@ class Pacer:
         """Whether its thread runs, if there is need for one."""
         return self._thread is None or self._thread.is_alive()
 
-    def set_cores(self, key: ExecutorKey, leader: Identity, cores: float) -> None:
+    def set_cores(self, key: ExecutorKey, leader: ProcessIdentity, cores: float) -> None:
         """Paces the tree at `cores` from now on."""
         with self._lock:
             tree = self._trees.setdefault(key, _Tree(leader, Budget(cores)))

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from controller.runtime import executor_record, launching, process_identity, process_tree
-from controller.runtime.base import ExecutorKey, Java, Launch, Observed, Program
+from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -269,11 +269,11 @@ class ProcessRuntime:
 
     # ---------------------------------------------------------------- programs
 
-    def java(self, java_home: str, image: str | None) -> Java:  # noqa: ARG002 - plain processes have no image
+    def java(self, java_home: str, image: str | None) -> JavaProgram:  # noqa: ARG002 - plain processes have no image
         """The driver's; its files tell when it is replaced."""
         files = [Path(java_home) / name for name in ("release", "lib/modules", "bin/java")]
         stats = [file.stat() if file.exists() else None for file in files]
-        return Java(str(files[-1]), f"{java_home} {[(s.st_size, s.st_mtime_ns) if s else None for s in stats]}")
+        return JavaProgram(str(files[-1]), f"{java_home} {[(s.st_size, s.st_mtime_ns) if s else None for s in stats]}")
 
     def run_program(self, program: Program) -> str:
         """As the protocol says: here, as it is, without limits."""

@@ -14,7 +14,7 @@ STATE, STARTTIME = 0, 19
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProcessIdentity:
     """`start_ticks` is field 22 of /proc/PID/stat: clock ticks after boot."""
 
     pid: int
@@ -32,12 +32,12 @@ def uptime() -> str:
     return f"{(PROC / 'uptime').read_text().split()[0]}@{boot_id()}"
 
 
-def of(pid: int) -> Identity | None:
+def of(pid: int) -> ProcessIdentity | None:
     """The identity of a live process; None when it is gone (a zombie is gone)."""
     fields = _fields(pid)
     if fields is None or fields[STATE] in "ZX":
         return None
-    return Identity(pid, int(fields[STARTTIME]), boot_id())
+    return ProcessIdentity(pid, int(fields[STARTTIME]), boot_id())
 
 
 def start_ticks(pid: int) -> int | None:
@@ -46,17 +46,17 @@ def start_ticks(pid: int) -> int | None:
     return None if fields is None else int(fields[STARTTIME])
 
 
-def is_alive(identity: Identity) -> bool:
+def is_alive(identity: ProcessIdentity) -> bool:
     """Whether that very process still runs."""
     fields = _fields(identity.pid)
     return fields is not None and fields[STATE] not in "ZX" and int(fields[STARTTIME]) == identity.start_ticks
 
 
-def is_this_boot(identity: Identity) -> bool:
+def is_this_boot(identity: ProcessIdentity) -> bool:
     return identity.boot_id == boot_id()
 
 
-def send(identity: Identity, number: int) -> bool:
+def send_signal(identity: ProcessIdentity, number: int) -> bool:
     """Signals that very process, or nobody if it is gone; False where this process may not."""
     try:
         descriptor = os.pidfd_open(identity.pid)

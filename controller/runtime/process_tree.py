@@ -15,10 +15,10 @@ import time
 import psutil
 
 from controller.runtime import process_identity
-from controller.runtime.process_identity import Identity
+from controller.runtime.process_identity import ProcessIdentity
 
 
-def members(leader: Identity) -> tuple[int, ...]:
+def members(leader: ProcessIdentity) -> tuple[int, ...]:
     """Pids of the session `leader` began, also after its death. Empty when the number now means another process."""
     now = process_identity.start_ticks(leader.pid)
     if now is not None and now != leader.start_ticks:
@@ -39,7 +39,7 @@ def signal_all(pids: tuple[int, ...], number: int) -> None:
             os.kill(pid, number)
 
 
-def kill(leader: Identity) -> None:
+def kill(leader: ProcessIdentity) -> None:
     """SIGKILLs the session, again for what was forked meanwhile."""
     for _ in range(3):
         left = tuple(pid for pid in members(leader) if process_identity.of(pid) is not None)

@@ -66,9 +66,9 @@ def late_warning(view: ApplicationView) -> str | None:
 
 def waiting_note(view: ApplicationView) -> str | None:
     """Place and reason of an application that waits for memory; else None."""
-    if view.place is None or view.state == "ended":
+    if view.queue_position is None or view.state == "ended":
         return None
-    return f"sparkpace: waits, place {view.place}: {view.reason}"
+    return f"sparkpace: waits, place {view.queue_position}: {view.reason}"
 
 
 def describe(view: ApplicationView) -> str:

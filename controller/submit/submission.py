@@ -59,7 +59,7 @@ class Submission:
     name: str | None = None
 
 
-def check(
+def check_submission(
     arguments: SubmitArguments, *, submission: str, submitted_ms: int, submitted_uptime: str, working_dir: Path
 ) -> Submission:
     """Raises `BadInput` for the first thing that is wrong."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from controller.wire.message import Message
 from controller.wire.worker import WorkerInfo
 from stage_model.units import NORMAL_PRIORITY
@@ -121,7 +123,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """GET /v1/applications[/ID] (scope submit): what `ps` and the progress line show. `state`: waiting, running, ended.
 
     `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
-    `off_heap_mb` is the budget that its executors have acknowledged; `place` counts from 1 among those that wait for memory.
+    `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that wait for
+    memory: `place` on the wire, as older releases call it.
     """
 
     application_id: str
@@ -143,7 +146,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     debt_core_s: float = 0.0
     memory_mb: int = 0
     off_heap_mb: int = 0
-    place: int | None = None
+    queue_position: int | None = msgspec.field(default=None, name="place")
     executors: int = 0
     ui_url: str | None = None
     run_dir: str | None = None

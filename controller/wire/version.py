@@ -18,7 +18,7 @@ UNNAMED = "1-1"
 _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 
 
-def check(named: str | None, sender: str, reader: str) -> None:
+def check_header(named: str | None, sender: str, reader: str) -> None:
     """Raises `OtherVersion` if a message whose header says `named` (None: it has none) is not for this release. `sender` and
     `reader` are what a person calls the two sides."""
     found = _RANGE.fullmatch(UNNAMED if named is None else named)

@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Literal
 
 from experiments.harness.recorded import Order
-from experiments.simulator.schedulers import FIFO, PREEMPTIVE, RESERVE, Queue
+from experiments.simulator.schedulers import FIFO, PREEMPTIVE, RESERVE, QueueShare
 
 SHORT, LONG = "short", "long"
 UNITS = 4
@@ -31,7 +31,7 @@ class Scheduler:
     executors that a Worker may have; all of a job's together weigh as much as its size."""
 
     cluster: Literal["standalone", "sparkpace"]
-    queues: Mapping[str, Queue]
+    queues: Mapping[str, QueueShare]
     takes_back: bool = False
     slots: int = 1
 
@@ -45,7 +45,7 @@ class Scheduler:
         return self.queues[kind].most * UNITS if kind in self.queues else math.inf
 
 
-ONE_LONG: Mapping[str, Queue] = {LONG: RESERVE[LONG]}
+ONE_LONG: Mapping[str, QueueShare] = {LONG: RESERVE[LONG]}
 """Nobody queues for cores; that one long job runs and one waits is the experiment's, in every scheduler but FIFO."""
 SCHEDULERS: Mapping[str, Scheduler] = {
     "fifo": Scheduler("standalone", FIFO),

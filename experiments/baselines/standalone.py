@@ -36,7 +36,7 @@ from experiments.baselines.cpu_shares import divide, refuse_without_shares
 from experiments.baselines.lost_work import Story, read_story
 from experiments.bench.startup import free_port
 from experiments.harness.local_cluster import WORKLOADS, end_processes
-from experiments.harness.recorded import JobRun, Order
+from experiments.harness.recorded import JobRecord, Order
 from stage_model.errors import Unavailable
 
 LABEL = "sparkpace.experiment"
@@ -190,11 +190,11 @@ class Standalone:
         tree = CgroupTree()
         return sum(usage.cpu_s for group in self.groups if (usage := tree.read(group)))
 
-    def record(self, job: str, arrived_epoch_s: float) -> JobRun:
+    def record(self, job: str, arrived_epoch_s: float) -> JobRecord:
         """Of a job that ended."""
         one = self.jobs[job]
         story = self.story(job)
-        return JobRun(
+        return JobRecord(
             job=job,
             app_id=story.app_id,
             exit_code=one.process.returncode,

@@ -15,8 +15,8 @@ from typing import Protocol
 from controller.runs.run_folder import read_samples
 from experiments.baselines.admission import SCHEDULERS, SIZES, UNITS, End, Play, Resize, Stream, Submit
 from experiments.baselines.standalone import Standalone, standalone
-from experiments.harness.local_cluster import LOOK_S, Job, LocalCluster, end_processes
-from experiments.harness.recorded import JobRun, used_core_s
+from experiments.harness.local_cluster import LOOK_S, LocalCluster, SubmittedJob, end_processes
+from experiments.harness.recorded import JobRecord, used_core_s
 
 
 class Field(Protocol):
@@ -38,7 +38,7 @@ class Field(Protocol):
 
     def ended(self) -> set[str]: ...
 
-    def record(self, job: str, arrived_epoch_s: float) -> JobRun: ...
+    def record(self, job: str, arrived_epoch_s: float) -> JobRecord: ...
 
     def core_s(self) -> float:
         """CPU of all executors of the stream, up to now."""
@@ -48,7 +48,7 @@ class Field(Protocol):
 class Played:
     """`jobs`: those that count; `given_up`: of those that count and did not end, for how many seconds they had been there."""
 
-    jobs: list[JobRun]
+    jobs: list[JobRecord]
     given_up: dict[str, float]
     core_s: float
 
@@ -92,7 +92,7 @@ def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
     """Sparkpace's own cluster, which is up, or a standalone one of the same size for this stream alone."""
     capacity, scheduler = cluster.capacity(), SCHEDULERS[what.scheduler]
     if scheduler.cluster == "sparkpace":
-        yield Paced(cluster)
+        yield PacedJobs(cluster)
         return
     # where jobs share workers these are like ours; else each is a unit, as a stock executor never has more than its slots
     workers = len(capacity) if scheduler.slots > 1 else UNITS
@@ -102,11 +102,11 @@ def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
 
 
 @dataclass(slots=True)
-class Paced:
+class PacedJobs:
     """Jobs by `sparkpace submit`."""
 
     cluster: LocalCluster
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, SubmittedJob] = field(default_factory=dict)
     workers: dict[tuple[str, str], str] = field(default_factory=dict)
     before: frozenset[str] = frozenset()
 
@@ -134,7 +134,7 @@ class Paced:
     def ended(self) -> set[str]:
         return {name for name, job in self.jobs.items() if job.process.poll() is not None}
 
-    def record(self, job: str, arrived_epoch_s: float) -> JobRun:
+    def record(self, job: str, arrived_epoch_s: float) -> JobRecord:
         return self.cluster.record(self.jobs[job], self.workers, arrived_epoch_s)
 
     def core_s(self) -> float:
@@ -178,7 +178,7 @@ class Stock:
     def ended(self) -> set[str]:
         return self.cluster.ended()
 
-    def record(self, job: str, arrived_epoch_s: float) -> JobRun:
+    def record(self, job: str, arrived_epoch_s: float) -> JobRecord:
         return self.cluster.record(job, arrived_epoch_s)
 
     def core_s(self) -> float:

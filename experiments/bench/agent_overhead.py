@@ -38,7 +38,7 @@ ROUNDS = "12"
 """Of a paced application: about 100 core-seconds, so that each asks for a sixth of a core or more."""
 
 
-def measure(out: Path, executors: int, seconds: float, period: str, paced: bool) -> dict[str, float]:
+def measure_agent(out: Path, executors: int, seconds: float, period: str, paced: bool) -> dict[str, float]:
     """Starts one worker and so many applications on it, then watches the agent."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--period", default="1s")
     parser.add_argument("--paced", action="store_true", help="applications with deadlines")
     given = parser.parse_args()
-    result = measure(given.out.resolve(), given.executors, given.seconds, given.period, given.paced)
+    result = measure_agent(given.out.resolve(), given.executors, given.seconds, given.period, given.paced)
     (given.out / "overhead.json").write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result))
 

@@ -44,7 +44,7 @@ def groups_of(cluster_id: str) -> dict[str, Group]:
 
 
 @contextmanager
-def stopped(pid: int) -> Iterator[None]:
+def stopped_process(pid: int) -> Iterator[None]:
     """The process does nothing meanwhile."""
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -77,7 +77,7 @@ class Watch:
             time.sleep(1.0)
 
 
-def measure(out: Path, engine_pid: int, seconds: float, rounds: int, slack: float) -> dict[str, object]:
+def measure_jobs(out: Path, engine_pid: int, seconds: float, rounds: int, slack: float) -> dict[str, object]:
     """Runs both jobs and stops the engine amid the second."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
@@ -95,7 +95,7 @@ def measure(out: Path, engine_pid: int, seconds: float, rounds: int, slack: floa
         watch = Watch(groups)
         time.sleep(BEFORE_S)
         from_s = watch.now_s()
-        with stopped(engine_pid):
+        with stopped_process(engine_pid):
             time.sleep(seconds)
         to_s = watch.now_s()
         while json.loads(sparkpace.need("ps", "--json"))[-1]["finished"] is not True:
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60, help="of about 8 core-seconds each")
     parser.add_argument("--slack", type=float, default=2.6, help="deadline over the learning run's time")
     given = parser.parse_args()
-    result = measure(given.out.resolve(), given.engine_pid, given.seconds, given.rounds, given.slack)
+    result = measure_jobs(given.out.resolve(), given.engine_pid, given.seconds, given.rounds, given.slack)
     (given.out / "engine-stopped.json").write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps({key: value for key, value in result.items() if key != "quotas"}))
 

@@ -47,7 +47,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def standalone(out: Path, environment: dict[str, str], workers: int) -> Iterator[str]:
+def standalone_cluster(out: Path, environment: dict[str, str], workers: int) -> Iterator[str]:
     """A standalone Master and Workers that share the machine's cores; ends them by their ids."""
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     port = free_port()
@@ -91,7 +91,7 @@ def main() -> None:
     subprocess.run(up, env=environment, cwd=out, check=True)
     pairs = []
     try:
-        with standalone(out, environment, given.workers) as url:
+        with standalone_cluster(out, environment, given.workers) as url:
             theirs = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", url, "first_task.py"]
             commands = {"standalone": theirs, "sparkpace": [*ours, "submit", "first_task.py"]}
             for command in commands.values():

@@ -27,9 +27,19 @@ from experiments.harness import machine
 from experiments.harness.local_cluster import LocalCluster
 from experiments.harness.markdown import table
 from experiments.harness.plot_cdf import plot_cdf
-from experiments.harness.recorded import Condition, Data, JobRun, RowStep, StepRecord, used_core_s
+from experiments.harness.recorded import Condition, Data, JobRecord, RowStep, StepRecord, used_core_s
 from experiments.harness.result_folder import Asked, ResultFolder, Session
-from experiments.scenarios import Ambitious, AnyScenario, Distributions, Measured, Real, Scenario, Scheduled, Simulated, make
+from experiments.scenarios import (
+    Ambitious,
+    AnyScenario,
+    Distributions,
+    Measured,
+    Real,
+    Scenario,
+    Scheduled,
+    Simulated,
+    make_scenario,
+)
 from stage_model.errors import BadInput
 
 SPECS = machine.PROJECT / "experiments" / "scenarios" / "specs"
@@ -82,16 +92,16 @@ def asked(name: str, spec: Spec, *, quick: bool, seed: int) -> Asked:
 
 
 def scenario_of(folder: ResultFolder, what: Asked) -> AnyScenario:
-    return make(what.scenario, what.settings, what.seed, folder.path)
+    return make_scenario(what.scenario, what.settings, what.seed, folder.path)
 
 
-def run(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], console: Console) -> None:
+def run_steps(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], console: Console) -> None:
     """Runs the steps that are missing, each in a slice of its own; nothing when none is."""
     steps = scenario.steps()
     if folder.data().done.issuperset(steps):
         return
     session = folder.begin(
-        when=datetime.now(UTC).isoformat(timespec="seconds"), commit=machine.commit(), machine=machine.describe()
+        when=datetime.now(UTC).isoformat(timespec="seconds"), commit=machine.commit(), machine=machine.describe_machine()
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     if isinstance(scenario, Simulated | Measured):
@@ -171,7 +181,7 @@ class _Watch:
         session: Session,
         cluster: LocalCluster,
         inside_core_s: float,
-        jobs: Sequence[JobRun],
+        jobs: Sequence[JobRecord],
         given_up: Mapping[str, float] | None = None,
     ) -> StepRecord:
         """`inside_core_s`: CPU of executors."""
@@ -188,7 +198,7 @@ class _Watch:
         )
 
 
-def _executors_core_s(cluster: LocalCluster, job: JobRun) -> float:
+def _executors_core_s(cluster: LocalCluster, job: JobRecord) -> float:
     return used_core_s(read_samples(cluster.home.runs / job.app_id))
 
 
@@ -203,12 +213,12 @@ def _line(record: StepRecord) -> str:
 # ---------------------------------------------------------------- report
 
 
-def report(folder: ResultFolder) -> list[Condition]:
+def write_report(folder: ResultFolder) -> list[Condition]:
     """Makes report.md and the pictures from the recorded data alone; returns the conditions."""
     what = folder.read_settings()
     scenario, data = scenario_of(folder, what), folder.data()
     conditions = scenario.conditions(data)
-    pictures = draw(folder, scenario, data)
+    pictures = draw_pictures(folder, scenario, data)
     (folder.path / "report.md").write_text(text(what, folder.sessions(), scenario, data, conditions, pictures))
     return conditions
 
@@ -293,7 +303,7 @@ def _session(session: Session) -> str:
     return f"- session {session.number}, {session.when}, commit {session.commit}: {machine_is}"
 
 
-def draw(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
+def draw_pictures(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
     """Makes the scenario's pictures of what is there; returns their names."""
     names = []
     for name, applications in scenario.pictures(data).items():

@@ -23,9 +23,9 @@ from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, read_summary
 from controller.submit.driver_run import RECORD_S, find
 from experiments.harness.machine import PROJECT
-from experiments.harness.recorded import JobRun, Order, Taught
+from experiments.harness.recorded import JobRecord, Order, Taught
 from experiments.harness.wrong_profile import taught_by
-from experiments.workloads.inputs import prepare
+from experiments.workloads.inputs import prepare_inputs
 from stage_model.history.profile import profile_json
 
 WORKLOADS = PROJECT / "experiments" / "workloads"
@@ -85,7 +85,7 @@ class Sparkpace:
 
 
 @dataclass(slots=True)
-class Job:
+class SubmittedJob:
     """One that was submitted."""
 
     order: Order
@@ -121,11 +121,11 @@ class LocalCluster:
     def prepare(self, orders: Iterable[Order]) -> None:
         """Makes the inputs that the jobs' words name, so that no job's time has it in."""
         for order in orders:
-            prepare(self.folder, (*order.words, *order.options))
+            prepare_inputs(self.folder, (*order.words, *order.options))
 
     def perform(
         self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None] = lambda _: None
-    ) -> list[JobRun]:
+    ) -> list[JobRecord]:
         """Submits every job at its time and waits for all to end; `show` is told what goes on.
 
         Raises `SystemExit` when one never became an application or all together take longer than `limit_s`; then, and on
@@ -133,7 +133,7 @@ class LocalCluster:
         """
         begun_s = time.monotonic()
         to_come = sorted(orders, key=lambda order: order.delay_s)
-        jobs: list[Job] = []
+        jobs: list[SubmittedJob] = []
         workers: dict[tuple[str, str], str] = {}
         try:
             while to_come or any(job.process.poll() is None for job in jobs):
@@ -150,7 +150,7 @@ class LocalCluster:
             end_processes([job.process for job in jobs])
         return [self.record(job, workers) for job in jobs]
 
-    def submit(self, step: str, order: Order) -> Job:
+    def submit(self, step: str, order: Order) -> SubmittedJob:
         """Starts `sparkpace submit` in the background."""
         submission, log = str(uuid.uuid4()), self.logs / f"{step}-{order.job}.log"
         (script, *arguments), own = self._here(order.words), self._here(order.options)
@@ -168,7 +168,7 @@ class LocalCluster:
                 stderr=out,
                 start_new_session=True,
             )
-        return Job(order, submission, process, log)
+        return SubmittedJob(order, submission, process, log)
 
     def _here(self, words: Sequence[str]) -> list[str]:
         """With the folder's path where they name it."""
@@ -190,7 +190,9 @@ class LocalCluster:
             found[application_id, executor_id] = record.parent.name
         return found
 
-    def record(self, job: Job, workers: Mapping[tuple[str, str], str], arrived_epoch_s: float | None = None) -> JobRun:
+    def record(
+        self, job: SubmittedJob, workers: Mapping[tuple[str, str], str], arrived_epoch_s: float | None = None
+    ) -> JobRecord:
         """What is kept of a job that ended. Raises `SystemExit` when it never became an application."""
         view = find(self._client(), job.submission)
         if view is None:
@@ -199,7 +201,7 @@ class LocalCluster:
         until = time.monotonic() + RECORD_S
         while not (folder / SUMMARY).exists() and time.monotonic() < until:
             time.sleep(LOOK_S)
-        return JobRun(
+        return JobRecord(
             job=job.order.job,
             app_id=view.application_id,
             exit_code=job.process.returncode,

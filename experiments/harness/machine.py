@@ -38,7 +38,7 @@ def cpu_times(root: Path = Path("/proc")) -> CpuTimes:
     return CpuTimes(user + nice + system + irq + softirq, steal)
 
 
-def describe(root: Path = Path("/proc")) -> dict[str, Any]:
+def describe_machine(root: Path = Path("/proc")) -> dict[str, Any]:
     """What a result depends on besides the program."""
     models = [line for line in (root / "cpuinfo").read_text().splitlines() if line.startswith("model name")]
     try:

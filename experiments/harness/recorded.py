@@ -45,7 +45,12 @@ class Order:
     profile: Taught | None = None
 
 
-class JobRun(msgspec.Struct, frozen=True, kw_only=True):
+def kind_of(job: str) -> str:
+    """Of a job that is named by its kind and a number."""
+    return job.rpartition("-")[0]
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One job of a step that ended. `summary` is its run's; `workers` tells each executor's worker; `arrived_epoch_s`: when
     it came, where it may have waited to be submitted."""
 
@@ -76,10 +81,10 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     outside_core_s: float
     steal_core_s: float
     capacity: dict[str, float]
-    jobs: tuple[JobRun, ...]
+    jobs: tuple[JobRecord, ...]
     given_up: dict[str, float] = {}
 
-    def job(self, name: str) -> JobRun:
+    def job(self, name: str) -> JobRecord:
         return next(job for job in self.jobs if job.job == name)
 
 
@@ -193,7 +198,7 @@ def time_of_share(samples: Sequence[Sample], share: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class WorkerLoad:
     """Quotas and grants of one worker at one moment."""
 
     worker: str
@@ -202,7 +207,7 @@ class Load:
     grant: float
 
 
-def loads(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> Iterator[Load]:
+def loads(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> Iterator[WorkerLoad]:
     """The sums of every moment an agent sampled. An executor that no agent was seen to keep counts on every worker."""
     rows: dict[str, list[tuple[float, tuple[str, str], Sample]]] = defaultdict(list)
     for job in step.jobs:
@@ -216,10 +221,10 @@ def loads(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> Iterator
     for worker, found in rows.items():
         for moment in _moments(sorted(found, key=lambda row: row[0])):
             quota, grant = math.fsum(r[2].quota for r in moment), math.fsum(r[2].grant for r in moment)
-            yield Load(worker, moment[0][0], quota, grant)
+            yield WorkerLoad(worker, moment[0][0], quota, grant)
 
 
-def above_capacity(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> tuple[int, list[Load]]:
+def above_capacity(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> tuple[int, list[WorkerLoad]]:
     """Moments looked at, and those in which quotas or grants were more than their worker has."""
     all_loads = list(loads(step, samples))
     return len(all_loads), [one for one in all_loads if max(one.quota, one.grant) > step.capacity[one.worker] + SAME_CORES]
@@ -286,5 +291,5 @@ def within_capacity(steps: Iterable[StepRecord], data: Data) -> list[Condition]:
     return found
 
 
-def _executors(data: Data, job: JobRun) -> list[str]:
+def _executors(data: Data, job: JobRecord) -> list[str]:
     return sorted({sample.executor_id for sample in data.samples.get(job.app_id, ())})

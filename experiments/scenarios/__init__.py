@@ -108,7 +108,7 @@ SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
 }
 
 
-def make(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> AnyScenario:
+def make_scenario(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> AnyScenario:
     """Raises `BadInput`, naming `source`, for an unknown scenario or a setting that is unknown or of the wrong kind."""
     if name not in SCENARIOS:
         raise BadInput(f"{source} names scenario {name!r}; there are: {', '.join(SCENARIOS)}")

@@ -56,8 +56,8 @@ class Fig4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if step.startswith("base-"):
             job = step.split("-")[1]
             return [Order(job, words[job], options=self.options)]
-        long_s = self.long_stretch * base_s(data, LONG)
-        short_s = self.short_stretch * base_s(data, SHORT)
+        long_s = self.long_stretch * job_base_s(data, LONG)
+        short_s = self.short_stretch * job_base_s(data, SHORT)
         return [
             Order(LONG, self.long, long_s, "low", options=self.options),
             Order(SHORT, self.short, short_s, "high", self.arrival * long_s, self.options),
@@ -102,7 +102,7 @@ class Fig4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {f"fig4-{number}": [job.app_id for job in step.jobs] for number, step in enumerate(data.starting("both-"))}
 
 
-def base_s(data: Data, job: str) -> float:
+def job_base_s(data: Data, job: str) -> float:
     """Seconds alone on all cores, the median of the base runs."""
     return float(statistics.median(step.job(job).summary["end_s"] for step in data.starting(f"base-{job}-")))
 

@@ -16,7 +16,7 @@ import msgspec
 
 from experiments.harness.markdown import table
 from experiments.harness.recorded import Condition, Data, Goal, complete, judged
-from experiments.simulator.compare import Case, Row, Setting, rows, variants
+from experiments.simulator.compare import Case, LawRow, Setting, rows, variants
 
 COLUMNS = (
     *("case", "law", "n", "violations %", "mean |error| %", "mean error %", "std", "earliest %", "latest %"),
@@ -24,7 +24,7 @@ COLUMNS = (
 )
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LawLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """At most. Percent of the jobs, of the deadline; a ratio."""
 
     violations_pct: float = 2.0
@@ -40,7 +40,7 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     repetitions: int = 20
     seeds: int = 10
     other_seeds: int = 2
-    goal: Limits = Limits()
+    goal: LawLimits = LawLimits()
     seed: int = 1
 
     def steps(self) -> list[str]:
@@ -97,33 +97,33 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {}
 
 
-def violations_pct(found: Sequence[Row]) -> float:
+def violations_pct(found: Sequence[LawRow]) -> float:
     return 100 * sum(row.error_pct > 0 for row in found) / len(found)
 
 
-def mean_error_pct(found: Sequence[Row]) -> float:
+def mean_error_pct(found: Sequence[LawRow]) -> float:
     """Mean of the errors' sizes, late or early."""
     return statistics.fmean(abs(row.error_pct) for row in found)
 
 
-def allocated_to_used(found: Sequence[Row]) -> float:
+def allocated_to_used(found: Sequence[LawRow]) -> float:
     """Of all runs together."""
     return math.fsum(row.allocated_core_s for row in found) / math.fsum(row.used_core_s for row in found)
 
 
-MEASURES: dict[str, tuple[Callable[[Sequence[Row]], float], str]] = {
+MEASURES: dict[str, tuple[Callable[[Sequence[LawRow]], float], str]] = {
     "violations": (violations_pct, "% of the jobs"),
     "mean |error|": (mean_error_pct, "% of the deadline"),
     "allocated / used": (allocated_to_used, "ratio"),
 }
 
 
-def _by_law(data: Data, case: str) -> dict[str, list[Row]]:
+def _by_law(data: Data, case: str) -> dict[str, list[LawRow]]:
     """In the order of the first block."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[LawRow]] = {}
     for step in data.rows.values():
         for one in step.rows:
-            row = msgspec.convert(one, type=Row)
+            row = msgspec.convert(one, type=LawRow)
             if row.case == case:
                 found.setdefault(row.law, []).append(row)
     return found

@@ -15,7 +15,17 @@ from collections.abc import Mapping
 import msgspec
 
 from experiments.harness.markdown import table
-from experiments.harness.recorded import Condition, Data, JobRun, Order, StepRecord, answers_right, complete, within_capacity
+from experiments.harness.recorded import (
+    Condition,
+    Data,
+    JobRecord,
+    Order,
+    StepRecord,
+    answers_right,
+    complete,
+    kind_of,
+    within_capacity,
+)
 from stage_model.units import parse_priority
 
 COLUMNS = (
@@ -24,7 +34,7 @@ COLUMNS = (
 )
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MixedWorkload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A workload: its words, how important its jobs are, their deadline as a multiple of the time alone, how many come."""
 
     words: tuple[str, ...]
@@ -36,7 +46,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arrivals are drawn evenly from [0, `arrivals_s`], by `seed` and repetition; the first is moved to 0."""
 
-    kinds: dict[str, Kind]
+    kinds: dict[str, MixedWorkload]
     arrivals_s: float
     repetitions: int = 1
     bases: int = 1
@@ -79,16 +89,16 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         mixed = data.starting("mixed-")
         return [
             complete(data, self.steps()),
-            *(self.in_time(step, job, data) for step in mixed for job in step.jobs if kind_of(job) in self.highest()),
+            *(self.in_time(step, job, data) for step in mixed for job in step.jobs if kind_of(job.job) in self.highest()),
             *(no_executor_lost(step) for step in mixed),
             *within_capacity(mixed, data),
             *answers_right(data.steps.values()),
         ]
 
-    def in_time(self, step: StepRecord, job: JobRun, data: Data) -> Condition:
+    def in_time(self, step: StepRecord, job: JobRecord, data: Data) -> Condition:
         """In time, or not later than the noise of the paired runs explains."""
-        errors = self.paired_errors(kind_of(job), data)
-        allowed = noise_pct(errors)
+        errors = self.paired_errors(kind_of(job.job), data)
+        allowed = lateness_noise_pct(errors)
         error = job.summary["error_pct"]
         holds = job.summary["violated"] is False or (allowed is not None and error <= allowed)
         noise = "no paired runs" if allowed is None else f"noise of the paired runs {allowed:.2f}%, n={len(errors)}"
@@ -123,7 +133,7 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         alone = []
         for kind in self.highest():
             errors = self.paired_errors(kind, data)
-            allowed = noise_pct(errors)
+            allowed = lateness_noise_pct(errors)
             if allowed is not None:
                 alone.append((kind, len(errors), " ".join(f"{e:+.2f}" for e in errors), f"{allowed:.2f}"))
         lines = table(COLUMNS, rows)
@@ -151,11 +161,7 @@ def arrivals(counts: Mapping[str, int], span_s: float, seed: int, repetition: in
     return found
 
 
-def kind_of(job: JobRun) -> str:
-    return job.job.rpartition("-")[0]
-
-
-def noise_pct(errors: list[float]) -> float | None:
+def lateness_noise_pct(errors: list[float]) -> float | None:
     """By how much a job may be late although nothing is wrong: as late as the latest paired run, or by as much as the paired
     runs differ from each other. None without any."""
     return max(0.0, *errors, max(errors) - min(errors)) if errors else None

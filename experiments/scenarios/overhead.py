@@ -49,7 +49,7 @@ class Master(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     turns: int = 40
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentLoad(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     executors: int
     seconds: float
 
@@ -68,7 +68,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     master: Master
-    agent: Agent
+    agent: AgentLoad
     decide: Decide
     quota: Quota
     repetitions: int = 1
@@ -89,10 +89,10 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return [{"executors": len(here), "of": STEP, "steps_ms": decisions.timed_steps(here, self.decide.steps)}]
         if part.startswith("quota"):
             busy = self.quota.busy if part == "quota-loaded" else 0
-            return [msgspec.to_builtins(quotas.measure(self.quota.containers, busy, seed))]
+            return [msgspec.to_builtins(quotas.measure_changes(self.quota.containers, busy, seed))]
         if part.startswith("agent"):
             stage_s = SHORT_STAGE_S if part == "agent-woken" else LONG_STAGE_S
-            return [msgspec.to_builtins(crowded_agent.measure(folder, self.agent.executors, self.agent.seconds, stage_s))]
+            return [msgspec.to_builtins(crowded_agent.measure_cpu(folder, self.agent.executors, self.agent.seconds, stage_s))]
         asked = self.master
         if part == "queue":
             crowd = Crowd(folder, asked.applications, asked.workers, asked.kinds, seed, waiting=asked.applications)

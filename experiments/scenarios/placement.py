@@ -22,7 +22,7 @@ COLUMNS = (
 RANDOM = "random"
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlacedWorkload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A workload: its words, how many come, with how many executors each; `stretch`: its deadline in times alone (None:
     none)."""
 
@@ -36,7 +36,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arrivals are drawn evenly from [0, `arrivals_s`]. `aware` are the policies that are to be no slower than random."""
 
-    kinds: dict[str, Kind]
+    kinds: dict[str, PlacedWorkload]
     policies: tuple[str, ...]
     aware: tuple[str, ...]
     arrivals_s: float

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from experiments.bench.overhead.placements import KINDS, Crowd, decisions_ms, lookups_us
+from experiments.bench.overhead.placements import KINDS, MadeUpFleet, decisions_ms, lookups_us
 from experiments.harness.markdown import table
 from experiments.harness.recorded import Condition, Data, Goal, complete, judged, percentile
 
@@ -52,7 +52,7 @@ class PlacingSpeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             took = lookups_us(self.prefixes, self.lookups, seed)
             return [_row(self.prefixes, 0, "-", "lookup", took)]
         size = self.large if part == "large" else self.small
-        crowd = Crowd(size.workers, size.each, seed)
+        crowd = MadeUpFleet(size.workers, size.each, seed)
         return [
             _row(size.workers, size.workers * size.each, policy, kind, decisions_ms(crowd, policy, kind, size.decisions))
             for policy in self.policies

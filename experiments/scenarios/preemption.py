@@ -23,12 +23,13 @@ from experiments.harness.recorded import (
     Condition,
     Data,
     Goal,
-    JobRun,
+    JobRecord,
     Order,
     StepRecord,
     answers_right,
     complete,
     judged,
+    kind_of,
     percentile,
     within_capacity,
 )
@@ -51,7 +52,7 @@ COLUMNS = (
 )
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PreemptionLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What ours may be at most, as a multiple of another scheduler's: 95th percentile of the short jobs' times, median of
     their delay (arrival to first task), mean time of the long jobs. None: not judged."""
 
@@ -69,7 +70,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     long: dict[str, tuple[str, ...]]
     schedulers: tuple[str, ...]
     window_s: float
-    against: dict[str, Limits]
+    against: dict[str, PreemptionLimits]
     most_outside: float
     load: float | None = None
     arrivals_s: tuple[float, ...] = ()
@@ -200,7 +201,9 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             found.append(Goal(goal=f"real: {key.replace('_', ' ')}", measured=lost, limit=0, unit="in all jobs", n=len(jobs)))
         return found
 
-    def _measures(self, limits: Limits) -> list[tuple[str, float | None, Seconds, Callable[[Sequence[float]], float]]]:
+    def _measures(
+        self, limits: PreemptionLimits
+    ) -> list[tuple[str, float | None, Seconds, Callable[[Sequence[float]], float]]]:
         p50, p95 = (partial(percentile, share=share) for share in (0.5, 0.95))
         return [
             ("short jobs' p95", limits.short_p95, self.short_times, p95),
@@ -228,7 +231,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         times = [float(job.summary["end_s"] - job.summary["first_task_s"]) for job in self.longs(steps)]
         return times + [math.inf] * _given_up(steps, self.long)
 
-    def longs(self, steps: Iterable[StepRecord]) -> list[JobRun]:
+    def longs(self, steps: Iterable[StepRecord]) -> list[JobRecord]:
         return [job for step in steps for job in step.jobs if kind_of(job.job) in self.long]
 
     def tables(self, data: Data) -> str:
@@ -295,12 +298,8 @@ def alone_s(data: Data, kind: str) -> float:
     return float(data.steps[BASE].job(kind).summary["end_s"])
 
 
-def time_s(job: JobRun) -> float:
+def time_s(job: JobRecord) -> float:
     return job.waited_s + float(job.summary["end_s"])
-
-
-def kind_of(job: str) -> str:
-    return job.rpartition("-")[0]
 
 
 def _given_up(steps: Iterable[StepRecord], kinds: Collection[str]) -> int:

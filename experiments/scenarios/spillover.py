@@ -13,7 +13,7 @@ import msgspec
 
 from experiments.harness.markdown import table
 from experiments.harness.recorded import Condition, Data, complete
-from experiments.simulator.spillover import Kind, Node, SpilloverRow, simulate
+from experiments.simulator.spillover import Node, SpilloverRow, TaskKind, simulate_spillover
 
 COLUMNS = (
     *("load", "policy", "n", "throughput", "against random %", "sd", "balance: sd of use", "mean time / alone", "waited s"),
@@ -26,7 +26,7 @@ class Spillover(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Each of `loads` under each of `policies`, with `repetitions` seeds of `seconds` virtual seconds."""
 
     nodes: tuple[Node, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[TaskKind, ...]
     loads: tuple[float, ...]
     policies: tuple[str, ...]
     seconds: float
@@ -39,7 +39,9 @@ class Spillover(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def simulate(self, step: str) -> list[dict[str, Any]]:
         load = float(step.removeprefix("load-"))
         return [
-            msgspec.to_builtins(simulate(self.nodes, self.kinds, policy, load, 1000 * self.seed + number, self.seconds))
+            msgspec.to_builtins(
+                simulate_spillover(self.nodes, self.kinds, policy, load, 1000 * self.seed + number, self.seconds)
+            )
             for number in range(self.repetitions)
             for policy in self.policies
         ]

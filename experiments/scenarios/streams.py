@@ -23,7 +23,7 @@ COLUMNS = (
 )
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What ours may be at most, as multiples: short jobs' 95th percentile of that of killing; long jobs' mean time of that of
     killing and of FIFO."""
 
@@ -37,7 +37,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: str
     load: float
-    limits: Limits
+    limits: StreamLimits
 
 
 class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

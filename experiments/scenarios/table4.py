@@ -115,7 +115,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         app, name, law = self._paced()[step]
         test = self.tests[name]
         deadline_s = test.stretch * base_s(data, app, test.size)
-        options = self.laws.get(law) or constant(self._constant_cores(app, name, law, deadline_s, data))
+        options = self.laws.get(law) or constant_options(self._constant_cores(app, name, law, deadline_s, data))
         taught = None if test.plain else Taught(tuple(_base_runs(data, app)), test.profile)
         words = (*sized(self.applications[app], test.size), *test.words)
         return [Order(app, words, deadline_s, options=(*self.options, *options), profile=taught)]
@@ -294,7 +294,7 @@ def group(app: str, test: str, law: str) -> str:
     return f"{app}-{test}-{law}-"
 
 
-def constant(cores: float) -> tuple[str, ...]:
+def constant_options(cores: float) -> tuple[str, ...]:
     return ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={cores:.3f}")
 
 

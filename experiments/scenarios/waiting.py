@@ -13,7 +13,7 @@ import msgspec
 
 from experiments.harness.markdown import table
 from experiments.harness.recorded import Condition, Data, complete
-from experiments.simulator.waiting import SCHEDULERS, Setup, WaitingRow, simulate
+from experiments.simulator.waiting import SCHEDULERS, Setup, WaitingRow, simulate_waiting
 
 COLUMNS = (
     *("maps", "scheduler", "n", "mean time s", "against Fair %", "sd", "local %"),
@@ -38,7 +38,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def simulate(self, step: str) -> list[dict[str, Any]]:
         maps = int(step.removeprefix("maps-"))
         return [
-            msgspec.to_builtins(simulate(self.setup, scheduler, maps, 1000 * self.seed + number))
+            msgspec.to_builtins(simulate_waiting(self.setup, scheduler, maps, 1000 * self.seed + number))
             for number in range(self.repetitions)
             for scheduler in SCHEDULERS
         ]

@@ -59,7 +59,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     records: bool = True
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class LawRow(msgspec.Struct, frozen=True, kw_only=True):
     """One run. Seconds, core-seconds; `error_pct` negative: early."""
 
     case: str
@@ -118,7 +118,7 @@ def draw(case: Case, seed: int, setting: Setting) -> Drawn:
     return Drawn(job, learned(record, before.wrong(factors)), base_s, base_s * rng.uniform(*setting.stretch))
 
 
-def rows(case: Case, seeds: Sequence[int], setting: Setting, laws: Mapping[str, Variant]) -> Iterator[Row]:
+def rows(case: Case, seeds: Sequence[int], setting: Setting, laws: Mapping[str, Variant]) -> Iterator[LawRow]:
     """All laws and yardsticks on each seed's job."""
     for seed in seeds:
         drawn = draw(case, seed, setting)
@@ -142,8 +142,8 @@ def rows(case: Case, seeds: Sequence[int], setting: Setting, laws: Mapping[str, 
         yield _row(case, YARDSTICKS[2], seed, drawn, all_cores(drawn.job, setting.cluster, effects=effects, seed=seed))
 
 
-def _row(case: Case, law: str, seed: int, drawn: Drawn, out: Outcome) -> Row:
-    return Row(
+def _row(case: Case, law: str, seed: int, drawn: Drawn, out: Outcome) -> LawRow:
+    return LawRow(
         case=case.name,
         law=law,
         seed=seed,

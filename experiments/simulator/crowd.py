@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from experiments.harness.machine import PROJECT
-from experiments.simulator.engine import REAL, Engine, Submission, workers
+from experiments.simulator.engine import REAL, Engine, SimSubmission, workers
 from experiments.simulator.jobs import Shape, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
@@ -73,7 +73,7 @@ def crowd(count: int, jobs: int, load: float, seed: int, *, profiled: bool = Fal
         shape, _, base_s = rng.choice(kinds)
         name = rng.choices(names, list(PRIORITIES.values()))[0]
         submissions.append(
-            Submission(
+            SimSubmission(
                 shape.draw(rng),
                 at_s,
                 base_s * rng.uniform(*STRETCH),

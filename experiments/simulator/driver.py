@@ -5,7 +5,7 @@ Not covered: who listens (`learn` makes a profile of them, `pacing` plans with t
 
 from __future__ import annotations
 
-from experiments.simulator.engine import App, Executor, Task
+from experiments.simulator.engine import App, SimExecutor, Task
 from stage_model.history.events import ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 
 EPOCH_S = 1_000_000.0
@@ -41,7 +41,7 @@ def completed(place: int, now_s: float) -> StageCompleted:
     return StageCompleted(stage=place, attempt=0, time_ms=milliseconds(now_s))
 
 
-def task_end(app: App, executor: Executor, task: Task, now_s: float) -> TaskEnd:
+def task_end(app: App, executor: SimExecutor, task: Task, now_s: float) -> TaskEnd:
     stage = app.job.stages[task.stage]
     records = 0 if stage.records is None else round(stage.records / len(stage.works))
     reads_input = not app.job.parents(task.stage)

@@ -50,7 +50,7 @@ the time, so no slice is left."""
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class SimSubmission:
     """A job and what its user asks for. `kind` is the queue of schedulers that have queues; `cores`: the static size for
     schedulers that give one (None: all there are); `executors`: most workers to use (None: all)."""
 
@@ -66,7 +66,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class SimWorker:
     name: str
     cores: float
     slots: int
@@ -77,9 +77,9 @@ class Worker:
         return min(1.0, self.cores)
 
 
-def workers(count: int, cores: float, slots: int | None = None) -> list[Worker]:
+def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorker]:
     """Workers that are all alike; by default as many slots as cores, rounded up."""
-    return [Worker(f"w{number}", cores, slots or max(1, math.ceil(cores))) for number in range(count)]
+    return [SimWorker(f"w{number}", cores, slots or max(1, math.ceil(cores))) for number in range(count)]
 
 
 @dataclass(slots=True)
@@ -104,12 +104,12 @@ class Counters:
 
 
 @dataclass(slots=True, eq=False)
-class Executor:
+class SimExecutor:
     """`v` is its virtual time: the work that each task computing since its start has done, core-seconds."""
 
     name: str
     app: App
-    worker: Worker
+    worker: SimWorker
     slots: int
     quota: float
     tasks: list[Task] = field(default_factory=list)
@@ -135,12 +135,12 @@ class App:
     """One application as it runs. Times are seconds of the engine's clock."""
 
     number: int
-    asked: Submission
+    asked: SimSubmission
     waiting: deque[tuple[int, int]] = field(default_factory=deque)
     left: dict[int, int] = field(default_factory=dict)
     completed: set[int] = field(default_factory=set)
     submitted: set[int] = field(default_factory=set)
-    executors: list[Executor] = field(default_factory=list)
+    executors: list[SimExecutor] = field(default_factory=list)
     names: int = 0
     first_task_s: float | None = None
     last_task_s: float = 0.0
@@ -160,7 +160,7 @@ class App:
         return self.asked.job
 
     @property
-    def live(self) -> list[Executor]:
+    def live(self) -> list[SimExecutor]:
         return [e for e in self.executors if not e.over]
 
 
@@ -173,7 +173,7 @@ class Control(Protocol):
 
     def stage_submitted(self, app: App, stage: int) -> None: ...
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None: ...
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None: ...
 
     def stage_completed(self, app: App, stage: int) -> None: ...
 
@@ -185,8 +185,8 @@ class Engine:
 
     def __init__(
         self,
-        cluster: Sequence[Worker],
-        submissions: Iterable[Submission],
+        cluster: Sequence[SimWorker],
+        submissions: Iterable[SimSubmission],
         control: Control,
         *,
         effects: Effects = IDEAL,
@@ -205,7 +205,7 @@ class Engine:
         self.events += 1
         heapq.heappush(self._heap, (max(time_s, self.now_s), self.events, what, argument))
 
-    def submit(self, asked: Submission) -> None:
+    def submit(self, asked: SimSubmission) -> None:
         """One more application, while the others run; it arrives at once."""
         app = App(len(self.apps), asked)
         self.apps.append(app)
@@ -269,10 +269,10 @@ class Engine:
 
     # ------------------------------------------------------------------ executors
 
-    def start(self, app: App, worker: Worker, quota: float, slots: int | None = None) -> Executor:
+    def start(self, app: App, worker: SimWorker, quota: float, slots: int | None = None) -> SimExecutor:
         """Orders an executor; it takes tasks after `launch_s`."""
         app.names += 1
-        executor = Executor(str(app.names), app, worker, slots or worker.slots, quota, at_s=self.now_s)
+        executor = SimExecutor(str(app.names), app, worker, slots or worker.slots, quota, at_s=self.now_s)
         executor.ordered = quota
         app.executors.append(executor)
         if self.effects.launch_s:
@@ -281,12 +281,12 @@ class Engine:
             self._launched(executor)
         return executor
 
-    def _launched(self, executor: Executor) -> None:
+    def _launched(self, executor: SimExecutor) -> None:
         if not executor.over:
             executor.ready = True
             self.hand_out(executor.app)
 
-    def stop(self, executor: Executor) -> None:
+    def stop(self, executor: SimExecutor) -> None:
         """Kills it: what its running tasks have done is lost, they wait again."""
         self.advance(executor)
         app = executor.app
@@ -301,7 +301,7 @@ class Engine:
         if app.end_s is None:
             self.hand_out(app)
 
-    def set_quota(self, executor: Executor, cores: float) -> None:
+    def set_quota(self, executor: SimExecutor, cores: float) -> None:
         """Takes effect after the latency."""
         executor.ordered = cores
         if self.effects.latency_s:
@@ -309,7 +309,7 @@ class Engine:
         else:
             self._quota_written((executor, cores))
 
-    def _quota_written(self, which: tuple[Executor, float]) -> None:
+    def _quota_written(self, which: tuple[SimExecutor, float]) -> None:
         executor, cores = which
         if executor.over:
             return
@@ -317,7 +317,7 @@ class Engine:
         executor.quota = cores
         self._look_ahead(executor)
 
-    def advance(self, executor: Executor) -> None:
+    def advance(self, executor: SimExecutor) -> None:
         """Brings its counters to now."""
         seconds = self.now_s - executor.at_s
         if seconds <= 0 or executor.over:
@@ -330,7 +330,7 @@ class Engine:
             executor.cpu_core_s += done * executor.computing
             executor.app.used_core_s += done * executor.computing
 
-    def _speed(self, executor: Executor) -> float:
+    def _speed(self, executor: SimExecutor) -> float:
         """Cores that each computing task has."""
         count, quota, limit = executor.computing, executor.quota, executor.worker.speed_limit
         if quota >= count * limit:
@@ -355,7 +355,7 @@ class Engine:
         for executor in touched:
             self._look_ahead(executor)
 
-    def _launch(self, executor: Executor) -> None:
+    def _launch(self, executor: SimExecutor) -> None:
         """Starts the first waiting task; counters are at now."""
         app = executor.app
         place, index = app.waiting.popleft()
@@ -377,7 +377,7 @@ class Engine:
         executor.tasks.append(task)
         executor.counters.setdefault(place, Counters()).running += 1
 
-    def _look_ahead(self, executor: Executor) -> None:
+    def _look_ahead(self, executor: SimExecutor) -> None:
         """Asks for the next moment at which something happens in it."""
         executor.version += 1
         soonest = math.inf
@@ -390,7 +390,7 @@ class Engine:
         if soonest < math.inf:
             self.at(self.now_s + soonest, self._due, (executor, executor.version))
 
-    def _due(self, which: tuple[Executor, int]) -> None:
+    def _due(self, which: tuple[SimExecutor, int]) -> None:
         executor, version = which
         if executor.version != version:
             return
@@ -424,7 +424,7 @@ class Engine:
 
     # ------------------------------------------------------------------ what can be seen
 
-    def records_running(self, executor: Executor, place: int) -> float:
+    def records_running(self, executor: SimExecutor, place: int) -> float:
         """Records that running tasks of a stage are seen to have read by now; counters are at now."""
         stage = executor.app.job.stages[place]
         if stage.records is None:

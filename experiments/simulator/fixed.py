@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from experiments.simulator.engine import App, Engine, Executor, Task, Worker
+from experiments.simulator.engine import App, Engine, SimExecutor, SimWorker, Task
 
 
 @dataclass(slots=True)
 class Fixed:
     """An executor on every worker (or on the first `executors` that the user asked for) with `quota(worker)` cores."""
 
-    quota: Callable[[Worker], float]
+    quota: Callable[[SimWorker], float]
     engine: Engine | None = None
 
     def begin(self, engine: Engine) -> None:
@@ -26,7 +26,7 @@ class Fixed:
     def stage_submitted(self, app: App, stage: int) -> None:
         pass
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         pass
 
     def stage_completed(self, app: App, stage: int) -> None:

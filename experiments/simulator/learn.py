@@ -13,7 +13,7 @@ from msgspec import structs
 
 from experiments.harness.wrong_profile import off_by
 from experiments.simulator import driver
-from experiments.simulator.engine import App, Effects, Engine, Executor, Submission, Task, Worker
+from experiments.simulator.engine import App, Effects, Engine, SimExecutor, SimSubmission, SimWorker, Task
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import SimJob
 from stage_model.history.events import AnyEvent
@@ -35,7 +35,7 @@ class _Recorder(Fixed):
             self.events.append(driver.job_start(app, self.engine.now_s))
         self.events.append(driver.submitted(app, stage, self.engine.now_s))
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         assert self.engine
         self.events.append(driver.task_end(app, executor, task, self.engine.now_s))
         self.cpu_core_s[task.stage] = self.cpu_core_s.get(task.stage, 0.0) + task.work
@@ -49,18 +49,18 @@ class _Recorder(Fixed):
         self.events += [driver.job_end(self.engine.now_s), driver.application_end(self.engine.now_s)]
 
 
-def pre_run(job: SimJob, cluster: Sequence[Worker], *, effects: Effects, seed: int = 0) -> tuple[App, RunRecord]:
+def pre_run(job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed: int = 0) -> tuple[App, RunRecord]:
     """The job alone on all cores of these workers: how it went, and its record."""
     app, record, _ = told_pre_run(job, cluster, effects=effects, seed=seed)
     return app, record
 
 
 def told_pre_run(
-    job: SimJob, cluster: Sequence[Worker], *, effects: Effects, seed: int = 0
+    job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed: int = 0
 ) -> tuple[App, RunRecord, list[AnyEvent]]:
     """The same, with what its driver told."""
     recorder = _Recorder(everything().quota)
-    app = Engine(cluster, [Submission(job)], recorder, effects=effects, seed=seed).run()[0]
+    app = Engine(cluster, [SimSubmission(job)], recorder, effects=effects, seed=seed).run()[0]
     run = Run()
     for event in recorder.events:
         run.apply(event)

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from controller.agent.apply import Change
+from controller.agent.apply import QuotaChange
 from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, ExecutorRecord
-from controller.master.application import Executor as KnownExecutor
+from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
 from controller.master.capacity import Capacity, capacity
 from controller.master.feasibility import feasibility, make_estimate
 from controller.runtime.base import ExecutorKey, Observed
@@ -23,7 +22,7 @@ from controller.submit.job_options import JobOptions
 from controller.wire.driver import Registration
 from controller.wire.worker import ExecutorReport, ExecutorSpec, WorkerInfo
 from experiments.simulator import driver
-from experiments.simulator.engine import App, Engine, Executor, Task, Worker
+from experiments.simulator.engine import App, Engine, SimExecutor, SimWorker, Task
 from master_memory.room import Newcomer
 from master_memory.split import Need
 from placement.fleet import Fleet
@@ -48,15 +47,15 @@ class _Tracked:
     """An executor as its agent and the master know it."""
 
     key: ExecutorKey
-    executor: Executor
-    known: KnownExecutor
-    paced: Paced
+    executor: SimExecutor
+    known: Executor
+    paced: PacedApp
     grant: float = 0.0
     sequence: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class Paced:
+class PacedApp:
     """An application as the master knows it, its plans, and what its control cost."""
 
     app: App
@@ -85,8 +84,8 @@ class Pacing:
     ) -> None:
         self.profiles, self.period_s, self.admit, self.traced = profiles, period_s, admit, traced
         self.quota = QuotaSettings(period_s=period_s)
-        self.paced: dict[int, Paced] = {}
-        self.running: dict[int, Paced] = {}
+        self.paced: dict[int, PacedApp] = {}
+        self.running: dict[int, PacedApp] = {}
         self.on_worker: dict[str, list[_Tracked]] = {}
         self.states: dict[str, State] = {}
         self.woken: set[str] = set()
@@ -116,10 +115,10 @@ class Pacing:
         if self.admit and not self._admitted(application, most):
             self.refused.append(app)
             application.record.options = JobOptions(priority=app.asked.priority, law=app.asked.law)
-        paced = self.paced[app.number] = self.running[app.number] = Paced(app, application, most)
+        paced = self.paced[app.number] = self.running[app.number] = PacedApp(app, application, most)
         for worker in chosen:
             executor = self.engine.start(app, worker, self.quota.floor)
-            known = KnownExecutor(_executor_record(application.id, executor))
+            known = Executor(_executor_record(application.id, executor))
             application.executors[executor.name] = known
             one = _Tracked(ExecutorKey(application.id, executor.name), executor, known, paced)
             paced.executors.append(one)
@@ -134,7 +133,7 @@ class Pacing:
         self._tell(paced, driver.submitted(app, stage, self.engine.now_s))
         self._wake(app)
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         self._tell(self.paced[app.number], driver.task_end(app, executor, task, self.engine.now_s))
 
     def stage_completed(self, app: App, stage: int) -> None:
@@ -150,7 +149,7 @@ class Pacing:
         # what it held is free at once, as the agents are told at once
         self._wake(app)
 
-    def _tell(self, paced: Paced, event: AnyEvent) -> None:
+    def _tell(self, paced: PacedApp, event: AnyEvent) -> None:
         planning.take_event(paced.application, event, lambda: paced.most, self.engine.now_s)
 
     def _wake(self, app: App) -> None:
@@ -171,7 +170,7 @@ class Pacing:
 
     # ------------------------------------------------------------------ placement and admission
 
-    def _place(self, app: App) -> list[Worker]:
+    def _place(self, app: App) -> list[SimWorker]:
         """All workers, or as many as the user asked for; to placement executors are alike, so their number counts."""
         workers, count = self.engine.workers, app.asked.executors
         if count is None or count >= len(workers):
@@ -211,14 +210,14 @@ class Pacing:
         self._ticks(name for name, here in self.on_worker.items() if here)
 
     def _ticks(self, names: Iterable[str]) -> None:
-        reported: dict[int, Paced] = {}
+        reported: dict[int, PacedApp] = {}
         for name in names:
             for one in self._tick(name):
                 reported[one.paced.app.number] = one.paced
         for paced in reported.values():
             self._plan(paced)
 
-    def _plan(self, paced: Paced) -> None:
+    def _plan(self, paced: PacedApp) -> None:
         """The master's answer to the workers of an application."""
         names = [one.executor.worker.name for one in paced.executors]
         plans = planning.application_plans(paced.application, names, paced.most, self.engine.now_s)
@@ -276,7 +275,7 @@ class Pacing:
         observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0)
         return Seen(executor.slots, observed, progress, self.quota.floor)
 
-    def _write(self, one: _Tracked, change: Change) -> None:
+    def _write(self, one: _Tracked, change: QuotaChange) -> None:
         self.engine.set_quota(one.executor, change.cores)
         paced, name = one.paced, one.executor.name
         paced.writes += 1
@@ -305,7 +304,7 @@ class Pacing:
 # ---------------------------------------------------------------- the production's records
 
 
-def worker_info(worker: Worker) -> WorkerInfo:
+def worker_info(worker: SimWorker) -> WorkerInfo:
     """A worker as its agent would tell of it."""
     return WorkerInfo(
         worker_id=worker.name, host="virtual", cores=worker.cores, memory_mb=1 << 20, runtime="virtual", pid=1, boot_id=""
@@ -342,7 +341,7 @@ def _application(app: App, profile: Profile | None) -> Application:
     )
 
 
-def _executor_record(application_id: str, executor: Executor) -> ExecutorRecord:
+def _executor_record(application_id: str, executor: SimExecutor) -> ExecutorRecord:
     return ExecutorRecord(
         executor_id=executor.name,
         worker_id=executor.worker.name,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from experiments.simulator.engine import App, Engine, Executor, Task, Worker
+from experiments.simulator.engine import App, Engine, SimExecutor, SimWorker, Task
 
 LEAST_CORES = 0.01
 """A suspended executor's quota: the kernel's least, 1 ms of 100 ms."""
@@ -21,16 +21,16 @@ NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueShare:
     """`share`: of the cluster's cores it is sure of; `most`: the share it may grow to; above the former: by taking back."""
 
     share: float
     most: float
 
 
-FIFO: Mapping[str, Queue] = {"all": Queue(1.0, 1.0)}
-RESERVE: Mapping[str, Queue] = {"short": Queue(0.4, 0.4), "long": Queue(0.6, 0.6)}
-PREEMPTIVE: Mapping[str, Queue] = {"short": Queue(0.4, 0.8), "long": Queue(0.6, 0.6)}
+FIFO: Mapping[str, QueueShare] = {"all": QueueShare(1.0, 1.0)}
+RESERVE: Mapping[str, QueueShare] = {"short": QueueShare(0.4, 0.4), "long": QueueShare(0.6, 0.6)}
+PREEMPTIVE: Mapping[str, QueueShare] = {"short": QueueShare(0.4, 0.8), "long": QueueShare(0.6, 0.6)}
 """The sizes of the paper's experiment (document 004, section 3.3; docs/design.md)."""
 
 
@@ -42,16 +42,16 @@ class _Waiting:
 
 @dataclass(slots=True)
 class Queued:
-    """Applications get `Submission.cores` (None: all of the queue's), whole cores, in order of arrival in their queue; the
+    """Applications get `SimSubmission.cores` (None: all of the queue's), whole cores, in order of arrival in their queue; the
     first takes what is free and the rest when it becomes free, as Spark standalone does. An application's queue is its
     kind's, else the first. `takes_back`: what happens to executors of other queues when a queue is below `most` and no core
     is free; they get their cores back when those are free again."""
 
-    queues: Mapping[str, Queue]
+    queues: Mapping[str, QueueShare]
     takes_back: Literal["nothing", "kill", "suspend"] = "nothing"
     engine: Engine | None = None
     waiting: dict[str, list[_Waiting]] = field(default_factory=dict)
-    suspended: list[Executor] = field(default_factory=list)
+    suspended: list[SimExecutor] = field(default_factory=list)
 
     def begin(self, engine: Engine) -> None:
         self.engine = engine
@@ -71,7 +71,7 @@ class Queued:
     def stage_submitted(self, app: App, stage: int) -> None:
         pass
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         pass
 
     def stage_completed(self, app: App, stage: int) -> None:
@@ -148,7 +148,7 @@ class Queued:
                 self.engine.set_quota(executor, float(executor.slots))
                 self.suspended.remove(executor)
 
-    def _free(self, worker: Worker) -> float:
+    def _free(self, worker: SimWorker) -> float:
         """Cores of a worker that no executor holds; what suspended ones keep is too little to count."""
         here = (e for a in self._running() for e in a.live if e.worker is worker and e not in self.suspended)
         return worker.cores - math.fsum(e.ordered for e in here)
@@ -192,7 +192,7 @@ class Shares:
     def stage_submitted(self, app: App, stage: int) -> None:
         self._share()
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         self._share()
 
     def stage_completed(self, app: App, stage: int) -> None:
@@ -212,7 +212,7 @@ class Shares:
                     self.engine.set_quota(executor, cores)
 
 
-def water_filling(wishes: list[tuple[Executor, float, float]], cores: float) -> list[tuple[Executor, float]]:
+def water_filling(wishes: list[tuple[SimExecutor, float, float]], cores: float) -> list[tuple[SimExecutor, float]]:
     """Shares of `cores` for (executor, weight, most): in proportion to weight, none above its most, nothing wasted."""
     open_, given = [w for w in wishes if w[2] > 0], [(e, 0.0) for e, _, most in wishes if most <= 0]
     while open_:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from placement.account import Account
+from placement.account import WorkerAccount
 from placement.fleet import Fleet
 from placement.plan import Placed, Wait, place
 from placement.request import Request
@@ -34,7 +34,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     memory_mb: int
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tasks of a kind: what each asks for, and its CPU seconds on average."""
 
     cores: float
@@ -71,7 +71,7 @@ class _Task:
 @dataclass(slots=True)
 class _Worker:
     state: WorkerState
-    account: Account
+    account: WorkerAccount
     queue: deque[_Task] = field(default_factory=deque)
     running: dict[str, _Task] = field(default_factory=dict)
     at_s: float = 0.0
@@ -98,8 +98,8 @@ class _Worker:
         return min(ends, default=None)
 
 
-def simulate(
-    nodes: tuple[Node, ...], kinds: tuple[Kind, ...], policy: str, load: float, seed: int, seconds: float
+def simulate_spillover(
+    nodes: tuple[Node, ...], kinds: tuple[TaskKind, ...], policy: str, load: float, seed: int, seconds: float
 ) -> SpilloverRow:
     """`seconds` of virtual time after as many tenths of it to settle."""
     rng, chooser = random.Random(seed), random.Random(seed + 1)
@@ -172,8 +172,8 @@ def simulate(
     )
 
 
-def _account(node: Node) -> Account:
-    return Account(ResourceSet.of(cpu=node.cores, memory=node.memory_mb))
+def _account(node: Node) -> WorkerAccount:
+    return WorkerAccount(ResourceSet.of(cpu=node.cores, memory=node.memory_mb))
 
 
 def _asked(task: _Task) -> ResourceSet:

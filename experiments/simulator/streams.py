@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from experiments.simulator.engine import REAL, App, Control, Engine, Executor, Submission, Task, Worker, workers
+from experiments.simulator.engine import REAL, App, Control, Engine, SimExecutor, SimSubmission, SimWorker, Task, workers
 from experiments.simulator.jobs import Shape, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
@@ -33,7 +33,7 @@ OURS = "sparkpace"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class JobKind:
     """`alone_s`: mean seconds from submission to end on its size of the cluster."""
 
     shape: Shape
@@ -54,7 +54,7 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     used_core_s: float
 
 
-def kinds(seed: int, name: str) -> list[Kind]:
+def kinds(seed: int, name: str) -> list[JobKind]:
     """Shapes with partitions enough for all cores, each run alone on its size: thrice for its time, the first its profile."""
     rng, found = random.Random(f"{seed}/{name}"), []
     alone_on = CLUSTER[: SIZES[name] // CLUSTER[0].slots]
@@ -65,7 +65,7 @@ def kinds(seed: int, name: str) -> list[Kind]:
         shape = replace(shape, name=f"{name}{number}")
         runs = [pre_run(shape.draw(rng), alone_on, effects=REAL, seed=seed + again) for again in range(3)]
         mean_s = statistics.fmean(app.end_s or 0.0 for app, _ in runs)
-        found.append(Kind(shape, learned(runs[0][1], runs[0][0].job), mean_s))
+        found.append(JobKind(shape, learned(runs[0][1], runs[0][0].job), mean_s))
     return found
 
 
@@ -75,7 +75,7 @@ class OneLong:
     with `waits`, as soon as that one has an executor, so that one always waits."""
 
     inner: Control
-    next_long: Callable[[float], Submission]
+    next_long: Callable[[float], SimSubmission]
     until_s: float
     waits: bool
     last: App | None = None
@@ -94,7 +94,7 @@ class OneLong:
     def stage_submitted(self, app: App, stage: int) -> None:
         self.inner.stage_submitted(app, stage)
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         self.inner.task_ended(app, executor, task)
 
     def stage_completed(self, app: App, stage: int) -> None:
@@ -140,7 +140,7 @@ def stream(scheduler: str, load: float, seed: int, length_s: float) -> StreamRow
         submissions.append(_submission(rng.choice(shorts), SHORT, at_s, rng))
     rng_long = random.Random(f"{seed}/course")
 
-    def next_long(now_s: float) -> Submission:
+    def next_long(now_s: float) -> SimSubmission:
         return _submission(rng_long.choice(longs), LONG, now_s, rng_long)
 
     profiles = {kind.shape.name: kind.profile for kind in (*shorts, *longs)}
@@ -159,9 +159,9 @@ def stream(scheduler: str, load: float, seed: int, length_s: float) -> StreamRow
     )
 
 
-def _submission(kind: Kind, name: str, at_s: float, rng: random.Random) -> Submission:
+def _submission(kind: JobKind, name: str, at_s: float, rng: random.Random) -> SimSubmission:
     """Under ours every job has an executor on every worker."""
-    return Submission(
+    return SimSubmission(
         kind.shape.draw(rng),
         at_s,
         deadline_s=kind.alone_s if name == SHORT else None,
@@ -171,5 +171,5 @@ def _submission(kind: Kind, name: str, at_s: float, rng: random.Random) -> Submi
     )
 
 
-def _cores(cluster: list[Worker]) -> float:
+def _cores(cluster: list[SimWorker]) -> float:
     return math.fsum(worker.cores for worker in cluster)

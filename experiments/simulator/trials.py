@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from controller.master.capacity import capacity
 from controller.master.feasibility import feasibility, make_estimate
-from experiments.simulator.engine import IDEAL, App, Effects, Engine, Submission, Worker, workers
+from experiments.simulator.engine import IDEAL, App, Effects, Engine, SimSubmission, SimWorker, workers
 from experiments.simulator.fixed import Fixed
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
@@ -32,7 +32,7 @@ class SimCluster:
     cores: float
 
     @property
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[SimWorker]:
         return workers(self.executors, self.cores, self.slots)
 
     @property
@@ -98,7 +98,7 @@ def constant(job: SimJob, cluster: SimCluster, cores: float, *, effects: Effects
     """The same number of cores from the start to the end, tasks or not, shared equally; any fraction of a core."""
     each = cores / cluster.executors
     control = Fixed(lambda worker: min(worker.cores, each))
-    return outcome(Engine(cluster.workers, [Submission(job)], control, effects=effects, seed=seed).run()[0])
+    return outcome(Engine(cluster.workers, [SimSubmission(job)], control, effects=effects, seed=seed).run()[0])
 
 
 def oracle(job: SimJob, cluster: SimCluster, deadline_s: float, *, effects: Effects = IDEAL, seed: int = 0) -> Outcome:
@@ -144,7 +144,7 @@ def run(
     if profile is None:
         profile = known(job, cluster, effects=effects, seed=seed)
     pacing = Pacing({job.name: profile}, period_s=period_s, traced=traced)
-    asked = Submission(job, deadline_s=deadline_s, law=law, settings=dict(settings or {}))
+    asked = SimSubmission(job, deadline_s=deadline_s, law=law, settings=dict(settings or {}))
     app = Engine(cluster.workers, [asked], pacing, effects=effects, seed=seed).run()[0]
     result = outcome(app, pacing)
     assert math.isfinite(result.end_s)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from placement.locality import Outlook, Variant, expected, worth_waiting
+from placement.locality import DataOutlook, Variant, expected_requests, worth_waiting
 
 SCHEDULERS = ("fifo", "fair", "rfd-intended", "rfd-printed")
 
@@ -93,7 +93,7 @@ class _Scene:
     closed: list[_Forecast] = field(default_factory=list)
 
 
-def simulate(setup: Setup, scheduler: str, maps: int, seed: int) -> WaitingRow:
+def simulate_waiting(setup: Setup, scheduler: str, maps: int, seed: int) -> WaitingRow:
     """All jobs of so many maps, to their end. Blocks, heartbeats and map times are the same under each scheduler."""
     places, times = random.Random(seed), random.Random(seed + 1)
     jobs = []
@@ -129,7 +129,7 @@ def _heartbeat(scene: _Scene, machine: int, now_s: float) -> None:
     if all(now_s > forecast.made_s + scene.setup.move_s for forecast in scene.open):
         scene.closed += scene.open
         queue = [job for job in scene.jobs if job.submitted_s <= now_s and job.blocks]
-        scene.open = [_Forecast(job, now_s, expected(_outlook(scene, [], job))) for job in queue]
+        scene.open = [_Forecast(job, now_s, expected_requests(_outlook(scene, [], job))) for job in queue]
     for index, free_s in enumerate(scene.slots[machine]):
         if free_s > now_s:
             continue
@@ -185,11 +185,11 @@ def _rfd(scene: _Scene, queue: list[_Job], machine: int, variant: Variant) -> tu
     return queue[0], next(iter(queue[0].blocks))
 
 
-def _outlook(scene: _Scene, ahead: list[_Job], job: _Job) -> Outlook:
+def _outlook(scene: _Scene, ahead: list[_Job], job: _Job) -> DataOutlook:
     mine = job.machines()
     theirs = set().union(*(other.machines() for other in ahead)) if ahead else set()
     task_s = statistics.fmean(scene.task_times) if scene.task_times else scene.setup.task_s
-    return Outlook(scene.setup.move_s, scene.setup.slots, task_s, len(mine), len(mine & theirs), bool(ahead))
+    return DataOutlook(scene.setup.move_s, scene.setup.slots, task_s, len(mine), len(mine & theirs), bool(ahead))
 
 
 def _launch(scene: _Scene, job: _Job, block: int, machine: int, index: int, now_s: float) -> None:

@@ -31,12 +31,12 @@ def factor_and_offset(keys: int, seed: int) -> tuple[int, int]:
     return factor, rng.randrange(keys)
 
 
-def add(aggregate: Aggregate, value: int) -> Aggregate:
+def add_value(aggregate: Aggregate, value: int) -> Aggregate:
     count, total, least, largest = aggregate
     return count + 1, total + value, min(least, value), max(largest, value)
 
 
-def merge(one: Aggregate, other: Aggregate) -> Aggregate:
+def combine(one: Aggregate, other: Aggregate) -> Aggregate:
     return one[0] + other[0], one[1] + other[1], min(one[2], other[2]), max(one[3], other[3])
 
 
@@ -86,7 +86,7 @@ def main() -> int | str:
 
     sc = SparkContext(appName=name)
     values = sc.range(pairs, numSlices=options.partitions).map(lambda i: (form((factor * i + offset) % keys), i))
-    aggregates = values.aggregateByKey(NONE_YET, add, merge, options.partitions)
+    aggregates = values.aggregateByKey(NONE_YET, add_value, combine, options.partitions)
     parts = aggregates.mapPartitions(lambda part: check_part(part, pairs, keys, factor, offset)).collect()
     sc.stop()
 

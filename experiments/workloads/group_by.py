@@ -31,7 +31,7 @@ def factor_and_offset(keys: int, seed: int) -> tuple[int, int]:
     return factor, rng.randrange(keys)
 
 
-def place(key: str, partitions: int, skew: int) -> int:
+def partition_of(key: str, partitions: int, skew: int) -> int:
     """The partition of a key: that of its number, of which the first `skew` are one."""
     number = int(key) % partitions
     return 0 if number < skew else number
@@ -93,7 +93,7 @@ def main() -> int | str:
             yield key, i
 
     values = sc.range(pairs, numSlices=options.partitions).mapPartitionsWithIndex(keyed)
-    groups = values.groupByKey(options.partitions, lambda key: place(key, options.partitions, options.skew))
+    groups = values.groupByKey(options.partitions, lambda key: partition_of(key, options.partitions, options.skew))
     parts = groups.mapPartitions(lambda part: check_part(part, pairs, keys, factor, offset)).collect()
     sc.stop()
 

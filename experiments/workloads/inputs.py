@@ -29,14 +29,14 @@ GRAPH = "graph.txt"
 TPCH = re.compile(r"tpch-(\d+(?:\.\d+)?)")
 
 
-def prepare(folder: Path, words: Iterable[str]) -> None:
+def prepare_inputs(folder: Path, words: Iterable[str]) -> None:
     """Makes what the words name and `folder` has not yet. Raises `BadInput` for a name that is none of ours."""
     for word in words:
         for name in OUT.findall(word):
-            make(folder / name)
+            make_input(folder / name)
 
 
-def make(path: Path) -> None:
+def make_input(path: Path) -> None:
     """Makes the input of that name, whole or not at all."""
     if path.exists():
         return
@@ -74,6 +74,6 @@ def _generate(folder: Path, scale: str) -> None:
 
 if __name__ == "__main__":
     try:
-        make(Path(sys.argv[1]).absolute())
+        make_input(Path(sys.argv[1]).absolute())
     except BadInput as problem:
         sys.exit(f"inputs: {problem}")

@@ -33,7 +33,7 @@ def one_period(seed: int) -> list[Point]:
     return [tuple(round(rng.gauss(at, SPREAD)) for at in middles[i % K]) for i in range(PERIOD)]
 
 
-def nearest(point: Point, centres: Sequence[Centre]) -> int:
+def nearest_centre(point: Point, centres: Sequence[Centre]) -> int:
     """The number of the nearest centre, the first of equals."""
     best, least = 0, float("inf")
     for number, centre in enumerate(centres):
@@ -49,7 +49,7 @@ def sums_of(points: Iterable[Point], centres: Sequence[Centre]) -> Iterator[tupl
     """Of each centre that is nearest to any of the points."""
     sums: dict[int, Sum] = {}
     for point in points:
-        number = nearest(point, centres)
+        number = nearest_centre(point, centres)
         count, total = sums.get(number, (0, [0] * DIMENSIONS))
         for axis, value in enumerate(point):
             total[axis] += value
@@ -57,7 +57,7 @@ def sums_of(points: Iterable[Point], centres: Sequence[Centre]) -> Iterator[tupl
     return iter(sums.items())
 
 
-def merge(one: Sum, other: Sum) -> Sum:
+def combine(one: Sum, other: Sum) -> Sum:
     return one[0] + other[0], [a + b for a, b in zip(one[1], other[1], strict=True)]
 
 
@@ -94,7 +94,7 @@ def main() -> int | str:
     centres: list[Centre] = [*period[:K]]
     for _ in range(options.iterations):
         near = points.mapPartitions(lambda part, centres=centres: sums_of(part, centres))
-        centres = moved(centres, near.reduceByKey(merge, options.partitions).collect())
+        centres = moved(centres, near.reduceByKey(combine, options.partitions).collect())
     sc.stop()
 
     ok = centres == serial(period, options.iterations)

@@ -47,7 +47,7 @@ def copied(line: str, copies: int) -> Iterator[tuple[str, str]]:
         yield f"{source}#{copy}", f"{target}#{copy}"
 
 
-def shares(node: tuple[list[str] | None, float | None]) -> Iterator[tuple[str, float]]:
+def contributions(node: tuple[list[str] | None, float | None]) -> Iterator[tuple[str, float]]:
     """What one package gives to its dependencies. One that nobody depends on has got nothing: its rank is 0.15."""
     targets, received = node
     if targets is not None:
@@ -62,7 +62,7 @@ def page_rank(edges: RDD[tuple[str, str]], iterations: int, partitions: int) -> 
     received = links.flatMap(lambda item: ((target, 1.0 / len(item[1])) for target in item[1]))
     received = received.reduceByKey(lambda a, b: a + b, partitions)
     for _ in range(iterations - 1):
-        given = links.leftOuterJoin(received, partitions).flatMap(lambda item: shares(item[1]))
+        given = links.leftOuterJoin(received, partitions).flatMap(lambda item: contributions(item[1]))
         received = given.reduceByKey(lambda a, b: a + b, partitions)
     return received
 

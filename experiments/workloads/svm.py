@@ -62,7 +62,7 @@ def gradient(points: Iterable[Point], weights: Sequence[float]) -> Gradient:
     return count, misses, total
 
 
-def merge(one: Gradient, other: Gradient) -> Gradient:
+def combine(one: Gradient, other: Gradient) -> Gradient:
     return one[0] + other[0], one[1] + other[1], [a + b for a, b in zip(one[2], other[2], strict=True)]
 
 
@@ -99,7 +99,7 @@ def main() -> int | str:
     weights, misses = [0.0] * FEATURES, 0
     for number in range(1, options.iterations + 1):
         parts = points.mapPartitions(lambda part, weights=weights: [gradient(part, weights)])
-        found = parts.treeReduce(merge)
+        found = parts.treeReduce(combine)
         weights, misses = stepped(weights, found, number), found[1]
     sc.stop()
 

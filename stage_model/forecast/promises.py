@@ -72,7 +72,7 @@ def end_s(forecast: Forecast, room: Room, most: float = math.inf) -> float:
     return math.inf
 
 
-def least_cores(claim: Claim, room: Room) -> float | None:
+def cores_to_keep(claim: Claim, room: Room) -> float | None:
     """The least constant cores of `room` that keep the claim's deadline; None when all of it is not enough."""
     alone = claim.forecast.least_cores(claim.left_s)
     if alone is not None and claim.forecast.fixed_s <= claim.left_s:
@@ -118,7 +118,7 @@ def _serve(claims: Sequence[Claim], cores: float) -> tuple[list[bool], Room]:
         mine = sorted((i for i, c in enumerate(claims) if c.priority == priority), key=lambda i: claims[i].left_s)
         hopeless = []
         for index in mine:
-            needed = least_cores(claims[index], room)
+            needed = cores_to_keep(claims[index], room)
             if needed is None:
                 hopeless.append(index)
                 continue

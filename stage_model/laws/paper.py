@@ -2,7 +2,7 @@
 
 The set-point rises linearly from 0 to 1 over the stage's deadline; the law asks for the cores that bring progress
 to it. What saturation and rounding cut off is fed back into the integral part, csi, so it cannot wind up. Pure: one
-`step` per control period and control group, state in and out.
+`control_step` per control period and control group, state in and out.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def core_max(initial_cores: float, *, overscale: float, slots: float) -> float:
     return min(overscale * initial_cores, slots)
 
 
-def step(
+def control_step(
     state: PaperState,
     planned: float,
     progress: float,
@@ -147,7 +147,7 @@ def decide(view: View) -> Decision:
         )
         progress = group_progress(stages)
         state = states.get(group, PaperState(initial))
-        out = step(state, line, progress, limits, view.dt_s, settings, view.quota.core_quantum)
+        out = control_step(state, line, progress, limits, view.dt_s, settings, view.quota.core_quantum)
         cores.append(out.cores)
         states[group] = out.state
         reasons.append(f"stage {stages[-1].plan.stage}: error {line - progress:+.3f}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
 from controller.wire.worker import Sample
-from experiments.harness.recorded import JobRun, StepRecord
+from experiments.harness.recorded import JobRecord, StepRecord
 
 CAPACITY = {"w1": 0.85, "w2": 0.85}
 WORKERS = {"1": "w1", "2": "w2"}
@@ -47,7 +47,7 @@ def sample(executor: str, time_s: float, grant: float, cpu: float) -> Sample:
     )
 
 
-def job_run(job: str, app_id: str, *, end_s: float, deadline_s: float | None = None, **fields: Any) -> JobRun:
+def job_record(job: str, app_id: str, *, end_s: float, deadline_s: float | None = None, **fields: Any) -> JobRecord:
     """`fields` replace those of the summary, and `exit_code`, `workers` those of the job."""
     summary: dict[str, Any] = {
         "app_id": app_id,
@@ -65,16 +65,16 @@ def job_run(job: str, app_id: str, *, end_s: float, deadline_s: float | None = N
     }
     exit_code, workers = fields.pop("exit_code", 0), fields.pop("workers", WORKERS)
     assert set(fields) <= {*summary, "withheld_core_s", "debt_core_s"}
-    return JobRun(job=job, app_id=app_id, exit_code=exit_code, summary={**summary, **fields}, workers=workers)
+    return JobRecord(job=job, app_id=app_id, exit_code=exit_code, summary={**summary, **fields}, workers=workers)
 
 
-def step_record(step: str, *jobs: JobRun, session: int = 1) -> StepRecord:
+def step_record(step: str, *jobs: JobRecord, session: int = 1) -> StepRecord:
     return StepRecord(
         step=step, session=session, took_s=100.0, outside_core_s=20.0, steal_core_s=0.5, capacity=CAPACITY, jobs=jobs
     )
 
 
-def write_run(runs: Path, job: JobRun, samples: Sequence[Sample]) -> None:
+def write_run(runs: Path, job: JobRecord, samples: Sequence[Sample]) -> None:
     """The run folder that a master would have left."""
     folder = runs / job.app_id
     folder.mkdir(parents=True)

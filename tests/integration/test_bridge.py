@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from controller.agent.resizing import write_order
-from master_memory.resize import Order
+from master_memory.resize import BudgetOrder
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
@@ -128,7 +128,7 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
         # Off-heap memory was switched on by the bridge itself and follows orders, there and back.
         orders = tmp_path / "orders-1"
         for number, budget_mb in enumerate((300, 100, 200), 1):
-            write_order(orders, Order(number, budget_mb))
+            write_order(orders, BudgetOrder(number, budget_mb))
             wait_for(f"{budget_mb} MiB", lambda n=number, mb=budget_mb: budget(control) == (n, mb << 20))  # type: ignore[misc]
 
         # Wrong answers, one after another, while the job runs.

@@ -232,7 +232,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
 
     def waits() -> bool:
         view = scene.view(third)
-        return view is not None and (view.state, view.place) == ("waiting", 1) and "off-heap memory" in view.reason
+        return view is not None and (view.state, view.queue_position) == ("waiting", 1) and "off-heap memory" in view.reason
 
     eventually(waits, "a third that waits")
     finish(scene, two, second)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.home import Home
-from experiments.workloads.inputs import GRAPH, make
+from experiments.workloads.inputs import GRAPH, make_input
 from tests.integration.local_cluster import LocalCluster, eventually
 
 pytestmark = pytest.mark.spark
@@ -82,7 +82,7 @@ def test_the_command_does_not_take_a_users_folders_for_its_own(python: Path, tmp
 def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path) -> None:
     (tmp_path / "shown").mkdir()
     graph = tmp_path / GRAPH
-    make(graph)
+    make_input(graph)
     cluster = LocalCluster(Home(tmp_path / "home"), "process", program=(str(python.parent / "sparkpace"),))
     try:
         cluster.up("--workers", "1")

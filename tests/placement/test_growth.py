@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from placement.growth import (
     Action,
-    End,
+    EndWorker,
     Growth,
     Limits,
-    Start,
+    StartWorker,
     TypeQueue,
     WorkerType,
     horizontal,
@@ -95,11 +95,11 @@ def test_an_infeasible_request_starts_one_worker_however_often_it_is_asked() -> 
     growth = Growth(Limits())
     growth.want(POD2, 0.0)
     growth.want(POD2, 0.0)
-    assert step(growth, 0.0) == [Start("grown-1", POD2)]
+    assert step(growth, 0.0) == [StartWorker("grown-1", POD2)]
     growth.want(POD2, 1.0)  # still infeasible, as the worker has not joined
     assert step(growth, 1.0) == []
     growth.want(POD3, 0.0)
-    assert step(growth, 2.0) == [Start("grown-2", POD3)]
+    assert step(growth, 2.0) == [StartWorker("grown-2", POD3)]
 
 
 def test_one_that_is_larger_and_on_its_way_will_do() -> None:
@@ -116,7 +116,7 @@ def test_a_worker_that_joined_and_was_taken_does_not_stand_in_the_way_of_the_nex
     step(growth, 0.0)
     step(growth, 5.0, "grown-1")
     growth.want(POD2, 0.0)
-    assert step(growth, 6.0, "grown-1") == [Start("grown-2", POD2)]
+    assert step(growth, 6.0, "grown-1") == [StartWorker("grown-2", POD2)]
 
 
 def test_a_type_has_a_core_at_least_and_no_more_than_may_be_started() -> None:
@@ -147,18 +147,18 @@ def test_what_could_not_be_started_is_tried_again_after_a_while() -> None:
     growth.want(POD2, 30.0)
     assert step(growth, 30.0) == []
     growth.want(POD2, 31.0)
-    assert step(growth, 31.0) == [Start("grown-2", POD2)]
+    assert step(growth, 31.0) == [StartWorker("grown-2", POD2)]
 
 
 def test_limits_hold_over_all_started_workers() -> None:
     growth = Growth(Limits(workers=5, cores=3))
     for kind in (POD2, POD1, WorkerType(0.5, 256)):
         growth.want(kind, 0.0)
-    assert [a.kind for a in step(growth, 0.0) if isinstance(a, Start)] == [POD2, POD1]
+    assert [a.kind for a in step(growth, 0.0) if isinstance(a, StartWorker)] == [POD2, POD1]
     assert list(growth.queue) == [WorkerType(0.5, 256)]
     growth.forget("grown-1")
     growth.want(WorkerType(0.5, 256), 1.0)
-    assert step(growth, 1.0, "grown-2") == [Start("grown-3", WorkerType(0.5, 256))]
+    assert step(growth, 1.0, "grown-2") == [StartWorker("grown-3", WorkerType(0.5, 256))]
 
 
 def test_pieces_count_over_all_started_workers() -> None:
@@ -185,11 +185,11 @@ def test_one_that_never_joins_is_ended() -> None:
     growth.want(POD2, 0.0)
     step(growth, 0.0)
     assert step(growth, 60.0) == []
-    assert step(growth, 61.0) == [End("grown-1", "it has not joined within 60 s")]
+    assert step(growth, 61.0) == [EndWorker("grown-1", "it has not joined within 60 s")]
     assert step(growth, 62.0) == []
     growth.forget("grown-1")
     growth.want(POD2, 0.0)
-    assert step(growth, 63.0) == [Start("grown-2", POD2)]
+    assert step(growth, 63.0) == [StartWorker("grown-2", POD2)]
 
 
 def test_one_that_joined_and_is_heard_of_no_more_is_ended_and_replaced() -> None:
@@ -198,7 +198,7 @@ def test_one_that_joined_and_is_heard_of_no_more_is_ended_and_replaced() -> None
     step(growth, 0.0)
     step(growth, 10.0, "grown-1")
     assert step(growth, 70.0) == []
-    assert step(growth, 71.0) == [End("grown-1", "it was not heard of within 60 s")]
+    assert step(growth, 71.0) == [EndWorker("grown-1", "it was not heard of within 60 s")]
 
 
 def test_one_that_was_not_ended_is_told_again() -> None:
@@ -207,8 +207,8 @@ def test_one_that_was_not_ended_is_told_again() -> None:
     step(growth, 0.0)
     assert len(step(growth, 61.0)) == 1
     assert step(growth, 91.0) == []
-    assert step(growth, 92.0) == [End("grown-1", "it was not ended when it was told to go")]
-    assert growth.end_all("down", 93.0) == [End("grown-1", "down")]
+    assert step(growth, 92.0) == [EndWorker("grown-1", "it was not ended when it was told to go")]
+    assert growth.end_all("down", 93.0) == [EndWorker("grown-1", "down")]
 
 
 def test_idle_workers_go_back_after_a_time() -> None:
@@ -220,24 +220,24 @@ def test_idle_workers_go_back_after_a_time() -> None:
     assert step(growth, 79.0, idle=("grown-1",)) == []
     step(growth, 79.5, "grown-1")  # work came, so the time begins anew
     assert step(growth, 81.0, idle=("grown-1",)) == []
-    assert step(growth, 141.0, idle=("grown-1",)) == [End("grown-1", "it had no work for 60 s")]
+    assert step(growth, 141.0, idle=("grown-1",)) == [EndWorker("grown-1", "it had no work for 60 s")]
 
 
 def test_horizontal_growth_fills_up_to_the_ideal_count_and_keeps_it() -> None:
     growth = Growth(Limits(keep_s=60), usual=POD1, utilisation=0.5)
     # one in use at a target of 0.5: two workers
-    assert step(growth, 0.0) == [Start("grown-1", POD1)]
+    assert step(growth, 0.0) == [StartWorker("grown-1", POD1)]
     assert step(growth, 1.0) == []
     assert step(growth, 100.0, idle=("grown-1",)) == []
     assert step(growth, 200.0, idle=("grown-1",)) == []  # without work, but N is 2
-    assert growth.step(300.0, {"grown-1": False}, 1, 0, 0.0) == [End("grown-1", "it had no work for 60 s")]
+    assert growth.step(300.0, {"grown-1": False}, 1, 0, 0.0) == [EndWorker("grown-1", "it had no work for 60 s")]
 
 
 def test_workers_of_an_earlier_life_are_adopted_and_names_stay_unique() -> None:
     growth = Growth(Limits())
     growth.adopt("grown-7", POD2, 0.0)
     growth.want(POD3, 0.0)
-    assert step(growth, 1.0, "grown-7") == [Start("grown-8", POD3)]
+    assert step(growth, 1.0, "grown-7") == [StartWorker("grown-8", POD3)]
 
 
 @given(st.integers(0, 50), st.floats(0.1, 1), st.floats(0, 500), st.floats(0.5, 64))

@@ -9,34 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.locality import Outlook, Variant, expected, worth_waiting
+from placement.locality import DataOutlook, Variant, expected_requests, worth_waiting
 
 
 def test_the_forecast_is_the_documents() -> None:
     # TT = 5.12 s (64 MB at 100 Mbit/s), S = 2 slots, t = 20 s, K = 6 of 10 machines:
     # H * TT * P_j * P_h = (10 / 3) * 5.12 * (6 / 10) * (3 * 2 / 20) = 3.072
-    outlook = Outlook(move_s=5.12, slots=2, task_s=20, machines=6)
-    assert expected(outlook) == pytest.approx((10 / 3) * 5.12 * (6 / 10) * (3 * 2 / 20))
+    outlook = DataOutlook(move_s=5.12, slots=2, task_s=20, machines=6)
+    assert expected_requests(outlook) == pytest.approx((10 / 3) * 5.12 * (6 / 10) * (3 * 2 / 20))
     assert worth_waiting(outlook)
-    assert not worth_waiting(Outlook(move_s=5.12, slots=2, task_s=20, machines=1))
+    assert not worth_waiting(DataOutlook(move_s=5.12, slots=2, task_s=20, machines=1))
 
 
 def test_as_printed_a_job_that_shares_no_machine_never_waits() -> None:
-    outlook = Outlook(move_s=10, slots=1, task_s=10, machines=4, shared=0, ahead=True)
-    assert expected(outlook, "printed") == 0
-    assert expected(outlook, "intended") == pytest.approx(4)
+    outlook = DataOutlook(move_s=10, slots=1, task_s=10, machines=4, shared=0, ahead=True)
+    assert expected_requests(outlook, "printed") == 0
+    assert expected_requests(outlook, "intended") == pytest.approx(4)
 
 
 def test_what_is_shared_goes_to_the_jobs_ahead() -> None:
-    outlook = Outlook(move_s=10, slots=1, task_s=10, machines=4, shared=3, ahead=True)
+    outlook = DataOutlook(move_s=10, slots=1, task_s=10, machines=4, shared=3, ahead=True)
     # E_j * (1 - Pr_j) = 4 * (1 - 3/4)
-    assert expected(outlook, "intended") == pytest.approx(1)
-    assert expected(outlook, "printed") == pytest.approx(3)
+    assert expected_requests(outlook, "intended") == pytest.approx(1)
+    assert expected_requests(outlook, "printed") == pytest.approx(3)
 
 
 def test_tasks_that_take_no_time_ask_all_the_time() -> None:
-    assert expected(Outlook(move_s=1, slots=1, task_s=0, machines=1)) == math.inf
-    assert expected(Outlook(move_s=1, slots=1, task_s=0, machines=0)) == 0
+    assert expected_requests(DataOutlook(move_s=1, slots=1, task_s=0, machines=1)) == math.inf
+    assert expected_requests(DataOutlook(move_s=1, slots=1, task_s=0, machines=0)) == 0
 
 
 @given(st.floats(0, 100), st.integers(1, 16), st.floats(0.1, 100), st.integers(0, 50), st.integers(0, 50))
@@ -45,6 +45,6 @@ def test_more_machines_with_data_are_never_less_worth_waiting_for(
 ) -> None:
     for ahead in (False, True):
         for variant in get_args(Variant):
-            fewer = Outlook(move_s, slots, task_s, machines + shared, shared, ahead)
-            more = Outlook(move_s, slots, task_s, machines + shared + 1, shared, ahead)
-            assert expected(more, variant) >= expected(fewer, variant) >= 0
+            fewer = DataOutlook(move_s, slots, task_s, machines + shared, shared, ahead)
+            more = DataOutlook(move_s, slots, task_s, machines + shared + 1, shared, ahead)
+            assert expected_requests(more, variant) >= expected_requests(fewer, variant) >= 0

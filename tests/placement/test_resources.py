@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.account import Account
+from placement.account import WorkerAccount
 from placement.ids import Pool, acquire_all
 from placement.resources import NOTHING, SCALE, ResourceSet, parse_advertised, parse_asked
 from stage_model.errors import BadInput
@@ -181,7 +181,7 @@ def test_pieces_of_several_resources_are_had_together_or_not_at_all() -> None:
 
 
 def test_load_is_part_of_what_is_available() -> None:
-    account = Account(ResourceSet.of(cpu=4))
+    account = WorkerAccount(ResourceSet.of(cpu=4))
     three = ResourceSet.of(cpu=3)
     assert account.book(three)
     assert account.available == ResourceSet.of(cpu=4)
@@ -195,7 +195,7 @@ def test_load_is_part_of_what_is_available() -> None:
 
 
 def test_capacity_in_use_leaves_when_it_is_released() -> None:
-    account = Account(ResourceSet.of(cpu=4))
+    account = WorkerAccount(ResourceSet.of(cpu=4))
     account.book(ResourceSet.of(cpu=3))
     account.start(ResourceSet.of(cpu=3))
     account.resize(ResourceSet.of(cpu=2))
@@ -206,7 +206,7 @@ def test_capacity_in_use_leaves_when_it_is_released() -> None:
 
 
 def test_promises_that_a_smaller_worker_cannot_keep_are_shown() -> None:
-    account = Account(ResourceSet.of(cpu=4))
+    account = WorkerAccount(ResourceSet.of(cpu=4))
     account.book(ResourceSet.of(cpu=4))
     account.resize(ResourceSet.of(cpu=1))
     assert account.overbooked == ResourceSet.of(cpu=3)
@@ -217,7 +217,7 @@ steps = st.lists(st.tuples(st.sampled_from(["book", "unbook", "start", "release"
 
 @given(sets, steps)
 def test_whatever_happens_nothing_is_counted_twice_or_lost(total: ResourceSet, done: list[tuple[str, ResourceSet]]) -> None:
-    account = Account(total)
+    account = WorkerAccount(total)
     for what, asked in done:
         if what == "book":
             account.book(asked)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.agent.decide import Executor, OwnStage, decide, live_stages
+from controller.agent.decide import ObservedExecutor, OwnStage, decide_demand, live_stages
 from stage_model.forecast.virtual_time import Forecast, schedule
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan, StagePlan
@@ -73,7 +73,7 @@ counts = st.integers(0, 40)
 
 
 @st.composite
-def states(draw: st.DrawFn) -> tuple[ApplicationPlan, Executor]:
+def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
     """An application with one or two stages under way, this executor one of one to three."""
     executors = draw(st.integers(1, 3))
     stages, own = [], {}
@@ -113,16 +113,16 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, Executor]:
         cores=draw(st.sampled_from([0.5, 1.0, 4.0])) * executors,
         speed_limit=draw(st.sampled_from([0.25, 1.0])),
     )
-    return plan, Executor(SLOTS, own, idle_s=0.0)
+    return plan, ObservedExecutor(SLOTS, own, idle_s=0.0)
 
 
-def decided(plan: ApplicationPlan, executor: Executor, held: float | None = None) -> Decision:
-    return decide(plan, executor, LawState(held), dt_s=1.0, period_s=1.0, quota=QUOTA)
+def decided(plan: ApplicationPlan, executor: ObservedExecutor, held: float | None = None) -> Decision:
+    return decide_demand(plan, executor, LawState(held), dt_s=1.0, period_s=1.0, quota=QUOTA)
 
 
 @given(states(), st.floats(0, 100), st.none() | st.floats(0, 4))
 def test_less_slack_never_means_fewer_cores(
-    state: tuple[ApplicationPlan, Executor], less_s: float, held: float | None
+    state: tuple[ApplicationPlan, ObservedExecutor], less_s: float, held: float | None
 ) -> None:
     plan, executor = state
     assert plan.left_s is not None
@@ -132,7 +132,7 @@ def test_less_slack_never_means_fewer_cores(
 
 @given(states(), st.floats(1, 5), st.none() | st.floats(0, 4))
 def test_more_work_to_come_never_means_fewer_cores(
-    state: tuple[ApplicationPlan, Executor], times: float, held: float | None
+    state: tuple[ApplicationPlan, ObservedExecutor], times: float, held: float | None
 ) -> None:
     plan, executor = state
     longer = msgspec.structs.replace(plan, future_busy=tuple(times * v for v in plan.future_busy))
@@ -140,10 +140,12 @@ def test_more_work_to_come_never_means_fewer_cores(
 
 
 @given(states(), st.floats(1, 5))
-def test_the_more_work_a_stage_has_the_more_cores_it_gets(state: tuple[ApplicationPlan, Executor], times: float) -> None:
+def test_the_more_work_a_stage_has_the_more_cores_it_gets(
+    state: tuple[ApplicationPlan, ObservedExecutor], times: float
+) -> None:
     """Untouched stages: once tasks ran, what they show counts too."""
     plan, _ = state
-    fresh = Executor(SLOTS, {}, idle_s=0.0)
+    fresh = ObservedExecutor(SLOTS, {}, idle_s=0.0)
     untouched = tuple(
         StagePlan(stage=s.stage, attempt=0, tasks=s.tasks, work_core_s=s.work_core_s, task_cv=s.task_cv) for s in plan.stages
     )
@@ -153,7 +155,9 @@ def test_the_more_work_a_stage_has_the_more_cores_it_gets(state: tuple[Applicati
 
 
 @given(states(), st.none() | st.floats(0, 9))
-def test_a_demand_never_exceeds_the_tasks_that_can_run(state: tuple[ApplicationPlan, Executor], held: float | None) -> None:
+def test_a_demand_never_exceeds_the_tasks_that_can_run(
+    state: tuple[ApplicationPlan, ObservedExecutor], held: float | None
+) -> None:
     plan, executor = state
     running = sum(own.running for own in executor.stages.values())
     waiting = sum(stage.waiting for stage in live_stages(plan, executor))
@@ -167,7 +171,7 @@ def test_a_demand_never_exceeds_the_tasks_that_can_run(state: tuple[ApplicationP
 
 
 @given(states())
-def test_a_demand_never_exceeds_what_the_application_can_get(state: tuple[ApplicationPlan, Executor]) -> None:
+def test_a_demand_never_exceeds_what_the_application_can_get(state: tuple[ApplicationPlan, ObservedExecutor]) -> None:
     plan, executor = state
     assert decided(plan, executor).demand <= plan.cores + 1e-9
 
@@ -187,7 +191,7 @@ def test_the_last_stage_gets_what_is_left(left_s: float, tasks: int, work_core_s
         slots=SLOTS,
         cores=SLOTS,
     )
-    demand = decided(plan, Executor(SLOTS, {}, idle_s=0.0)).demand
+    demand = decided(plan, ObservedExecutor(SLOTS, {}, idle_s=0.0)).demand
     aim_s = left_s - 0.005 * deadline_s
     whole = Forecast(schedule((), [work_core_s / tasks] * tasks, SLOTS))
     if aim_s > whole.least_time_s():

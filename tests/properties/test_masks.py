@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.agent.masks import Claim, Place, Secret, Wanted, masked
+from controller.agent.masks import Place, Secret, ShowReason, Wanted, masked
 from controller.runtime.base import Bind
 from stage_model.errors import RuntimeRefused
 
@@ -31,13 +31,13 @@ secrets = st.lists(
 
 @st.composite
 def mounts(draw: st.DrawFn, hidden: list[Secret]) -> list[Wanted]:
-    claims = st.sampled_from([Claim.OPTIONAL, Claim.NEEDED, Claim.ASKED])
-    asked = [Wanted(path, path, draw(claims)) for path in draw(st.lists(folders, max_size=3))]
+    reasons = st.sampled_from([ShowReason.OPTIONAL, ShowReason.NEEDED, ShowReason.ASKED])
+    asked = [Wanted(path, path, draw(reasons)) for path in draw(st.lists(folders, max_size=3))]
     if draw(st.booleans()):
-        asked.append(Wanted(LINK, draw(folders), draw(claims)))
+        asked.append(Wanted(LINK, draw(folders), draw(reasons)))
     homes = [secret.places[0].path for secret in hidden if secret.closed]
     own = [home / name for home in homes for name in draw(st.lists(st.sampled_from(NAMES), max_size=1))]
-    return [*asked, *(Wanted(path, path, Claim.OWN) for path in own if path not in {s.places[0].path for s in hidden})]
+    return [*asked, *(Wanted(path, path, ShowReason.OWN) for path in own if path not in {s.places[0].path for s in hidden})]
 
 
 cases = secrets.flatmap(lambda hidden: st.tuples(st.just(hidden), mounts(hidden)))
@@ -61,8 +61,8 @@ def test_no_secret_is_seen_but_by_who_may_and_nothing_that_was_wanted_is_missing
     except RuntimeRefused:
         assume(False)
     real = {one.path: one.real for one in wanted}
-    own = [one.real for one in wanted if one.claim == Claim.OWN]
-    asked = {one.real for one in wanted if one.claim == Claim.ASKED}
+    own = [one.real for one in wanted if one.reason == ShowReason.OWN]
+    asked = {one.real for one in wanted if one.reason == ShowReason.ASKED}
     for inside in (*TREE, *(LINK / path.relative_to("/") for path in TREE)):
         found = seen(inside, binds, real)
         if found is None or any(found.is_relative_to(path) for path in own):
@@ -75,7 +75,7 @@ def test_no_secret_is_seen_but_by_who_may_and_nothing_that_was_wanted_is_missing
                     assert not secret.closed
                     assert named or any(path.is_relative_to(place.path) for path in within)
     for one in wanted:
-        if one.claim != Claim.OPTIONAL:
+        if one.reason != ShowReason.OPTIONAL:
             assert seen(one.path, binds, real) == one.real
 
 
@@ -85,7 +85,7 @@ def test_a_mount_is_refused_or_left_out_only_for_a_secret_around_it(case: tuple[
     around = [
         one
         for one in wanted
-        if one.claim != Claim.OWN and any(one.real.is_relative_to(p.path) for s in hidden for p in s.places)
+        if one.reason != ShowReason.OWN and any(one.real.is_relative_to(p.path) for s in hidden for p in s.places)
     ]
     try:
         binds = masked(wanted, hidden)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.runtime.base import ExecutorKey
-from master_memory.resize import Answer, Begin, Container, GiveOrder, Move, Order, SetLimit, moves
+from master_memory.resize import Answer, Begin, BudgetOrder, Container, GiveOrder, Move, SetLimit, moves
 from master_memory.split import Need, admits, equal
 
 CAPACITY = 10_000
@@ -26,7 +26,7 @@ class Real:
     limit_mb: int | None = None
     budget_mb: int = 0
     number: int = 0
-    order: Order | None = None
+    order: BudgetOrder | None = None
     answer: Answer | None = None
     held_mb: int = 0
     """What its tasks do not let go."""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from experiments.simulator.engine import IDEAL, App, Effects, Engine, Executor, Submission, Task, workers
+from experiments.simulator.engine import IDEAL, App, Effects, Engine, SimExecutor, SimSubmission, Task, workers
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import Shape, SimJob, SimStage
 from tests.fakes.jobs import log_normal_job
@@ -14,7 +14,7 @@ from tests.fakes.jobs import log_normal_job
 
 def ran(job: SimJob, *, count: int = 1, cores: float = 2.0, slots: int = 2, effects: Effects = IDEAL) -> App:
     """Alone on all cores."""
-    return Engine(workers(count, cores, slots), [Submission(job)], everything(), effects=effects).run()[0]
+    return Engine(workers(count, cores, slots), [SimSubmission(job)], everything(), effects=effects).run()[0]
 
 
 def stages(*works: tuple[float, ...], **changes: float) -> SimJob:
@@ -88,7 +88,7 @@ class KillsOnce(Fixed):
 def test_a_killed_executor_loses_what_its_running_tasks_have_done() -> None:
     # one slot, tasks of 1: at 1.5 one is done and half of the second is lost
     control = KillsOnce(lambda worker: worker.cores)
-    app = Engine(workers(1, 1.0), [Submission(stages((1.0, 1.0, 1.0)))], control).run()[0]
+    app = Engine(workers(1, 1.0), [SimSubmission(stages((1.0, 1.0, 1.0)))], control).run()[0]
     assert app.lost_core_s == pytest.approx(0.5)
     assert app.end_s == pytest.approx(3.5)
     assert app.used_core_s == pytest.approx(3.5)
@@ -97,13 +97,13 @@ def test_a_killed_executor_loses_what_its_running_tasks_have_done() -> None:
 class Slows(Fixed):
     """A quarter of the cores after the first task."""
 
-    def task_ended(self, app: App, executor: Executor, task: Task) -> None:
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         assert self.engine
         self.engine.set_quota(executor, 0.25)
 
 
 def test_a_quota_changes_the_speed_from_its_moment_on() -> None:
-    app = Engine(workers(1, 1.0), [Submission(stages((1.0, 1.0)))], Slows(lambda _: 1.0)).run()[0]
+    app = Engine(workers(1, 1.0), [SimSubmission(stages((1.0, 1.0)))], Slows(lambda _: 1.0)).run()[0]
     assert app.end_s == pytest.approx(1 + 4)
     assert app.allocated_core_s == pytest.approx(1 + 0.25 * 4)
 

@@ -40,7 +40,7 @@ class World:
     """One second is one period; each party hears of the others once in it."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
+        self.queue_position = place
         (place / "spark" / "jars").mkdir(parents=True)
         (place / "bridge.jar").touch()
         (place / "master").mkdir()
@@ -58,9 +58,9 @@ class World:
             name=name,
             instance=name,
             conf=ELASTIC,
-            jars_dir=str(self.place / "spark" / "jars"),
-            bridge_jar=str(self.place / "bridge.jar"),
-            working_dir=str(self.place),
+            jars_dir=str(self.queue_position / "spark" / "jars"),
+            bridge_jar=str(self.queue_position / "bridge.jar"),
+            working_dir=str(self.queue_position),
         )
         application_id = answered(self.cluster.state.drivers.register(facts, self.cluster.clock)).application_id
         self.speeds[application_id] = mb_per_s
@@ -141,10 +141,10 @@ def test_a_third_waits_and_starts_by_itself(world: World) -> None:
     third = world.submit("third")
     fourth = world.submit("fourth")
     world.second()
-    assert [world.view(i).place for i in (third, fourth)] == [1, 2]
+    assert [world.view(i).queue_position for i in (third, fourth)] == [1, 2]
     world.cluster.state.commands.kill(first, world.cluster.now_s)
     world.until({second: SHARED, third: SHARED}, 8)
-    assert [world.view(i).place for i in (third, fourth)] == [None, 1]
+    assert [world.view(i).queue_position for i in (third, fourth)] == [None, 1]
 
 
 def test_a_restart_of_master_and_agent_in_the_middle_of_a_shrink_changes_nothing(world: World) -> None:

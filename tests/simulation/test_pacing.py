@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.simulator.compare import FOUR_BY_FOUR, Case, Setting, draw
-from experiments.simulator.engine import REAL, Engine, Submission, workers
+from experiments.simulator.engine import REAL, Engine, SimSubmission, workers
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
@@ -26,7 +26,7 @@ def job(seed: int, name: str, seconds: float = 40.0) -> SimJob:
     return replace(log_normal_job(random.Random(seed), [24] * 4, [each] * 4, cv=0.3, records_per_task=100.0), name=name)
 
 
-def together(*submissions: Submission) -> tuple[Engine, Pacing]:
+def together(*submissions: SimSubmission) -> tuple[Engine, Pacing]:
     pacing = Pacing({s.job.name: known(s.job, TWO) for s in submissions}, traced=True)
     engine = Engine(TWO.workers, submissions, pacing)
     engine.run()
@@ -35,8 +35,8 @@ def together(*submissions: Submission) -> tuple[Engine, Pacing]:
 
 def test_a_high_priority_takes_what_it_needs_and_the_low_one_makes_up_for_it() -> None:
     # the long one needs half the cluster for its deadline; the short one, in its middle, nearly all
-    long = Submission(job(1, "long"), deadline_s=80.0, priority=parse_priority("low"))
-    short = Submission(job(2, "short", 16.0), at_s=20.0, deadline_s=20.0, priority=parse_priority("high"))
+    long = SimSubmission(job(1, "long"), deadline_s=80.0, priority=parse_priority("low"))
+    short = SimSubmission(job(2, "short", 16.0), at_s=20.0, deadline_s=20.0, priority=parse_priority("high"))
     engine, pacing = together(long, short)
     long_ran, short_ran = (outcome(app, pacing) for app in engine.apps)
     assert short_ran.end_s <= 20.0
@@ -55,8 +55,8 @@ def test_a_high_priority_takes_what_it_needs_and_the_low_one_makes_up_for_it() -
 
 
 def test_equals_both_keep_deadlines_that_fit_together() -> None:
-    first = Submission(job(3, "first"), deadline_s=100.0)
-    second = Submission(job(4, "second"), deadline_s=110.0)
+    first = SimSubmission(job(3, "first"), deadline_s=100.0)
+    second = SimSubmission(job(4, "second"), deadline_s=110.0)
     engine, pacing = together(first, second)
     errors = [outcome(app, pacing).error_pct(app.asked.deadline_s or 0) for app in engine.apps]
     assert max(errors) <= 0
@@ -64,7 +64,7 @@ def test_equals_both_keep_deadlines_that_fit_together() -> None:
 
 
 def test_an_infeasible_newcomer_is_refused_its_deadline_and_harms_nobody() -> None:
-    asked = [Submission(job(5, "first"), deadline_s=50.0), Submission(job(6, "late"), at_s=1.0, deadline_s=45.0)]
+    asked = [SimSubmission(job(5, "first"), deadline_s=50.0), SimSubmission(job(6, "late"), at_s=1.0, deadline_s=45.0)]
     pacing = Pacing({s.job.name: known(s.job, TWO) for s in asked}, admit=True)
     first, late = Engine(TWO.workers, asked, pacing).run()
     assert pacing.refused == [late]
@@ -80,7 +80,7 @@ def test_a_late_run_of_the_papers_law_takes_all_cores() -> None:
 
 
 def test_executors_go_to_the_workers_with_the_fewest() -> None:
-    each = Submission(job(7, "one", 8.0), deadline_s=30.0, executors=2)
+    each = SimSubmission(job(7, "one", 8.0), deadline_s=30.0, executors=2)
     pacing = Pacing({})
     engine = Engine(workers(4, 2.0), [each, each], pacing)
     engine.run()

@@ -5,31 +5,31 @@ from __future__ import annotations
 import pytest
 
 from experiments.simulator import spillover, waiting
-from experiments.simulator.spillover import Kind, Node
+from experiments.simulator.spillover import Node, TaskKind
 from experiments.simulator.waiting import SCHEDULERS, Setup
 from placement.policies import POLICIES
 
 NODES = (Node(cores=4, memory_mb=8000), Node(cores=2, memory_mb=4000))
-KINDS = (Kind(cores=1, memory_mb=500, work_core_s=10),)
+KINDS = (TaskKind(cores=1, memory_mb=500, work_core_s=10),)
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_run_is_the_same_again_and_does_no_more_than_the_workers_can(policy: str) -> None:
-    first, again = (spillover.simulate(NODES, KINDS, policy, 1.2, 7, 200.0) for _ in range(2))
+    first, again = (spillover.simulate_spillover(NODES, KINDS, policy, 1.2, 7, 200.0) for _ in range(2))
     assert first == again
     assert 0 < first.throughput <= 1
     assert first.slowdown >= 1
 
 
 def test_a_task_alone_takes_its_own_time() -> None:
-    row = spillover.simulate((Node(cores=4, memory_mb=8000),), KINDS, "random", 0.25, 3, 500.0)
+    row = spillover.simulate_spillover((Node(cores=4, memory_mb=8000),), KINDS, "random", 0.25, 3, 500.0)
     assert row.slowdown == pytest.approx(1.0)
     assert row.waited == 0.0
 
 
 def test_what_does_not_fit_waits_and_gets_its_turn() -> None:
-    wide = (Kind(cores=2, memory_mb=500, work_core_s=10),)
-    row = spillover.simulate((Node(cores=2, memory_mb=8000),), wide, "smooth-wrr", 2.0, 3, 500.0)
+    wide = (TaskKind(cores=2, memory_mb=500, work_core_s=10),)
+    row = spillover.simulate_spillover((Node(cores=2, memory_mb=8000),), wide, "smooth-wrr", 2.0, 3, 500.0)
     # of two tasks one runs at a time: each waits as long as the other takes, and the worker never rests
     assert row.waited > 0
     assert row.slowdown > 1.5
@@ -38,7 +38,7 @@ def test_what_does_not_fit_waits_and_gets_its_turn() -> None:
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_all_maps_are_done_once(scheduler: str) -> None:
-    first, again = (waiting.simulate(Setup(), scheduler, 8, 5) for _ in range(2))
+    first, again = (waiting.simulate_waiting(Setup(), scheduler, 8, 5) for _ in range(2))
     assert first == again
     assert 0 < first.local <= 1
     # the maps' own time, and a heartbeat before and after at most, on twenty free slots
@@ -47,7 +47,7 @@ def test_all_maps_are_done_once(scheduler: str) -> None:
 
 def test_with_a_copy_of_every_block_on_every_machine_all_maps_are_local() -> None:
     for scheduler in SCHEDULERS:
-        row = waiting.simulate(Setup(copies=10), scheduler, 16, 5)
+        row = waiting.simulate_waiting(Setup(copies=10), scheduler, 16, 5)
         assert row.local == 1.0
 
 
@@ -55,11 +55,11 @@ def test_a_forecast_is_judged_by_the_requests_that_came() -> None:
     # one slot, three maps of 20 s: it asks at 0, 21 and 42 s, when the beats after the maps' ends are. Every 6 s, the first
     # beat after TT, the forecast is 5.12 * 1 * 1 / 20 = 0.26: wrong at 0, 18 and 42 s, right at 6, 12, 24, 30 and 36 s.
     setup = Setup(machines=1, slots=1, copies=1, jobs=1, task_cv=0.0)
-    row = waiting.simulate(setup, "fifo", 3, 5)
+    row = waiting.simulate_waiting(setup, "fifo", 3, 5)
     assert (row.forecasts, row.right, row.near, row.waits_right) == (8, 5, 8, 5)
 
 
 def test_fair_waits_for_a_local_map_and_fifo_does_not() -> None:
     setup = Setup(copies=1, jobs=1)
-    fifo, fair = (waiting.simulate(setup, scheduler, 4, 11) for scheduler in ("fifo", "fair"))
+    fifo, fair = (waiting.simulate_waiting(setup, scheduler, 4, 11) for scheduler in ("fifo", "fair"))
     assert fair.local > fifo.local

@@ -43,7 +43,7 @@ from controller.wire.command import Change
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered, sequenced
 from controller.wire.version import HEADER, SPOKEN
 from experiments.bench.overhead import executor
-from experiments.bench.overhead.made_up import NAME, Driver, made_up_profile, registration
+from experiments.bench.overhead.made_up import NAME, MadeUpDriver, made_up_profile, registration
 from experiments.bench.overhead.where import own_time
 from stage_model.history.events import StageCompleted, StageSubmitted
 from stage_model.settings import QuotaSettings
@@ -79,7 +79,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
         return self.cpu_s / self.seconds
 
 
-def measure(folder: Path, executors: int, seconds: float, stage_s: float) -> Spent:
+def measure_cpu(folder: Path, executors: int, seconds: float, stage_s: float) -> Spent:
     """The agent's CPU over `seconds` while each application has stages of `stage_s`."""
     with _Scene(folder, executors, SETTLE_S + seconds + SPARE_S, stage_s).running() as scene:
         supervisor = psutil.Process(scene.agent_pid())
@@ -124,7 +124,7 @@ class _Scene:
     executors: int
     length_s: float
     stage_s: float
-    drivers: list[Driver] = field(default_factory=list)
+    drivers: list[MadeUpDriver] = field(default_factory=list)
     stage_events: int = 0
     begun_s: float = 0.0
     home: Home = field(init=False)
@@ -246,7 +246,7 @@ class _Scene:
         (ours / "bin" / "python3").symlink_to("/usr/bin/python3")
         return ours
 
-    def _register(self, ours: Path) -> Driver:
+    def _register(self, ours: Path) -> MadeUpDriver:
         asked = registration(
             {
                 "spark.pace.profile": NAME,
@@ -270,7 +270,7 @@ class _Scene:
         )
         connection = _Connection(self.home.need_cluster().url)
         reply = connection.post("/v1/applications", self.home.submit_token(), asked, Registered)
-        return Driver(reply.application_id, reply.token, self.stages, self.stage_s)
+        return MadeUpDriver(reply.application_id, reply.token, self.stages, self.stage_s)
 
     def _running(self) -> int:
         return sum(view.executors for view in self._client().applications())

@@ -121,7 +121,7 @@ def made_up_profile(stages: int, stage_s: float) -> Profile:
 
 
 @dataclass(slots=True)
-class Driver:
+class MadeUpDriver:
     """One made-up driver. `told` is the number of events so far, `done` that of the stage's tasks."""
 
     application_id: str

@@ -26,7 +26,7 @@ FULL_SHARE = 0.5
 """Of the workers that take no one more."""
 
 
-class Crowd:
+class MadeUpFleet:
     """`workers` with `each` executors; half of them full, a tenth with a label, a twentieth with gpus."""
 
     def __init__(self, workers: int, each: int, seed: int) -> None:
@@ -82,7 +82,7 @@ class Crowd:
 KINDS = ("plain", "labelled", "gpu", "data", "none")
 
 
-def decisions_ms(crowd: Crowd, policy: str, kind: str, count: int) -> list[float]:
+def decisions_ms(crowd: MadeUpFleet, policy: str, kind: str, count: int) -> list[float]:
     """Of each decision, the executor's placing included."""
     took = []
     for _ in range(count):

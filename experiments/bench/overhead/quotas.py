@@ -45,7 +45,7 @@ class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
     docker_py_cpu_ms: float | None = None
 
 
-def measure(containers: int, busy: int, seed: int) -> QuotaRow:
+def measure_changes(containers: int, busy: int, seed: int) -> QuotaRow:
     """Changes the quota of `containers` idle containers one by one, then of all in one go, while `busy` more compute."""
     rng = random.Random(seed)
     with _running(containers, busy) as (runtime, groups, update):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.agent.apply import SAME_CORES, Change, changes
+from controller.agent.apply import SAME_CORES, QuotaChange, changes
 from controller.runtime.base import ExecutorKey
 
 A, B, C = (ExecutorKey("app", n) for n in "123")
@@ -13,7 +13,7 @@ A, B, C = (ExecutorKey("app", n) for n in "123")
 
 def test_lowering_comes_before_raising() -> None:
     got = changes({A: 1.0, B: 2.0, C: 0.5}, {A: 1.5, B: 0.5, C: 0.4})
-    assert got == [Change(B, 2.0, 0.5), Change(C, 0.5, 0.4), Change(A, 1.0, 1.5)]
+    assert got == [QuotaChange(B, 2.0, 0.5), QuotaChange(C, 0.5, 0.4), QuotaChange(A, 1.0, 1.5)]
 
 
 def test_unchanged_quotas_are_not_written() -> None:
@@ -21,7 +21,7 @@ def test_unchanged_quotas_are_not_written() -> None:
 
 
 def test_limiting_an_unlimited_executor_is_lowering() -> None:
-    assert changes({A: 0.5, B: None}, {A: 1.0, B: 1.0}) == [Change(B, None, 1.0), Change(A, 0.5, 1.0)]
+    assert changes({A: 0.5, B: None}, {A: 1.0, B: 1.0}) == [QuotaChange(B, None, 1.0), QuotaChange(A, 0.5, 1.0)]
 
 
 def test_executors_that_do_not_run_are_left_out() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.agent.arbitrate import Request, arbitrate
+from controller.agent.arbitrate import CoreRequest, arbitrate
 
 CQ = 0.05
 
@@ -23,8 +23,8 @@ def ask(
     left_s: float | None = 100.0,
     beyond_saving: bool = False,
     debt_core_s: float = 0.0,
-) -> Request[str]:
-    return Request(key, key, demand, floor, priority, left_s, beyond_saving, debt_core_s)
+) -> CoreRequest[str]:
+    return CoreRequest(key, key, demand, floor, priority, left_s, beyond_saving, debt_core_s)
 
 
 def test_everyone_gets_its_demand_while_there_is_enough() -> None:
@@ -110,12 +110,12 @@ def ceil_q(cores: float) -> float:
 
 
 @given(requests, capacities)
-def test_the_sum_never_exceeds_the_capacity(asked: list[Request[str]], capacity: float) -> None:
+def test_the_sum_never_exceeds_the_capacity(asked: list[CoreRequest[str]], capacity: float) -> None:
     assert math.fsum(arbitrate(asked, capacity, CQ).values()) <= max(capacity, 0.01 * len(asked)) + 1e-9
 
 
 @given(requests, capacities)
-def test_floors_are_kept_or_all_shrink(asked: list[Request[str]], capacity: float) -> None:
+def test_floors_are_kept_or_all_shrink(asked: list[CoreRequest[str]], capacity: float) -> None:
     got = arbitrate(asked, capacity, CQ)
     assert all(cores >= 0.01 for cores in got.values())
     if math.fsum(ceil_q(r.floor) for r in asked) <= math.floor(capacity / CQ + 1e-9) * CQ + 1e-9:
@@ -127,13 +127,13 @@ def test_floors_are_kept_or_all_shrink(asked: list[Request[str]], capacity: floa
 
 
 @given(requests, capacities)
-def test_nobody_gets_more_than_it_asked_for(asked: list[Request[str]], capacity: float) -> None:
+def test_nobody_gets_more_than_it_asked_for(asked: list[CoreRequest[str]], capacity: float) -> None:
     got = arbitrate(asked, capacity, CQ)
     assert all(got[r.key] <= ceil_q(max(r.demand, r.floor)) + 1e-9 for r in asked)
 
 
 @given(requests, capacities)
-def test_nothing_is_left_while_someone_is_short(asked: list[Request[str]], capacity: float) -> None:
+def test_nothing_is_left_while_someone_is_short(asked: list[CoreRequest[str]], capacity: float) -> None:
     got = arbitrate(asked, capacity, CQ)
     if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
         return
@@ -144,7 +144,7 @@ def test_nothing_is_left_while_someone_is_short(asked: list[Request[str]], capac
 
 @given(requests, capacities)
 def test_a_higher_priority_is_never_short_while_a_lower_one_has_more_than_its_floor(
-    asked: list[Request[str]], capacity: float
+    asked: list[CoreRequest[str]], capacity: float
 ) -> None:
     got = arbitrate(asked, capacity, CQ)
     if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
@@ -155,13 +155,13 @@ def test_a_higher_priority_is_never_short_while_a_lower_one_has_more_than_its_fl
 
 
 @given(requests, capacities)
-def test_asking_for_what_one_got_changes_nothing(asked: list[Request[str]], capacity: float) -> None:
+def test_asking_for_what_one_got_changes_nothing(asked: list[CoreRequest[str]], capacity: float) -> None:
     got = arbitrate(asked, capacity, CQ)
     if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
         return
     again = arbitrate(
         [
-            Request(r.key, r.application_id, got[r.key], r.floor, r.priority, r.left_s, r.beyond_saving, r.debt_core_s)
+            CoreRequest(r.key, r.application_id, got[r.key], r.floor, r.priority, r.left_s, r.beyond_saving, r.debt_core_s)
             for r in asked
         ],
         capacity,
@@ -172,7 +172,7 @@ def test_asking_for_what_one_got_changes_nothing(asked: list[Request[str]], capa
 
 @given(requests, capacities, st.randoms(use_true_random=False))
 def test_the_order_of_the_requests_does_not_matter(
-    asked: list[Request[str]], capacity: float, shuffler: random.Random
+    asked: list[CoreRequest[str]], capacity: float, shuffler: random.Random
 ) -> None:
     mixed = list(asked)
     shuffler.shuffle(mixed)
@@ -180,7 +180,7 @@ def test_the_order_of_the_requests_does_not_matter(
 
 
 @given(requests, capacities)
-def test_grants_are_whole_quanta(asked: list[Request[str]], capacity: float) -> None:
+def test_grants_are_whole_quanta(asked: list[CoreRequest[str]], capacity: float) -> None:
     if math.fsum(ceil_q(r.floor) for r in asked) <= capacity:
         for cores in arbitrate(asked, capacity, CQ).values():
             assert cores / CQ == pytest.approx(round(cores / CQ))

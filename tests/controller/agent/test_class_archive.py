@@ -13,11 +13,11 @@ import pytest
 
 from controller.agent.class_archive import KEPT, ClassArchives, archive_key, class_path_of, jar_stamps, use
 from controller.file_lock import locked
-from controller.runtime.base import Bind, ExecutorKey, Java, Launch, Mask, Program
+from controller.runtime.base import Bind, ExecutorKey, JavaProgram, Launch, Mask, Program
 from controller.runtime.fake import FakeHost, FakeRuntime
 from stage_model.errors import RuntimeRefused
 
-JAVA = Java("/opt/java/bin/java", "java 17")
+JAVA = JavaProgram("/opt/java/bin/java", "java 17")
 GIB = 1 << 30
 
 
@@ -244,7 +244,7 @@ def test_the_oldest_go(machine: Machine) -> None:
     agent = machine.agent()
     made: list[Path] = []
     for n in range(KEPT + 2):
-        agent.add_to(machine.launch(), Java(JAVA.program, f"java {n}"))
+        agent.add_to(machine.launch(), JavaProgram(JAVA.program, f"java {n}"))
         (new,) = {*machine.archives()} - {*made}
         os.utime(new, (n, n))
         made.append(new)

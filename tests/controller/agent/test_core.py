@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from controller.agent.accounting import Account
-from controller.agent.apply import Change
+from controller.agent.apply import QuotaChange
 from controller.agent.core import Held, Orders, Seen, Snapshot, State, TimedPlan, step
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.plan import ApplicationPlan, StagePlan
@@ -59,7 +59,7 @@ def test_a_law_a_grant_a_write_and_a_sample() -> None:
     orders, state = period(state, 10.0, {KEY: seen(cpu_s=2.0)}, plan())
     # 48 core-seconds are left for 90 s: 0.533, in quanta of 0.05
     assert orders.grants == {KEY: 0.55}
-    assert orders.changes == (Change(KEY, 0.5, 0.55),)
+    assert orders.changes == (QuotaChange(KEY, 0.5, 0.55),)
     [sample] = orders.samples
     assert (sample.time_s, sample.grant, sample.quota, sample.squeezed) == (110.0, 0.55, 0.5, False)
     assert sample.demand == pytest.approx(48 / 90)
@@ -83,7 +83,7 @@ def test_without_a_plan_it_has_all_it_can_use_and_no_sample() -> None:
 
 def test_an_unlimited_executor_is_limited() -> None:
     orders, _ = period(State(), 0.0, {KEY: seen(quota=None)}, plan())
-    assert orders.changes == (Change(KEY, None, 0.5),)
+    assert orders.changes == (QuotaChange(KEY, None, 0.5),)
 
 
 def test_what_does_not_run_holds_no_cores() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.agent.decide import Executor, OwnStage, aged, decide, live_stages
+from controller.agent.decide import ObservedExecutor, OwnStage, aged, decide_demand, live_stages
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
@@ -17,12 +17,12 @@ PLAN = ApplicationPlan(
 EXACTLY = {"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0}
 
 
-def executor(running: int = 0, done: int = 0, slots: int = 4, idle_s: float | None = 0.0) -> Executor:
-    return Executor(slots, {(3, 0): OwnStage(running, done)}, idle_s)
+def executor(running: int = 0, done: int = 0, slots: int = 4, idle_s: float | None = 0.0) -> ObservedExecutor:
+    return ObservedExecutor(slots, {(3, 0): OwnStage(running, done)}, idle_s)
 
 
-def decided(plan: ApplicationPlan, seen: Executor, state: LawState = LawState()) -> Decision:  # noqa: B008
-    return decide(plan, seen, state, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+def decided(plan: ApplicationPlan, seen: ObservedExecutor, state: LawState = LawState()) -> Decision:  # noqa: B008
+    return decide_demand(plan, seen, state, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
 
 
 def test_before_its_first_task_an_executor_asks_for_all_its_slots_when_tasks_wait_and_else_for_a_core() -> None:
@@ -101,8 +101,8 @@ def test_a_flicker_around_a_quantum_is_not_followed() -> None:
 
 def test_between_stages_the_demand_is_held_for_two_periods() -> None:
     nothing = msgspec.structs.replace(PLAN, stages=())
-    assert decided(nothing, Executor(4, {}, 1.9), LawState(1.3)).demand == 1.3
-    assert decided(nothing, Executor(4, {}, 2.0), LawState(1.3)).demand == 0.0
+    assert decided(nothing, ObservedExecutor(4, {}, 1.9), LawState(1.3)).demand == 1.3
+    assert decided(nothing, ObservedExecutor(4, {}, 2.0), LawState(1.3)).demand == 0.0
 
 
 def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
@@ -117,7 +117,7 @@ def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
 def test_the_constant_law_asks_for_the_same_always() -> None:
     plan = msgspec.structs.replace(PLAN, law="constant", settings={"constant.cores": 3.0}, executors=2)
     assert decided(plan, executor(running=4)).demand == 1.5
-    assert decided(plan, Executor(4, {}, 60.0)).demand == 1.5
+    assert decided(plan, ObservedExecutor(4, {}, 60.0)).demand == 1.5
 
 
 def test_the_paper_law_goes_after_the_set_point() -> None:
@@ -156,7 +156,7 @@ def test_a_live_stage_is_the_others_part_and_the_own_one() -> None:
         STAGE, elsewhere_running=1, elsewhere_done=2, elsewhere_records=30.0, elsewhere_cpu_core_s=4.0
     )
     (live,) = live_stages(
-        msgspec.structs.replace(PLAN, stages=(stage,)), Executor(4, {(3, 0): OwnStage(3, 4, 50.0, 5.0, 6.0)}, 0.0)
+        msgspec.structs.replace(PLAN, stages=(stage,)), ObservedExecutor(4, {(3, 0): OwnStage(3, 4, 50.0, 5.0, 6.0)}, 0.0)
     )
     assert (live.running, live.done, live.records, live.records_running, live.cpu_core_s) == (4, 6, 80.0, 5.0, 10.0)
     assert live.own_running == 3

@@ -17,7 +17,7 @@ from rich.console import Console
 from controller.cli.common import table_console
 from controller.cli.main import main
 from controller.cli.tables import applications_table, short_ids
-from controller.cli.top import show
+from controller.cli.top import show_top
 from controller.client import MasterClient
 from controller.home import Cluster, Home, write_private
 from controller.processes import identify
@@ -86,7 +86,7 @@ def test_a_row_says_how_the_application_stands_within_120_columns() -> None:
 
 def test_what_is_not_known_is_a_dash_and_who_waits_has_a_place() -> None:
     plain = {"deadline_s": None, "forecast_end_s": None, "progress": None, "memory_mb": 0, "debt_core_s": 0.0}
-    row = lines(view(**plain, state="waiting", place=2, priority=30, demand_cores=0.0, granted_cores=0.0))[1]
+    row = lines(view(**plain, state="waiting", queue_position=2, priority=30, demand_cores=0.0, granted_cores=0.0))[1]
     known = "pace-20261121-103319 aggregate-by-key waiting 2 30 10m12s"
     assert " ".join(row.split()) == f"{known} - - - 0.00 of 0.00 - -"
 
@@ -98,7 +98,7 @@ def test_ids_are_cut_only_where_the_rest_still_names_one() -> None:
 
 
 def test_ps_says_why_an_application_waits(home: tuple[Home, Server]) -> None:
-    home[1].view = view(state="waiting", place=2, reason="1 ahead of it waits for memory, too")
+    home[1].view = view(state="waiting", queue_position=2, reason="1 ahead of it waits for memory, too")
     shown = CliRunner().invoke(main, ["ps"]).stdout
     assert "pace-20261121-103319-c7e35d waits, place 2: 1 ahead of it waits for memory, too" in shown
 
@@ -137,7 +137,7 @@ def looks(home: tuple[Home, Server], term: str) -> str:
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    show(MasterClient(home[1].url, TOKEN), console, 2.5, sleep)
+    show_top(MasterClient(home[1].url, TOKEN), console, 2.5, sleep)
     assert waits == [2.5, 2.5, 2.5]
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.home import AgentProcess, Cluster
-from controller.local.healing import Found, FoundAgent, Healing, decide
+from controller.local.healing import Found, FoundAgent, Healing, decide_healing
 from controller.local.locks import Holder
 from controller.processes import ProcessId
 from stage_model.errors import BadInput
@@ -47,16 +47,16 @@ def recorded(**changes: Any) -> Cluster:
     ],
 )
 def test_just_what_is_missing_is_started(found: Found, healing: Healing) -> None:
-    assert decide(recorded(), found, {}) == healing
+    assert decide_healing(recorded(), found, {}) == healing
     assert healing.needed == (healing != Healing(False, (), (), ("w1", "w2")))
 
 
 def test_without_a_cluster_a_new_one_is_started() -> None:
-    assert decide(None, Found(), {"law": "paper"}) is None
+    assert decide_healing(None, Found(), {"law": "paper"}) is None
 
 
 def test_a_dead_cluster_makes_room_for_one_with_the_options_given() -> None:
-    assert decide(recorded(), Found(), {"law": "paper"}) is None
+    assert decide_healing(recorded(), Found(), {"law": "paper"}) is None
 
 
 @pytest.mark.parametrize(
@@ -69,25 +69,25 @@ def test_a_dead_cluster_makes_room_for_one_with_the_options_given() -> None:
 )
 def test_other_options_than_those_of_what_lives_are_refused(given: dict[str, Any], named: str) -> None:
     with pytest.raises(BadInput, match=f"another {named}; end it with `sparkpace down`"):
-        decide(recorded(), Found(None, {"w1": CHILDLESS}), given)
+        decide_healing(recorded(), Found(None, {"w1": CHILDLESS}), given)
 
 
 @pytest.mark.parametrize("given", [{"port": 0}, {"port": 7171}, {"runtime": "auto"}, {"runtime": "process"}])
 def test_the_same_options_are_no_hindrance(given: dict[str, Any]) -> None:
-    healing = decide(recorded(), Found(None, {"w1": WHOLE, "w2": WHOLE}), given)
+    healing = decide_healing(recorded(), Found(None, {"w1": WHOLE, "w2": WHOLE}), given)
     assert healing is not None
     assert healing.master
 
 
 def test_services_that_up_did_not_start_are_named() -> None:
     with pytest.raises(BadInput, match=r"the master and the agent of m3 of this home run.*`sparkpace down`"):
-        decide(None, Found(SOME, {"m3": WHOLE}), {})
+        decide_healing(None, Found(SOME, {"m3": WHOLE}), {})
 
 
 def test_a_file_that_does_not_say_how_to_start_is_refused_when_that_is_needed() -> None:
     with pytest.raises(BadInput, match="does not say how"):
-        decide(recorded(master_words=()), Found(None, {"w1": WHOLE, "w2": WHOLE}), {})
-    assert decide(recorded(master_words=()), Found(SOME, {"w1": WHOLE, "w2": WHOLE}), {}) is not None
+        decide_healing(recorded(master_words=()), Found(None, {"w1": WHOLE, "w2": WHOLE}), {})
+    assert decide_healing(recorded(master_words=()), Found(SOME, {"w1": WHOLE, "w2": WHOLE}), {}) is not None
 
 
 def test_agents_end_before_the_master_and_supervisors_before_their_children() -> None:

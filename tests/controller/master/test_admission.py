@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from controller.wire.command import Change, PlanRequest
-from stage_model.errors import BadInput, Infeasible
+from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ def test_an_executor_larger_than_every_worker_is_refused(cluster: FakeCluster) -
 
 def test_the_second_run_is_planned_from_the_first_and_an_impossible_deadline_refused(cluster: FakeCluster) -> None:
     cluster.finished_run()
-    with pytest.raises(Infeasible, match=r"cannot be met: with all 1\.00 cores it takes 11s; accepted: 12s or more"):
+    with pytest.raises(InfeasibleDeadline, match=r"cannot be met: with all 1\.00 cores it takes 11s; accepted: 12s or more"):
         cluster.register(conf={"spark.pace.deadline": "5s"}, instance="second")
     assert len(cluster.state.applications) == 1
     cluster.register(conf={"spark.pace.deadline": "5s", "spark.pace.force": "true"}, instance="third")
@@ -49,7 +49,7 @@ class TestPromises:
     def test_a_deadline_must_fit_beside_those_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
         cluster.finished_run()
         cluster.register(conf={"spark.pace.deadline": "14s"}, instance="first")
-        with pytest.raises(Infeasible, match=r"beside 1 promised .*accepted: (19|20)s or more"):
+        with pytest.raises(InfeasibleDeadline, match=r"beside 1 promised .*accepted: (19|20)s or more"):
             cluster.register(conf={"spark.pace.deadline": "15s"}, instance="second")
         assert cluster.register(conf={"spark.pace.deadline": "25s"}, instance="third")
         assert cluster.register(conf={"spark.pace.deadline": "15s", "spark.pace.priority": "high"}, instance="fourth")
@@ -119,5 +119,5 @@ def test_two_deadlines_that_are_judged_at_once_are_judged_beside_each_other(clus
 
     changed, refused = asyncio.run(both())
     assert changed is None
-    assert isinstance(refused, Infeasible)
+    assert isinstance(refused, InfeasibleDeadline)
     assert "beside 1 promised" in str(refused)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from controller.master.application import ApplicationRecord
 from controller.master.queue import by_rank
 from controller.runs.profile_store import ProfileStore
-from stage_model.errors import Infeasible
+from stage_model.errors import InfeasibleDeadline
 from stage_model.history.events import AnyEvent, JobStart
 from tests.fakes.cluster import FakeCluster, one_stage_run, report
 
@@ -115,7 +115,7 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
         try:
             Driver(cluster, origins_ms[0], **{"spark.pace.deadline": deadline})
             seen.append("admitted")
-        except Infeasible as error:
+        except InfeasibleDeadline as error:
             seen.append(str(error))
     return [str(one).replace(first.id, "first").replace(second.id, "second") for one in seen]
 

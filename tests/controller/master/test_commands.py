@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.wire.command import Change
-from stage_model.errors import BadInput, Infeasible, PaceError
+from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 
 
@@ -49,7 +49,7 @@ class TestSet:
         [
             (Change(deadline_s=1.5), BadInput, "has passed: the application has run for 2s"),
             (Change(deadline_s=float("nan")), BadInput, "has passed"),
-            (Change(deadline_s=8.0), Infeasible, "cannot be met .*accepted: .* or more"),
+            (Change(deadline_s=8.0), InfeasibleDeadline, "cannot be met .*accepted: .* or more"),
             (Change(priority="101"), BadInput, "0 to 100"),
         ],
     )

@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.master.executor_spec import OFF_HEAP_START, PAGE, Memory, executor_memory, executor_slots, executor_spec
+from controller.master.executor_spec import (
+    OFF_HEAP_START,
+    PAGE,
+    ContainerMemory,
+    executor_memory,
+    executor_slots,
+    executor_spec,
+)
 from controller.submit.bridge_jar import JAR, driver_settings
 from controller.submit.job_options import JobOptions
 from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
@@ -37,7 +44,7 @@ REGISTRATION = Registration(
 WISH = ExecutorWish()
 
 
-def memory(conf: dict[str, str], wish: ExecutorWish = WISH, slots: int = 2, *, python: bool = False) -> Memory:
+def memory(conf: dict[str, str], wish: ExecutorWish = WISH, slots: int = 2, *, python: bool = False) -> ContainerMemory:
     return executor_memory(conf, wish, slots, python=python)
 
 
@@ -49,9 +56,9 @@ def made(conf: dict[str, str] | None = None, **options: object) -> ExecutorSpec:
 class TestMemory:
     def test_defaults_are_sparks(self) -> None:
         # 10% of 1024 is below Spark's least overhead
-        assert memory({}) == Memory(1024, 384, 0, 0)
+        assert memory({}) == ContainerMemory(1024, 384, 0, 0)
         # 10% of 8192 is 819.2
-        assert memory({"spark.executor.memory": "8g"}) == Memory(8192, 820, 0, 0)
+        assert memory({"spark.executor.memory": "8g"}) == ContainerMemory(8192, 820, 0, 0)
 
     def test_a_size_below_two_pages_for_each_slot_is_refused(self) -> None:
         small = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "3m"}
@@ -74,12 +81,12 @@ class TestMemory:
 
     def test_off_heap_of_our_starting_size_is_elastic_and_of_any_other_size_the_users(self) -> None:
         ours = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
-        assert memory(ours) == Memory(1024, 384, 0, 0, 64)
+        assert memory(ours) == ContainerMemory(1024, 384, 0, 0, 64)
         # Spark's default profile repeats the setting; a profile with a size of its own is the user's
         assert memory(ours, msgspec.structs.replace(WISH, off_heap_mb=64)).off_heap_floor_mb == 64
-        assert memory(ours, msgspec.structs.replace(WISH, off_heap_mb=300)) == Memory(1024, 384, 300, 0)
-        assert memory({**ours, "spark.memory.offHeap.size": "1g"}) == Memory(1024, 384, 1024, 0)
-        assert memory({**ours, "spark.memory.offHeap.enabled": "false"}) == Memory(1024, 384, 0, 0)
+        assert memory(ours, msgspec.structs.replace(WISH, off_heap_mb=300)) == ContainerMemory(1024, 384, 300, 0)
+        assert memory({**ours, "spark.memory.offHeap.size": "1g"}) == ContainerMemory(1024, 384, 1024, 0)
+        assert memory({**ours, "spark.memory.offHeap.enabled": "false"}) == ContainerMemory(1024, 384, 0, 0)
 
     def test_two_pages_per_slot_are_the_least_off_heap_memory(self) -> None:
         ours = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
@@ -89,7 +96,7 @@ class TestMemory:
 
     def test_a_wish_comes_first(self) -> None:
         wish = ExecutorWish(heap_mb=500, overhead_mb=0, python_mb=7)
-        assert memory({"spark.executor.memory": "8g"}, wish, python=True) == Memory(500, 0, 0, 7)
+        assert memory({"spark.executor.memory": "8g"}, wish, python=True) == ContainerMemory(500, 0, 0, 7)
         assert memory({}, wish).total_mb == 507
 
     @pytest.mark.parametrize("key", [f"spark.executor.{name}" for name in ("memory", "memoryOverhead", "pyspark.memory")])

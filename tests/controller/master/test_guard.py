@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.master.finish import MOST_TRIES, write
+from controller.master.finish import MOST_TRIES, write_ending
 from controller.master.guard import Parts
 from controller.master.providers import Provider
 from controller.wire.command import PlanRequest
@@ -322,7 +322,7 @@ class Watched(AtOnce):
         self.seen = seen
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if fn is write:
+        if fn is write_ending:
             self.seen()
         return super().submit(fn, *args, **kwargs)
 

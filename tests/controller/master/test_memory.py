@@ -113,12 +113,12 @@ def test_it_waits_where_off_heap_memory_would_fall_below_h(cluster: FakeCluster)
     b = register(cluster, "b")
     assert started(cluster) == ["a"]
     shown = view(cluster, b)
-    assert (shown.state, shown.place) == ("waiting", 1)
+    assert (shown.state, shown.queue_position) == ("waiting", 1)
     assert shown.reason == (
         f"with it each of 2 on worker w1 would have {(memory - 2 * H) // 2} MiB of off-heap memory, less than the {H} MiB "
         "of heap, overhead and Python"
     )
-    assert view(cluster, a).place is None
+    assert view(cluster, a).queue_position is None
     assert split(sync(cluster, a, memory_mb=memory)) == {f"{a}/1": memory - H}
 
 
@@ -157,7 +157,7 @@ def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(c
         register(cluster, "high", {"spark.pace.priority": "high"}),
         register(cluster, "later"),
     )
-    assert [view(cluster, i).place for i in (late, high, later)] == [2, 1, 3]
+    assert [view(cluster, i).queue_position for i in (late, high, later)] == [2, 1, 3]
     assert view(cluster, later).reason == "2 ahead of it wait for memory, too"
     running = a
     for waiting in (high, late, later):
@@ -177,7 +177,7 @@ def test_arrival_is_submission_not_registration(cluster: FakeCluster) -> None:
     sync(cluster, a, memory_mb=3 * H)
     quick = register(cluster, "quick")
     slow = register(cluster, "slow", age_s=30.0)
-    assert [view(cluster, i).place for i in (quick, slow)] == [2, 1]
+    assert [view(cluster, i).queue_position for i in (quick, slow)] == [2, 1]
 
 
 def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cluster: FakeCluster) -> None:
@@ -194,7 +194,7 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cl
     assert started(cluster) == ["a", "small"]
     [executor] = cluster.state.applications[small].executors.values()
     assert executor.record.worker_id == "w2"
-    assert view(cluster, large).place == 1
+    assert view(cluster, large).queue_position == 1
 
 
 def test_the_order_survives_a_restart(cluster: FakeCluster) -> None:
@@ -204,7 +204,7 @@ def test_the_order_survives_a_restart(cluster: FakeCluster) -> None:
     cluster.restart()
     sync(cluster, a, memory_mb=3 * H)
     cluster.state.tick(cluster.now_s)
-    assert [view(cluster, i).place for i in waiting] == [1, 2, 3]
+    assert [view(cluster, i).queue_position for i in waiting] == [1, 2, 3]
     assert started(cluster) == ["a"]
 
 
@@ -245,7 +245,7 @@ def test_an_agent_that_waits_for_others_to_shrink_is_the_reason_until_it_starts(
     a, b = register(cluster, "a"), register(cluster, "b")
     waiting = report(b, "1", "starting", reason="others are still giving it up")
     cluster.worker("w1", report(a, "1"), waiting, memory_mb=8000)
-    assert (view(cluster, b).place, view(cluster, b).reason) == (None, "others are still giving it up")
+    assert (view(cluster, b).queue_position, view(cluster, b).reason) == (None, "others are still giving it up")
     sync(cluster, a, b)
     assert view(cluster, b).reason == ""
 

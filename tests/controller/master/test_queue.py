@@ -12,7 +12,7 @@ import pytest
 
 from controller.master import executors
 from controller.master.application import Application
-from controller.master.queue import rank, waits
+from controller.master.queue import rank_of, waits
 from controller.wire.command import Change
 from controller.wire.driver import ExecutorWish
 from placement.plan import ever_fitting
@@ -25,7 +25,7 @@ LABELS = ("zone=a", "zone=b", "")
 def asked_anew(scene: Scene, application: Application) -> tuple[int | None, int, set[str]]:
     """Its position, how many in line come before it, and the workers that those want: each of the others looked at."""
     placing = scene.state.placing
-    before = [one for one in scene.state.applications.values() if waits(one) and rank(one) < rank(application)]
+    before = [one for one in scene.state.applications.values() if waits(one) and rank_of(one) < rank_of(application)]
     in_line = [one for one in before if not one.held_back]
     requests = [placing._request(one, name, wish) for one in in_line for name, wish in one.wanted.items()]
     wanted = {worker.worker_id for request, memory in requests for worker in ever_fitting(request, placing.fleet, memory)}

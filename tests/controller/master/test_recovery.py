@@ -15,7 +15,7 @@ from controller.master.admission import OUTLIVED_FROM
 from controller.master.agents import COME_BACK_S
 from controller.master.identity import Identity, begin_life
 from controller.master.store import Store
-from stage_model.errors import BadInput, Denied, Infeasible
+from stage_model.errors import BadInput, Denied, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 from tests.properties.test_outline import taught
 
@@ -84,7 +84,7 @@ class TestLostDatabase:
         assert (unknown.executors, unknown.stopped, unknown.ended) == ((), (), ())
         late = registration(application_id=application_id, conf=deadline, age_s=79.0)
         assert answered(cluster.state.drivers.register(late, cluster.clock)).application_id == application_id
-        with pytest.raises(Infeasible):
+        with pytest.raises(InfeasibleDeadline):
             cluster.register(conf=deadline, age_s=79.0, instance="another")
         known = cluster.worker("w1", report(application_id, "1")).desired
         assert [plan.application_id for plan in known.applications] == [application_id]

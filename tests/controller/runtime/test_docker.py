@@ -16,7 +16,7 @@ from typing import Any
 import docker
 import pytest
 
-from controller.agent.masks import Claim, Place, Secret, Wanted, masked
+from controller.agent.masks import Place, Secret, ShowReason, Wanted, masked
 from controller.runtime import image, launching
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Program
 from controller.runtime.cgroup import CgroupTree
@@ -116,9 +116,9 @@ def test_what_is_masked_cannot_be_read_and_what_is_bound_below_a_mask_can(rig: D
         Secret(home / ".kube", (Place(home / "clusters"),)),
     ]
     wanted = [
-        Wanted(home, home, Claim.ASKED, writable),
-        Wanted(own, own, Claim.OWN, writable=True),
-        Wanted(home / ".aws/asked", home / ".aws/asked", Claim.ASKED),
+        Wanted(home, home, ShowReason.ASKED, writable),
+        Wanted(own, own, ShowReason.OWN, writable=True),
+        Wanted(home / ".aws/asked", home / ".aws/asked", ShowReason.ASKED),
     ]
     program = (
         f"cd {home}; test -S engine.sock && echo a socket; touch .sparkpace/x .aws/x && echo a written mask; "

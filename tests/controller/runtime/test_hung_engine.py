@@ -27,7 +27,7 @@ from controller.runtime import docker_engine, executor_record, launching, proces
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import CgroupTree, Group
 from controller.runtime.docker_engine import EXIT_S, DockerRuntime
-from controller.runtime.process_identity import Identity
+from controller.runtime.process_identity import ProcessIdentity
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
 from tests.controller.runtime.hanging_engine import HangingEngine
@@ -304,7 +304,7 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
     assert rig.docker().observe() == {}
 
 
-def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Identity) -> None:
+def _rewritten(path: Path, record: executor_record.ContainerRecord, process: ProcessIdentity) -> None:
     executor_record.write(path, msgspec.structs.replace(record, process=process))
 
 

@@ -17,7 +17,7 @@ import pytest
 from controller.client import MasterClient
 from controller.submit.driver_run import DriverRun, find
 from controller.wire.command import ApplicationView
-from stage_model.errors import BadInput, Denied, Infeasible, OtherVersion, Unavailable
+from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, Unavailable
 from tests.fakes.master import TOKEN, Server, serving
 
 SUBMISSION = "0a1b2c3d-0000-0000-0000-000000000000"
@@ -115,7 +115,7 @@ def test_an_application_is_found_by_its_submission(master: Server) -> None:
 def test_the_masters_refusals_become_our_errors(master: Server) -> None:
     with pytest.raises(Denied, match="wrong token"):
         MasterClient(master.url, "wrong").applications()
-    for code, kind in ((2, BadInput), (69, Unavailable), (75, Infeasible), (77, Denied)):
+    for code, kind in ((2, BadInput), (69, Unavailable), (75, InfeasibleDeadline), (77, Denied)):
         master.refuse = 400, msgspec.json.encode({"error": "no.", "exit_code": code})
         with pytest.raises(kind, match="no"):
             MasterClient(master.url, TOKEN).applications()

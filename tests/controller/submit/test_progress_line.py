@@ -46,9 +46,9 @@ def test_place_and_reason_are_told_once_per_change() -> None:
     line = ProgressLine(Console(file=out, width=300))
     full = "with it each of 2 on worker w1 would have too little"
     for place, reason in [(2, "1 ahead of it waits for memory, too")] * 3 + [(1, full)] * 2:
-        line.show(view(state="waiting", place=place, reason=reason))
+        line.show(view(state="waiting", queue_position=place, reason=reason))
     line.show(view(state="running"))
-    line.show(view(state="waiting", place=1, reason=full))
+    line.show(view(state="waiting", queue_position=1, reason=full))
     assert out.getvalue().splitlines() == [
         "sparkpace: waits, place 2: 1 ahead of it waits for memory, too",
         *[f"sparkpace: waits, place 1: {full}"] * 2,

@@ -15,12 +15,12 @@ from controller.runs.plot import plot_run
 from experiments.__main__ import main
 from experiments.harness import experiment, machine
 from experiments.harness.packed import unpack
-from experiments.harness.recorded import Data, JobRun, Order
+from experiments.harness.recorded import Data, JobRecord, Order
 from experiments.harness.result_folder import ResultFolder
-from experiments.scenarios import make
+from experiments.scenarios import make_scenario
 from experiments.scenarios.fig4 import Fig4
 from stage_model.errors import BadInput
-from tests.fakes.recorded import CAPACITY, job_run, samples_of, write_run
+from tests.fakes.recorded import CAPACITY, job_record, samples_of, write_run
 
 SPECS = sorted(path.stem for path in experiment.SPECS.glob("*.toml"))
 
@@ -46,7 +46,7 @@ class MadeUpCluster:
     def prepare(self, orders: Sequence[Order]) -> None:
         assert orders
 
-    def perform(self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None]) -> list[JobRun]:
+    def perform(self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None]) -> list[JobRecord]:
         assert limit_s <= 20 * 60
         if step == self.fail_at:
             raise KeyboardInterrupt
@@ -55,7 +55,7 @@ class MadeUpCluster:
         jobs = []
         for order in orders:
             end_s = (order.deadline_s or 41.0) + (1.0 if self.late and order.priority == "high" else -1.0)
-            job = job_run(order.job, f"{step}-{order.job}", end_s=end_s, deadline_s=order.deadline_s)
+            job = job_record(order.job, f"{step}-{order.job}", end_s=end_s, deadline_s=order.deadline_s)
             job.summary["submitted_epoch_s"] += order.delay_s
             spans = [(10, 40, 0.1), (40, max(41, end_s), 0.14)]
             write_run(self.home.runs, job, samples_of(spans, job.summary["submitted_epoch_s"]))
@@ -80,10 +80,10 @@ def call(*words: object) -> Result:
 def test_every_spec_makes_a_scenario(name: str, quick: bool) -> None:
     spec_name, spec = experiment.read_spec(name)
     what = experiment.asked(spec_name, spec, quick=quick, seed=3)
-    scenario = make(what.scenario, what.settings, what.seed, Path(name))
+    scenario = make_scenario(what.scenario, what.settings, what.seed, Path(name))
     steps = scenario.steps()
     assert len(steps) == len(set(steps)) > 0
-    assert not quick or len(steps) < len(make(spec.scenario, spec.settings, 3, Path(name)).steps())
+    assert not quick or len(steps) < len(make_scenario(spec.scenario, spec.settings, 3, Path(name)).steps())
 
 
 def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match=sentence):
             experiment.read_spec(str(tmp_path / "s.toml"))
     with pytest.raises(BadInput, match=r"names scenario 'none'; there are: fig4, .*mixed"):
-        make("none", {}, 1, tmp_path)
+        make_scenario("none", {}, 1, tmp_path)
     with pytest.raises(BadInput, match=r"cannot use: .*wrong"):
-        make("fig4", {"long": ["a"], "short": ["b"], "wrong": 1}, 1, tmp_path)
+        make_scenario("fig4", {"long": ["a"], "short": ["b"], "wrong": 1}, 1, tmp_path)
 
 
 def test_a_run_leaves_data_report_and_pictures(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
@@ -240,7 +240,7 @@ def test_a_picture_of_one_run_shows_its_progress(tmp_path: Path, cluster: type[M
         def pictures(self, data: Data) -> dict[str, list[str]]:
             return {"one": ["both-0-long"], "none": ["never-recorded"]}
 
-    assert experiment.draw(folder, Detail(long=("l.py",), short=("s.py",)), folder.data()) == ["one.png"]
+    assert experiment.draw_pictures(folder, Detail(long=("l.py",), short=("s.py",)), folder.data()) == ["one.png"]
     plot_run(folder.runs / "both-0-long", tmp_path / "alone.png")
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "alone.png").read_bytes()
 

@@ -21,7 +21,7 @@ from experiments.harness.recorded import (
     used_core_s,
     within_capacity,
 )
-from tests.fakes.recorded import job_run, sample, samples_of, step_record
+from tests.fakes.recorded import job_record, sample, samples_of, step_record
 
 
 def test_the_mean_of_grants_is_weighted_by_time_and_summed_over_executors() -> None:
@@ -51,8 +51,8 @@ def test_cpu_is_counted_up_to_a_time_with_each_executors_latest_sample() -> None
 
 
 def test_quotas_of_one_moment_are_summed_per_worker_over_all_jobs() -> None:
-    a = job_run("a", "app-a", end_s=5)
-    b = job_run("b", "app-b", end_s=5, submitted_epoch_s=1000.9)
+    a = job_record("a", "app-a", end_s=5)
+    b = job_record("b", "app-b", end_s=5, submitted_epoch_s=1000.9)
     samples = {
         "app-a": [sample("1", 2.0, 0.25, 0), sample("2", 2.4, 0.5, 0), sample("1", 3.0, 0.75, 0)],
         # the same moments on another clock, a few milliseconds apart
@@ -63,13 +63,13 @@ def test_quotas_of_one_moment_are_summed_per_worker_over_all_jobs() -> None:
 
 
 def test_an_executor_sampled_twice_within_a_moment_counts_once() -> None:
-    a = job_run("a", "app-a", end_s=5)
+    a = job_record("a", "app-a", end_s=5)
     samples = {"app-a": [sample("1", 2.0, 0.85, 0), sample("1", 2.1, 0.85, 0)]}
     assert above_capacity(step_record("s", a), samples) == (2, [])
 
 
 def test_one_moment_above_capacity_is_found() -> None:
-    step = step_record("s", job_run("a", "a", end_s=9), job_run("b", "b", end_s=9))
+    step = step_record("s", job_record("a", "a", end_s=9), job_record("b", "b", end_s=9))
     samples = {"a": samples_of([(1, 9, 0.5)]), "b": samples_of([(1, 5, 0.35), (5, 6, 0.4), (6, 9, 0.35)])}
     data = Data({"s": step}, samples)
     [condition] = within_capacity([step], data)
@@ -83,12 +83,12 @@ def test_one_moment_above_capacity_is_found() -> None:
 
 def test_a_grant_above_capacity_counts_although_the_quota_was_not_seen() -> None:
     over = structs.replace(sample("1", 1, 0.9, 0), quota=0.1)
-    step = step_record("s", job_run("a", "a", end_s=9))
+    step = step_record("s", job_record("a", "a", end_s=9))
     assert not within_capacity([step], Data({"s": step}, {"a": [over]}))[0].holds
 
 
 def test_an_executor_of_unknown_worker_or_no_sample_at_all_proves_nothing() -> None:
-    step = step_record("s", job_run("a", "a", end_s=9, workers={"1": "w1"}))
+    step = step_record("s", job_record("a", "a", end_s=9, workers={"1": "w1"}))
     [condition] = within_capacity([step], Data({"s": step}, {"a": samples_of([(1, 3, 0.2)])}))
     assert not condition.holds
     assert condition.detail.endswith("worker unknown of a/2")
@@ -97,7 +97,7 @@ def test_an_executor_of_unknown_worker_or_no_sample_at_all_proves_nothing() -> N
 
 
 def test_wrong_answers_and_missing_steps_are_named() -> None:
-    right, wrong = job_run("a", "a", end_s=9), job_run("b", "b", end_s=9, exit_code=1)
+    right, wrong = job_record("a", "a", end_s=9), job_record("b", "b", end_s=9, exit_code=1)
     assert answers_right([step_record("s", right)])[0].holds
     [condition] = answers_right([step_record("s", right, wrong)])
     assert (condition.holds, condition.detail) == (False, "b ended with 1")

@@ -11,7 +11,7 @@ from controller.runs.run_folder import read_stages
 from experiments.harness.packed import pack
 from experiments.harness.result_folder import Asked, ResultFolder, reading
 from stage_model.errors import BadInput
-from tests.fakes.recorded import job_run, samples_of, step_record, write_run
+from tests.fakes.recorded import job_record, samples_of, step_record, write_run
 
 ASKED = Asked(
     spec="fig4",
@@ -53,7 +53,7 @@ def test_other_settings_are_refused(tmp_path: Path, change: dict[str, object]) -
 
 
 def test_records_and_runs_are_kept_and_read_back(tmp_path: Path) -> None:
-    folder, job = ResultFolder(tmp_path / "r"), job_run("long", "app-1", end_s=20)
+    folder, job = ResultFolder(tmp_path / "r"), job_record("long", "app-1", end_s=20)
     folder.open(ASKED, None)
     write_run(tmp_path / "home", job, samples_of([(1, 5, 0.5)]))
     first = folder.begin(when="now", commit="c", machine={"cores": 2})
@@ -79,7 +79,7 @@ def test_half_a_line_is_not_read_and_the_next_one_stands_alone(tmp_path: Path) -
 
 
 def recorded(tmp_path: Path) -> ResultFolder:
-    folder, job = ResultFolder(tmp_path / "plain"), job_run("long", "app-1", end_s=20)
+    folder, job = ResultFolder(tmp_path / "plain"), job_record("long", "app-1", end_s=20)
     folder.open(ASKED, None)
     folder.begin(when="now", commit="c", machine={"cores": 2})
     write_run(tmp_path / "home", job, samples_of([(1, 5, 0.5)]))

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.harness.recorded import Data, StepRecord
 from experiments.scenarios.fig4 import LONG, SHORT, Fig4, earliest_end_s, long_cores
-from tests.fakes.recorded import Spans, job_run, samples_of, step_record
+from tests.fakes.recorded import Spans, job_record, samples_of, step_record
 
 SCENARIO = Fig4(long=("long.py",), short=("short.py",), repetitions=1, bases=1)
 # Half a core each until the short job's executors come, the floor while they run, then all there is.
@@ -26,12 +26,12 @@ def story(
 ) -> Data:
     """Both ran alone, then together: the short one came 42.6 s after the long one and took 36 s."""
     steps = [
-        step_record("base-long-0", job_run(LONG, "base-l", end_s=81)),
-        step_record("base-short-0", job_run(SHORT, "base-s", end_s=32)),
+        step_record("base-long-0", job_record(LONG, "base-l", end_s=81)),
+        step_record("base-short-0", job_record(SHORT, "base-s", end_s=32)),
         step_record(
             "both-0",
-            job_run(LONG, "long", **{"end_s": 122, "deadline_s": 128.0, "priority": 0, **(long or {})}),
-            job_run(
+            job_record(LONG, "long", **{"end_s": 122, "deadline_s": 128.0, "priority": 0, **(long or {})}),
+            job_record(
                 SHORT,
                 "short",
                 **{"end_s": 36, "deadline_s": 38.4, "submitted_epoch_s": 1042.6, "priority": 100, **(short or {})},

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.harness.recorded import Data, RowStep
 from experiments.scenarios.laws import Laws
-from experiments.simulator.compare import YARDSTICKS, Case, Row, variants
+from experiments.simulator.compare import YARDSTICKS, Case, LawRow, variants
 
 CASE = "hard"
 
@@ -19,7 +19,7 @@ def scenario(**changed: Any) -> Laws:
 
 
 def row(law: str, error_pct: float, allocated: float = 102.0, seed: int = 1) -> dict[str, Any]:
-    made = Row(
+    made = LawRow(
         case=CASE,
         law=law,
         seed=seed,
@@ -66,7 +66,7 @@ def test_the_table_names_case_law_and_n() -> None:
 
 
 def test_a_block_runs_every_law_and_yardstick_on_the_same_job() -> None:
-    rows = [msgspec.convert(one, type=Row) for one in scenario(seed=3).simulate("block-0")]
+    rows = [msgspec.convert(one, type=LawRow) for one in scenario(seed=3).simulate("block-0")]
     assert [one.law for one in rows] == [*variants(4), *YARDSTICKS]
     assert len({(one.seed, one.base_s, one.deadline_s) for one in rows}) == 1
     by_law = {one.law: one for one in rows}

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from experiments.harness.recorded import Data
-from experiments.scenarios.mixed import Kind, Mixed, kind_of, noise_pct
-from tests.fakes.recorded import job_run, samples_of, step_record
+from experiments.harness.recorded import Data, kind_of
+from experiments.scenarios.mixed import Mixed, MixedWorkload, lateness_noise_pct
+from tests.fakes.recorded import job_record, samples_of, step_record
 
 KINDS = {
-    "slow": Kind(words=("slow.py",), priority="low", stretch=3.0),
-    "plain": Kind(words=("plain.py",), priority="normal", stretch=2.0),
-    "hot": Kind(words=("hot.py",), priority="high", stretch=1.2),
+    "slow": MixedWorkload(words=("slow.py",), priority="low", stretch=3.0),
+    "plain": MixedWorkload(words=("plain.py",), priority="normal", stretch=2.0),
+    "hot": MixedWorkload(words=("hot.py",), priority="high", stretch=1.2),
 }
 SCENARIO = Mixed(kinds=KINDS, arrivals_s=480, pairs=2)
 
@@ -22,18 +22,18 @@ SCENARIO = Mixed(kinds=KINDS, arrivals_s=480, pairs=2)
 def story(hot: dict[str, Any] | None = None, slow: dict[str, Any] | None = None, pairs: tuple[float, ...] = (47, 49)) -> Data:
     """Alone a hot job takes 40 s, so its deadline is 48 s; pairs of it ended after `pairs` seconds."""
     alone = {"slow": 100, "plain": 60, "hot": 40}
-    steps = [step_record(f"base-{kind}-0", job_run(kind, f"base-{kind}", end_s=end_s)) for kind, end_s in alone.items()]
+    steps = [step_record(f"base-{kind}-0", job_record(kind, f"base-{kind}", end_s=end_s)) for kind, end_s in alone.items()]
     steps += [
-        step_record(f"pair-hot-{n}", job_run("hot-0", f"pair-{n}", end_s=end_s, deadline_s=48, priority=100))
+        step_record(f"pair-hot-{n}", job_record("hot-0", f"pair-{n}", end_s=end_s, deadline_s=48, priority=100))
         for n, end_s in enumerate(pairs)
     ]
     jobs = [
-        job_run("hot-0", "h0", **{"end_s": 46, "deadline_s": 48, "priority": 100, **(hot or {})}),
-        job_run("hot-1", "h1", end_s=47, deadline_s=48, priority=100),
-        job_run("plain-0", "p0", end_s=119, deadline_s=120, priority=50),
-        job_run("plain-1", "p1", end_s=130, deadline_s=120, priority=50),
-        job_run("slow-0", "s0", **{"end_s": 301, "deadline_s": 300, "priority": 0, **(slow or {})}),
-        job_run("slow-1", "s1", end_s=290, deadline_s=300, priority=0),
+        job_record("hot-0", "h0", **{"end_s": 46, "deadline_s": 48, "priority": 100, **(hot or {})}),
+        job_record("hot-1", "h1", end_s=47, deadline_s=48, priority=100),
+        job_record("plain-0", "p0", end_s=119, deadline_s=120, priority=50),
+        job_record("plain-1", "p1", end_s=130, deadline_s=120, priority=50),
+        job_record("slow-0", "s0", **{"end_s": 301, "deadline_s": 300, "priority": 0, **(slow or {})}),
+        job_record("slow-1", "s1", end_s=290, deadline_s=300, priority=0),
     ]
     steps.append(step_record("mixed-0", *jobs))
     samples = {job.app_id: samples_of([(10, 40, 0.1)]) for job in jobs}
@@ -79,10 +79,10 @@ def test_lower_priorities_may_be_late() -> None:
 
 
 def test_the_noise_is_how_late_and_how_different_the_paired_runs_are() -> None:
-    assert noise_pct([]) is None
-    assert noise_pct([-4.0, -1.0]) == 3.0
-    assert noise_pct([2.5, 1.0]) == 2.5
-    assert noise_pct([-3.0]) == 0.0
+    assert lateness_noise_pct([]) is None
+    assert lateness_noise_pct([-4.0, -1.0]) == 3.0
+    assert lateness_noise_pct([2.5, 1.0]) == 2.5
+    assert lateness_noise_pct([-3.0]) == 0.0
 
 
 def test_a_late_job_of_the_highest_priority_fails_beyond_the_noise() -> None:
@@ -121,4 +121,4 @@ def test_tables_say_their_n_and_stand_without_any_run() -> None:
 
 
 def test_a_job_s_kind_is_its_name_without_its_number() -> None:
-    assert kind_of(job_run("sort-by-key-1", "a", end_s=1)) == "sort-by-key"
+    assert kind_of("sort-by-key-1") == "sort-by-key"

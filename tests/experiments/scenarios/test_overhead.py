@@ -13,11 +13,11 @@ from experiments.bench.overhead.crowd import PassRow, TurnsRow
 from experiments.bench.overhead.crowded_agent import Spent
 from experiments.bench.overhead.quotas import QuotaRow
 from experiments.harness.recorded import Data, RowStep
-from experiments.scenarios.overhead import Agent, Decide, Master, Overhead, Quota
+from experiments.scenarios.overhead import AgentLoad, Decide, Master, Overhead, Quota
 
 SMALL = Overhead(
     master=Master(applications=6, workers=8, kinds=2, few=2, passes=1, turns=4),
-    agent=Agent(executors=100, seconds=60),
+    agent=AgentLoad(executors=100, seconds=60),
     decide=Decide(executors=3, steps=2),
     quota=Quota(containers=100, busy=2),
 )

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.harness.experiment import asked, read_spec
 from experiments.harness.recorded import Data, RowStep
-from experiments.scenarios import make
+from experiments.scenarios import make_scenario
 from experiments.scenarios.placement import Placement
 from experiments.scenarios.placing import PlacingSpeed
 from experiments.scenarios.spillover import Spillover
@@ -20,7 +20,7 @@ from experiments.scenarios.waiting import Waiting
 def test_specs_make_scenarios_with_steps(name: str, quick: bool) -> None:
     stem, spec = read_spec(name)
     what = asked(stem, spec, quick=quick, seed=1)
-    assert make(what.scenario, what.settings, 1, Path(name)).steps()
+    assert make_scenario(what.scenario, what.settings, 1, Path(name)).steps()
 
 
 def rows(step: str, *found: dict[str, object]) -> RowStep:
@@ -79,7 +79,7 @@ def test_waiting_is_judged_by_size_of_the_jobs() -> None:
 
 def test_every_policy_meets_the_same_jobs_and_each_begins_once() -> None:
     _, spec = read_spec("placement")
-    scenario = make("placement", spec.settings, 1, Path("x"))
+    scenario = make_scenario("placement", spec.settings, 1, Path("x"))
     assert isinstance(scenario, Placement)
     steps = [step for step in scenario.steps() if not step.startswith("base-")]
     assert len(steps) == len(scenario.policies) * scenario.repetitions
@@ -91,7 +91,7 @@ def test_speed_is_measured_and_judged(tmp_path: Path) -> None:
     _, spec = read_spec("placing")
     small = {"workers": 20, "each": 3, "decisions": 3}
     settings = {**spec.settings, "large": small, "small": small, "prefixes": 50, "lookups": 1000}
-    scenario = make("placing", settings, 1, Path("x"))
+    scenario = make_scenario("placing", settings, 1, Path("x"))
     assert isinstance(scenario, PlacingSpeed)
     found = {
         step: RowStep(step=step, session=1, took_s=0.1, rows=tuple(scenario.measure(step, tmp_path)))

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from experiments.harness.recorded import Data, JobRun, StepRecord
-from experiments.scenarios import make
-from experiments.scenarios.preemption import Limits, Preemption
+from experiments.harness.recorded import Data, JobRecord, StepRecord
+from experiments.scenarios import make_scenario
+from experiments.scenarios.preemption import Preemption, PreemptionLimits
 from stage_model.errors import BadInput
-from tests.fakes.recorded import job_run, samples_of
+from tests.fakes.recorded import job_record, samples_of
 
 CAPACITY = {"w1": 0.8, "w2": 0.8}
 SCENARIO = Preemption(
@@ -25,7 +25,7 @@ SCENARIO = Preemption(
     schedulers=("fifo", "kill", "sparkpace"),
     window_s=300,
     load=0.6,
-    against={"kill": Limits(short_p95=1.0, long_mean=0.65), "fifo": Limits(long_mean=1.05)},
+    against={"kill": PreemptionLimits(short_p95=1.0, long_mean=0.65), "fifo": PreemptionLimits(long_mean=1.05)},
     most_outside=0.4,
 )
 
@@ -34,12 +34,12 @@ def stream(scheduler: str, short_s: list[float], long_s: list[float], given_up: 
     """Jobs waited 2 s to be submitted and had their first task 10 s after that."""
     ends = [(f"abk-{n}", end_s) for n, end_s in enumerate(short_s)]
     ends += [(f"rank-{n}", 10 + time_s) for n, time_s in enumerate(long_s)]
-    jobs = [job_run(job, f"{scheduler}-{job}", end_s=end_s, **fields) for job, end_s in ends]
+    jobs = [job_record(job, f"{scheduler}-{job}", end_s=end_s, **fields) for job, end_s in ends]
     jobs = [msgspec.structs.replace(job, arrived_epoch_s=998.0) for job in jobs]
     return record(f"{scheduler}-0", *jobs, given_up={f"abk-{90 + n}": 100.0 for n in range(given_up)})
 
 
-def record(step: str, *jobs: JobRun, given_up: dict[str, float] | None = None) -> StepRecord:
+def record(step: str, *jobs: JobRecord, given_up: dict[str, float] | None = None) -> StepRecord:
     return StepRecord(
         step=step,
         session=1,
@@ -53,7 +53,9 @@ def record(step: str, *jobs: JobRun, given_up: dict[str, float] | None = None) -
 
 
 def story(*streams: StepRecord) -> Data:
-    alone = [record(step, job_run("abk", f"{step}-a", end_s=40), job_run("sbk", f"{step}-s", end_s=56)) for step in BASES]
+    alone = [
+        record(step, job_record("abk", f"{step}-a", end_s=40), job_record("sbk", f"{step}-s", end_s=56)) for step in BASES
+    ]
     steps = [*alone, *streams]
     samples = {job.app_id: samples_of([(10, 40, 0.1)]) for step in steps for job in step.jobs}
     return Data({step.step: step for step in steps}, samples)
@@ -195,4 +197,4 @@ def test_wrong_settings_are_one_sentence(change: dict[str, Any], sentence: str) 
     settings = {**msgspec.to_builtins(SCENARIO), **change}
     settings.pop("seed")
     with pytest.raises(BadInput, match=sentence):
-        make("preemption", settings, 1, Path("settings.json"))
+        make_scenario("preemption", settings, 1, Path("settings.json"))

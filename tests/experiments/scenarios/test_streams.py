@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from experiments.harness.recorded import Data, RowStep
-from experiments.scenarios.streams import Limits, Load, Streams
+from experiments.scenarios.streams import Load, StreamLimits, Streams
 from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
 
-SCENARIO = Streams(loads=(Load(name="low", load=0.6, limits=Limits(short_p95_of_kill=1.0)),), repetitions=1, length_s=60)
+SCENARIO = Streams(
+    loads=(Load(name="low", load=0.6, limits=StreamLimits(short_p95_of_kill=1.0)),), repetitions=1, length_s=60
+)
 
 
 def row(scheduler: str, short_s: float, long_s: float, lost_core_s: float = 0.0) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.harness.recorded import Data, StepRecord, Taught, Withdrawn
 from experiments.scenarios.table4 import ORACLE, STATIC, Table4, Trial, noise_pct, sized
-from tests.fakes.recorded import job_run, samples_of, step_record
+from tests.fakes.recorded import job_record, samples_of, step_record
 
 UNDER = ("paper", "forecast", ORACLE)
 SCENARIO = Table4(
@@ -23,7 +23,7 @@ SCENARIO = Table4(
 def paced(
     step: str, end_s: float, deadline_s: float, allocated: float = 84, used: float = 80, cores: float | None = None
 ) -> StepRecord:
-    job = job_run(step.partition("-test")[0], step, end_s=end_s, deadline_s=deadline_s)
+    job = job_record(step.partition("-test")[0], step, end_s=end_s, deadline_s=deadline_s)
     settings = {} if cores is None else {"constant.cores": cores}
     job.summary.update(allocated_core_s=allocated, used_core_s=used, settings=settings)
     return step_record(step, job)
@@ -34,7 +34,7 @@ def story(**replaced: StepRecord) -> Data:
     constant cores has end - 11 s."""
     steps = []
     for app in SCENARIO.applications:
-        steps.append(step_record(f"base-{app}-0", job_run(app, f"base-{app}", end_s=60)))
+        steps.append(step_record(f"base-{app}-0", job_record(app, f"base-{app}", end_s=60)))
         for test, deadline_s, numbers in (("test0", 60.0, (0,)), ("test20", 72.0, (0, 1))):
             for number in numbers:
                 steps.append(paced(f"{app}-{test}-paper-{number}", deadline_s - 4, deadline_s, allocated=96))
@@ -141,7 +141,7 @@ def test_missing_steps_and_wrong_answers_fail() -> None:
     steps = dict(data.steps)
     del steps["sort-test20-paper-1"]
     assert failing(Data(steps, data.samples)) == [("every step was run", "all")]
-    wrong = step_record("base-sort-0", job_run("sort", "base-sort", end_s=60, exit_code=1))
+    wrong = step_record("base-sort-0", job_record("sort", "base-sort", end_s=60, exit_code=1))
     assert failing(story(wrong=wrong)) == [("every answer is right", "base-sort-0")]
 
 
@@ -179,7 +179,7 @@ OTHERS = Table4(
 
 
 def alone(step: str, end_s: float, used_core_s: float) -> StepRecord:
-    job = job_run("sort", step, end_s=end_s)
+    job = job_record("sort", step, end_s=end_s)
     job.summary.update(used_core_s=used_core_s)
     return step_record(step, job)
 

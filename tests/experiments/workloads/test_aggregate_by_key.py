@@ -10,13 +10,13 @@ import pytest
 from experiments.workloads.aggregate_by_key import (
     NONE_YET,
     Aggregate,
-    add,
+    add_value,
     as_text,
     check_part,
+    combine,
     expected,
     factor_and_offset,
     is_whole,
-    merge,
 )
 
 KEYS, PAIRS = 10, 70
@@ -29,8 +29,8 @@ def aggregated(seed: int, values: range = range(PAIRS)) -> dict[int, Aggregate]:
     for i in values:
         half = halves[i % 2]
         key = (factor * i + offset) % KEYS
-        half[key] = add(half.get(key, NONE_YET), i)
-    return {key: reduce(merge, (half[key] for half in halves if key in half), NONE_YET) for key in range(KEYS)}
+        half[key] = add_value(half.get(key, NONE_YET), i)
+    return {key: reduce(combine, (half[key] for half in halves if key in half), NONE_YET) for key in range(KEYS)}
 
 
 @pytest.mark.parametrize("seed", range(8))

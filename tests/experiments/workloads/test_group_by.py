@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from experiments.workloads.group_by import check_part, expected, factor_and_offset, is_whole, place, stragglers
+from experiments.workloads.group_by import check_part, expected, factor_and_offset, is_whole, partition_of, stragglers
 
 KEYS, PAIRS = 10, 70
 Groups = dict[str, list[int]]
@@ -56,7 +56,7 @@ def test_a_group_that_is_missing_is_noticed() -> None:
 
 
 def test_with_skew_one_partition_has_the_keys_of_so_many_and_the_rest_its_own() -> None:
-    even, skewed = (Counter(place(f"{key:010d}", 6, skew) for key in range(600)) for skew in (1, 4))
+    even, skewed = (Counter(partition_of(f"{key:010d}", 6, skew) for key in range(600)) for skew in (1, 4))
     assert even == dict.fromkeys(range(6), 100)
     assert skewed == {0: 400, 4: 100, 5: 100}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.workloads import inputs
-from experiments.workloads.inputs import prepare
+from experiments.workloads.inputs import prepare_inputs
 from stage_model.errors import BadInput
 
 TOOL = """#!{python}
@@ -32,23 +32,23 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_the_words_name_is_made_once(tmp_path: Path, tool: Path) -> None:
     words = ("tpch.py", "{out}/tpch-0.5", "{out}/graph.txt", "--copies", "9")
-    prepare(tmp_path, words)
+    prepare_inputs(tmp_path, words)
     assert (tmp_path / "tpch-0.5" / "scale").read_text() == "0.5"
     graph = (tmp_path / "graph.txt").read_text().splitlines()
     assert all(len(line.split()) == 2 for line in graph[:100])
     (tmp_path / "graph.txt").write_text("kept")
     tool.unlink()
-    prepare(tmp_path, words)
+    prepare_inputs(tmp_path, words)
     assert (tmp_path / "graph.txt").read_text() == "kept"
 
 
 def test_half_an_input_is_none(tmp_path: Path, tool: Path) -> None:
     (tmp_path / "broken").touch()
     with pytest.raises(BadInput, match="tpcgen-cli made no tables of scale 1: it ended with code 1"):
-        prepare(tmp_path, ["{out}/tpch-1"])
+        prepare_inputs(tmp_path, ["{out}/tpch-1"])
     assert not (tmp_path / "tpch-1").exists()
     (tmp_path / "broken").unlink()
-    prepare(tmp_path, ["{out}/tpch-1"])
+    prepare_inputs(tmp_path, ["{out}/tpch-1"])
     assert (tmp_path / "tpch-1" / "scale").exists()
 
 
@@ -57,10 +57,10 @@ def test_another_name_is_refused(tmp_path: Path) -> None:
         with pytest.raises(
             BadInput, match=r"is no input of a workload; there are graph\.txt, hosted\.jar, tpch-SCALE and hosted-"
         ):
-            prepare(tmp_path, [f"{{out}}/{name}"])
+            prepare_inputs(tmp_path, [f"{{out}}/{name}"])
 
 
 def test_without_the_generator_one_sentence_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "find_tool", lambda: None)
     with pytest.raises(BadInput, match=r"tpcgen-cli is not installed.*sparkpace\[experiments\]"):
-        prepare(tmp_path, ["{out}/tpch-1"])
+        prepare_inputs(tmp_path, ["{out}/tpch-1"])

@@ -13,9 +13,9 @@ from experiments.workloads.kmeans import (
     Centre,
     K,
     Sum,
-    merge,
+    combine,
     moved,
-    nearest,
+    nearest_centre,
     one_period,
     serial,
     sums_of,
@@ -27,7 +27,7 @@ CENTRES: list[Centre] = [(0.0, 0.0, 0.0, 0.0), (10.0, 0.0, 0.0, 0.0)]
 def test_one_step_moves_each_centre_into_the_middle_of_its_points() -> None:
     points = [(1, 0, 0, 0), (0, 3, 0, 0), (9, 0, 0, 1), (5, 0, 0, 0)]
     # the last is as near to both: the first centre has it
-    assert [nearest(point, CENTRES) for point in points] == [0, 0, 1, 0]
+    assert [nearest_centre(point, CENTRES) for point in points] == [0, 0, 1, 0]
     assert dict(sums_of(points, CENTRES)) == {0: (3, [6, 3, 0, 0]), 1: (1, [9, 0, 0, 1])}
     assert moved(CENTRES, sums_of(points, CENTRES)) == [(2.0, 1.0, 0.0, 0.0), (9.0, 0.0, 0.0, 1.0)]
 
@@ -45,7 +45,7 @@ def test_all_points_in_any_order_and_parts_move_the_centres_exactly_as_one_perio
     sums: dict[int, Sum] = {}
     for part in (points[:100], points[100:4000], points[4000:]):
         for number, found in sums_of(part, centres):
-            sums[number] = reduce(merge, [sums[number], found]) if number in sums else found
+            sums[number] = reduce(combine, [sums[number], found]) if number in sums else found
     assert moved(centres, sums.items()) == serial(period, 1)
 
 

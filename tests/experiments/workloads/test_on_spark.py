@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from experiments.harness.local_cluster import WORKLOADS
-from experiments.workloads.inputs import make
+from experiments.workloads.inputs import make_input
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -72,7 +72,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
     folder = tmp_path_factory.mktemp("workloads")
     draw = random.Random(1)
     (folder / "graph.txt").write_text("".join(f"{draw.randrange(30)} {draw.randrange(30)}\n" for _ in range(200)))
-    make(folder / "tpch-0.01")
+    make_input(folder / "tpch-0.01")
     calls = []
     for name, case in CASES.items():
         script, *words = (word.format(out=folder) for word in case.words)

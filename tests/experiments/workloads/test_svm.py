@@ -14,8 +14,8 @@ from experiments.workloads.svm import (
     STEP,
     UNIT,
     WRONG_SIDE,
+    combine,
     gradient,
-    merge,
     one_period,
     serial,
     stepped,
@@ -48,7 +48,7 @@ def test_all_points_in_any_order_and_parts_step_exactly_as_one_period_does(seed:
     points = period * 3
     random.Random(seed).shuffle(points)
     first = stepped([0.0] * FEATURES, gradient(period, [0.0] * FEATURES), 1)
-    found = reduce(merge, (gradient(part, first) for part in (points[:100], points[100:4000], points[4000:])))
+    found = reduce(combine, (gradient(part, first) for part in (points[:100], points[100:4000], points[4000:])))
     weights, misses = serial(period, 2)
     assert stepped(first, found, 2) == weights
     assert found[1] == 3 * misses

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stage_model.forecast.promises import Claim, Promised, constant_room, end_s, fits, least_cores, least_deadline_s, without
+from stage_model.forecast.promises import (
+    Claim,
+    Promised,
+    constant_room,
+    cores_to_keep,
+    end_s,
+    fits,
+    least_deadline_s,
+    without,
+)
 from stage_model.forecast.virtual_time import Forecast
 
 
@@ -44,8 +53,8 @@ class TestEnd:
 
 
 def test_the_least_cores_end_at_the_deadline() -> None:
-    assert least_cores(claim(10, 10), constant_room(2.0)) == pytest.approx(1.0)
-    assert least_cores(claim(10, 4.9), constant_room(2.0)) is None
+    assert cores_to_keep(claim(10, 10), constant_room(2.0)) == pytest.approx(1.0)
+    assert cores_to_keep(claim(10, 4.9), constant_room(2.0)) is None
 
 
 def test_what_is_taken_is_free_again_afterwards() -> None:

@@ -7,7 +7,7 @@ import pytest
 from controller.agent.core import State, step
 from controller.master.feasibility import make_estimate
 from experiments.bench.overhead import decisions, executor
-from experiments.bench.overhead.made_up import WORK_CORES, Driver, made_up_profile
+from experiments.bench.overhead.made_up import WORK_CORES, MadeUpDriver, made_up_profile
 from experiments.bench.overhead.where import shares
 from experiments.harness.machine import PROJECT
 from stage_model.history.events import JobStart, StageCompleted, StageSubmitted, TaskEnd
@@ -39,7 +39,7 @@ def test_a_made_up_profile_expects_the_work_that_its_applications_need() -> None
 
 
 def test_a_made_up_driver_tells_of_every_stage_and_task_once_however_often_it_is_asked() -> None:
-    seldom, often = (Driver("application-1", "token", stages=9, stage_s=20.0) for _ in range(2))
+    seldom, often = (MadeUpDriver("application-1", "token", stages=9, stage_s=20.0) for _ in range(2))
     told = [seldom.news(1000.0, 1000.0 + 20 * n) for n in range(5)]
     asked = [often.news(1000.0, 1000.0 + n) for n in range(81)]
     for found in ([event for events in each for event in events] for each in (told, asked)):
