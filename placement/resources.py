@@ -79,14 +79,6 @@ class ResourceSet(Mapping[str, int]):
         """The same, but never below 0."""
         return ResourceSet({name: max(0, count - other[name]) for name, count in self.items()})
 
-    def at_most(self, other: ResourceSet) -> ResourceSet:
-        """The smaller amount of each."""
-        return ResourceSet({name: min(count, other[name]) for name, count in self.items()})
-
-    def pieces(self) -> ResourceSet:
-        """Only what comes in pieces with ids."""
-        return ResourceSet({name: count for name, count in self.items() if name not in PLAIN})
-
 
 NOTHING = ResourceSet()
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from placement.account import WorkerAccount
+from experiments.simulator.account import WorkerAccount
 from placement.fleet import Fleet
 from placement.plan import Placed, Wait, place
 from placement.request import Request

@@ -1,4 +1,4 @@
-"""Fixed-point amounts, pieces with ids, and a worker's account of them."""
+"""Fixed-point amounts, and pieces with ids."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.account import WorkerAccount
 from placement.ids import Pool, acquire_all
 from placement.resources import NOTHING, SCALE, ResourceSet, parse_advertised, parse_asked
 from stage_model.errors import BadInput
@@ -36,7 +35,7 @@ def test_strict_subtraction_is_the_inverse_of_addition(a: ResourceSet, b: Resour
 
 @given(sets, sets)
 def test_capped_subtraction_never_falls_below_nothing(a: ResourceSet, b: ResourceSet) -> None:
-    assert a.less(b) + a.at_most(b) == a
+    assert a.less(b) == ResourceSet({name: max(0, count - b[name]) for name, count in a.items()})
 
 
 @given(sets, sets)
@@ -175,56 +174,3 @@ def test_pieces_of_several_resources_are_had_together_or_not_at_all() -> None:
     assert acquire_all(pools, ResourceSet.of(gpu=1, ssd=2)) is None
     assert acquire_all(pools, ResourceSet.of(gpu=0.5, ssd=1)) == {"gpu": {0: 5000}, "ssd": {0: SCALE}}
     assert acquire_all(pools, ResourceSet.of(fpga=1)) is None
-
-
-# ---------------------------------------------------------------- accounts
-
-
-def test_load_is_part_of_what_is_available() -> None:
-    account = WorkerAccount(ResourceSet.of(cpu=4))
-    three = ResourceSet.of(cpu=3)
-    assert account.book(three)
-    assert account.available == ResourceSet.of(cpu=4)
-    assert account.free == ResourceSet.of(cpu=1)
-    assert not account.book(three)
-    assert account.could(three)
-    account.start(three)
-    assert (account.available, account.load) == (ResourceSet.of(cpu=1), NOTHING)
-    account.release(three)
-    assert account.free == account.total
-
-
-def test_capacity_in_use_leaves_when_it_is_released() -> None:
-    account = WorkerAccount(ResourceSet.of(cpu=4))
-    account.book(ResourceSet.of(cpu=3))
-    account.start(ResourceSet.of(cpu=3))
-    account.resize(ResourceSet.of(cpu=2))
-    assert account.backlog == ResourceSet.of(cpu=1)
-    assert account.free == NOTHING
-    account.release(ResourceSet.of(cpu=3))
-    assert (account.backlog, account.free) == (NOTHING, ResourceSet.of(cpu=2))
-
-
-def test_promises_that_a_smaller_worker_cannot_keep_are_shown() -> None:
-    account = WorkerAccount(ResourceSet.of(cpu=4))
-    account.book(ResourceSet.of(cpu=4))
-    account.resize(ResourceSet.of(cpu=1))
-    assert account.overbooked == ResourceSet.of(cpu=3)
-
-
-steps = st.lists(st.tuples(st.sampled_from(["book", "unbook", "start", "release", "resize"]), sets), max_size=30)
-
-
-@given(sets, steps)
-def test_whatever_happens_nothing_is_counted_twice_or_lost(total: ResourceSet, done: list[tuple[str, ResourceSet]]) -> None:
-    account = WorkerAccount(total)
-    for what, asked in done:
-        if what == "book":
-            account.book(asked)
-        elif what == "resize":
-            account.resize(asked)
-        else:
-            held = account.used if what == "release" else account.load
-            getattr(account, what)(asked.at_most(held))
-        assert account.total + account.backlog == account.used + account.available
-        assert (account.load - account.overbooked).within(account.available)

@@ -1,8 +1,7 @@
 """What one worker has of its resources: total, available, and the load that is promised (document 001; docs/design.md).
 
-`available` is what no running executor holds; `load` is the part of it that is promised to executors which were placed and
-have not started. Memory of executors whose off-heap memory may change is the memory manager's matter (`master_memory`);
-here it counts with its least. Amounts are units of 1/10000.
+`available` is what nothing that runs holds; `load` is the part of it that is promised to what was placed and has not started.
+The product keeps no such books: it sums anew what executors hold (`placement.worker`). Amounts are units of 1/10000.
 """
 
 from __future__ import annotations
