@@ -39,7 +39,7 @@ def _pieces_at_all(request: Request, worker: WorkerState) -> Reason:
 
 def _pieces(request: Request, worker: WorkerState) -> Reason:
     for name, units in request.pieces.items():
-        if not worker.pools[name].fits(units):
+        if worker.pools[name].find(units) is None:
             split = worker.free_pieces(name) >= units and units < SCALE
             return f"{amount(worker.free_pieces(name))} {name} is free{', of no one piece' if split else ''}"
     return ""

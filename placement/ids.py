@@ -17,58 +17,22 @@ Held = Mapping[int, int]
 class Pool:
     """The pieces of one resource on one worker, ids 0 to `count` - 1, less what is `held`.
 
-    Its size may change at run time: a piece that is in use when it is taken away goes when it comes back (the backlog)."""
+    Its size may differ from what it was when they were taken: of a piece that is there no more nobody can have anything."""
 
     def __init__(self, count: int, held: Iterable[Held] = ()) -> None:
         self._free = dict.fromkeys(range(count), SCALE)
-        self.count = count
         for one in held:
-            for piece, units in one.items():
-                # a piece taken away while somebody holds it: it counts with what nobody can have
-                self._free[piece] = self._free.get(piece, SCALE if piece < count else 0) - units
+            for piece in self._free.keys() & one.keys():
+                self._free[piece] -= one[piece]
 
     @property
     def free_units(self) -> int:
         """What nobody holds; it need not come from one piece."""
         return sum(max(0, units) for units in self._free.values())
 
-    @property
-    def backlog(self) -> int:
-        """Units in use of pieces that are there no more."""
-        return -sum(min(0, units) for units in self._free.values())
-
-    def fits(self, units: int) -> bool:
-        return self._find(units) is not None
-
-    def acquire(self, units: int) -> Held | None:
-        """Takes a whole number of pieces or a share of one; None where there is not as much. Raises `ValueError` for an
-        amount above 1 that is not whole."""
-        found = self._find(units)
-        for piece, part in (found or {}).items():
-            self._free[piece] -= part
-        return found
-
-    def release(self, held: Held) -> None:
-        """Gives back what was acquired; raises `ValueError` where that is more than was held."""
-        for piece, units in held.items():
-            if self._free.get(piece, 0) + units > (SCALE if piece < self.count else 0):
-                raise ValueError(f"{units} units of piece {piece} were not held")
-        for piece, units in held.items():
-            self._free[piece] += units
-            if piece >= self.count and not self._free[piece]:
-                del self._free[piece]
-
-    def resize(self, count: int) -> None:
-        """So many pieces from now on: the last ones go, new ones get the next ids."""
-        for piece in range(self.count, count):
-            self._free[piece] = self._free.get(piece, 0) + SCALE
-        for piece in range(count, self.count):
-            self._free[piece] -= SCALE
-            if not self._free[piece]:
-                del self._free[piece]
-        self.count = count
-
-    def _find(self, units: int) -> Held | None:
+    def find(self, units: int) -> Held | None:
+        """A whole number of pieces or a share of one that are free; None where there is not as much. Raises `ValueError` for
+        an amount above 1 that is not whole."""
         if units >= SCALE:
             if units % SCALE:
                 raise ValueError(f"{units} units are more than a piece and not whole")
@@ -79,9 +43,8 @@ class Pool:
         return {min(room)[2]: units} if room else None
 
 
-def acquire_all(pools: Mapping[str, Pool], asked: ResourceSet) -> dict[str, Held] | None:
-    """Pieces of every resource asked for, or None and nothing taken."""
-    if not all(name in pools and pools[name].fits(units) for name, units in asked.items()):
-        return None
-    held = {name: pools[name].acquire(units) for name, units in asked.items()}
-    return {name: pieces for name, pieces in held.items() if pieces is not None}
+def find_all(pools: Mapping[str, Pool], asked: ResourceSet) -> dict[str, Held] | None:
+    """Free pieces of every resource asked for; None if there are not as many of any."""
+    found = {name: pools[name].find(units) if name in pools else None for name, units in asked.items()}
+    held = {name: pieces for name, pieces in found.items() if pieces is not None}
+    return held if len(held) == len(found) else None

@@ -12,7 +12,7 @@ from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.wire.driver import ExecutorGone, ExecutorWish
 from controller.wire.worker import ExecutorReport, WorkerInfo
-from placement.ids import acquire_all
+from placement.ids import find_all
 from placement.plan import Evict, Placed, Squeeze
 from placement.resources import ResourceSet
 
@@ -106,7 +106,7 @@ def _new(
     application.record.next_executor += 1
     registration, options = application.record.registration, application.options
     slots = executor_slots(registration.conf, wish, profile_id, worker.cores)
-    held = acquire_all(worker.pools, ResourceSet(options.placement.resources)) or {}
+    held = find_all(worker.pools, ResourceSet(options.placement.resources)) or {}
     spec = executor_spec(application.id, executor_id, registration, options, wish, profile_id, slots, held)
     record = ExecutorRecord(
         executor_id=executor_id,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.ids import Pool, acquire_all
+from placement.ids import Held, Pool, find_all
 from placement.resources import NOTHING, SCALE, ResourceSet, parse_advertised, parse_asked
 from stage_model.errors import BadInput
 
@@ -84,93 +84,54 @@ def test_a_worker_has_whole_pieces() -> None:
 
 
 def test_shares_of_two_pieces_are_never_joined() -> None:
-    pool = Pool(2)
-    assert pool.acquire(SCALE // 2) == {0: 5000}
-    assert pool.acquire(6000) == {1: 6000}
+    pool = Pool(2, [{0: 5000}, {1: 6000}])
     assert pool.free_units == 5000 + 4000
-    assert pool.acquire(7500) is None
+    assert pool.find(5000) == {0: 5000}
+    assert pool.find(7500) is None
 
 
 def test_split_pieces_are_shared_before_a_whole_one_is_split() -> None:
-    pool = Pool(2)
-    pool.acquire(5000)
-    assert pool.acquire(5000) == {0: 5000}
-    assert pool.fits(SCALE)
-
-
-def test_released_shares_make_a_piece_whole_again() -> None:
-    pool = Pool(1)
-    a, b = pool.acquire(3000), pool.acquire(7000)
-    assert a is not None
-    assert b is not None
-    assert not pool.fits(1)
-    pool.release(a)
-    assert not pool.fits(SCALE)
-    pool.release(b)
-    assert pool.fits(SCALE)
+    pool = Pool(2, [{1: 5000}])
+    assert pool.find(5000) == {1: 5000}
+    assert pool.find(6000) == {0: 6000}
 
 
 def test_more_than_one_and_not_whole_is_no_amount_of_pieces() -> None:
     with pytest.raises(ValueError, match="not whole"):
-        Pool(3).acquire(15_000)
+        Pool(3).find(15_000)
 
 
-def test_a_piece_in_use_goes_when_it_comes_back() -> None:
-    pool = Pool(2)
-    held = pool.acquire(2 * SCALE)
-    assert held == {0: SCALE, 1: SCALE}
-    pool.resize(1)
-    assert (pool.free_units, pool.backlog) == (0, SCALE)
-    pool.release(held)
-    assert (pool.free_units, pool.backlog) == (SCALE, 0)
-    assert pool.acquire(2 * SCALE) is None
+def test_a_piece_that_was_taken_away_while_somebody_holds_it_is_nobodys() -> None:
+    held = [{0: SCALE, 1: SCALE}]
+    assert (Pool(2, held).free_units, Pool(1, held).free_units) == (0, 0)
+    assert Pool(1, held).find(1) is None
+    assert Pool(1).free_units == SCALE
 
 
-def test_what_was_not_held_cannot_be_given_back() -> None:
-    with pytest.raises(ValueError, match="not held"):
-        Pool(1).release({0: 1})
+def test_a_piece_that_two_say_they_hold_counts_as_held() -> None:
+    assert Pool(2, [{0: SCALE}, {0: 5000}]).free_units == SCALE
 
 
 requests = st.one_of(st.integers(1, 3).map(lambda n: n * SCALE), st.integers(1, SCALE - 1))
 
 
-@given(st.integers(0, 5), st.lists(requests, max_size=30), st.randoms(use_true_random=False))
-def test_pieces_are_conserved_and_never_had_twice(count: int, asked: list[int], rng: object) -> None:
-    pool, held = Pool(count), []
+@given(st.integers(0, 5), st.lists(requests, max_size=30))
+def test_pieces_are_conserved_and_never_had_twice(count: int, asked: list[int]) -> None:
+    held: list[Held] = []
     for units in asked:
-        got = pool.acquire(units)
+        got = Pool(count, held).find(units)
         if got is None:
             continue
         assert sum(got.values()) == units
         assert units >= SCALE or len(got) == 1
         held.append(got)
-        assert pool.free_units + sum(sum(one.values()) for one in held) == count * SCALE
+        assert Pool(count, held).free_units + sum(sum(one.values()) for one in held) == count * SCALE
         for piece in range(count):
             assert sum(one.get(piece, 0) for one in held) <= SCALE
-    assert Pool(count, held).free_units == pool.free_units
-    rng.shuffle(held)  # type: ignore[attr-defined]
-    for one in held:
-        pool.release(one)
-    assert all(pool.fits(SCALE) for _ in range(count))
-    assert pool.free_units == count * SCALE
-
-
-@given(st.lists(st.integers(0, 5), max_size=8), st.lists(requests, max_size=6))
-def test_resizing_there_and_back_changes_nothing(sizes: list[int], asked: list[int]) -> None:
-    pool = Pool(3)
-    held = [got for units in asked if (got := pool.acquire(units))]
-    before = (pool.free_units, pool.backlog)
-    for size in [*sizes, 3]:
-        pool.resize(size)
-        used = sum(sum(one.values()) for one in held)
-        assert pool.free_units - pool.backlog + used == size * SCALE
-        anew = Pool(size, held)  # as the master makes it from a worker's executors
-        assert (anew.free_units, anew.backlog) == (pool.free_units, pool.backlog)
-    assert (pool.free_units, pool.backlog) == before
 
 
 def test_pieces_of_several_resources_are_had_together_or_not_at_all() -> None:
     pools = {"gpu": Pool(1), "ssd": Pool(1)}
-    assert acquire_all(pools, ResourceSet.of(gpu=1, ssd=2)) is None
-    assert acquire_all(pools, ResourceSet.of(gpu=0.5, ssd=1)) == {"gpu": {0: 5000}, "ssd": {0: SCALE}}
-    assert acquire_all(pools, ResourceSet.of(fpga=1)) is None
+    assert find_all(pools, ResourceSet.of(gpu=1, ssd=2)) is None
+    assert find_all(pools, ResourceSet.of(gpu=0.5, ssd=1)) == {"gpu": {0: 5000}, "ssd": {0: SCALE}}
+    assert find_all(pools, ResourceSet.of(fpga=1)) is None

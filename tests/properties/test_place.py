@@ -42,7 +42,7 @@ class Scene:
             self.workers[name], self.needs[name] = one, []
             for index, (priority, fixed_mb, elastic, gpu, ending) in enumerate(there):
                 need = Need(f"{name}.{index}/1", fixed_mb, FLOOR_MB if elastic else None, priority=priority)
-                held = {"gpu": {0: SCALE}} if gpu and not one.pools["gpu"].backlog and one.free_pieces("gpu") else {}
+                held = {"gpu": {0: SCALE}} if gpu and one.free_pieces("gpu") else {}
                 # an executor that was placed fitted then
                 if ending or need.least_mb <= one.free_mb:
                     least_mb = 0 if ending else need.least_mb
