@@ -8,9 +8,8 @@ workers is a provider (`controller.master.providers`)."""
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from placement.resources import NOTHING, ResourceSet
 
@@ -31,8 +30,12 @@ class WorkerType:
     def __str__(self) -> str:
         parts = [f"{self.cores:g} cores, {self.memory_mb} MiB"]
         parts += [str(self.pieces)] if self.pieces else []
-        parts += [",".join(f"{name}={value}" for name, value in self.labels)] if self.labels else []
+        parts += [self.labels_text] if self.labels else []
         return ", ".join(parts)
+
+    @property
+    def labels_text(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in self.labels)
 
     def holds(self, other: WorkerType) -> bool:
         """Whether a worker of this type would do for one of the other."""
@@ -54,43 +57,10 @@ def rounded(
     )
 
 
-@dataclass(slots=True)
-class TypeQueue:
-    """Worker types that are to be started, each only once while it is here."""
-
-    _queue: deque[WorkerType] = field(default_factory=deque)
-
-    def add(self, kind: WorkerType) -> bool:
-        """False where it waits already."""
-        if kind in self._queue:
-            return False
-        self._queue.append(kind)
-        return True
-
-    def take(self) -> WorkerType | None:
-        """The next one, which is not queued any more."""
-        return self._queue.popleft() if self._queue else None
-
-    def keep(self, kinds: Collection[WorkerType]) -> None:
-        """The others are wanted by nobody any more."""
-        self._queue = deque(kind for kind in self._queue if kind in kinds)
-
-    def __iter__(self) -> Iterator[WorkerType]:
-        return iter(self._queue)
-
-    def __len__(self) -> int:
-        return len(self._queue)
-
-
 def ideal_count(in_use: int, utilisation: float, demanded_cores: float, usual_cores: float) -> int:
     """N = max(ceil(cn / f), ceil(cd / cpn)): workers in use over the target utilisation (0 to 1], and the demanded cores over
     those of a usual worker."""
     return max(math.ceil(round(in_use / utilisation, 9)), math.ceil(round(demanded_cores / usual_cores, 9)))
-
-
-def horizontal(present: int, starting: int, ideal: int) -> int:
-    """How many usual workers are still to be started, besides those that vertical growth has begun: N = H + V + n."""
-    return max(0, ideal - present - starting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +133,8 @@ class Growth:
 
     def __init__(self, limits: Limits, usual: WorkerType | None = None, utilisation: float = 0.8) -> None:
         self.limits, self.usual, self.utilisation = limits, usual, utilisation
-        self.queue = TypeQueue()
+        self.queue: list[WorkerType] = []
+        """Types that are to be started, each once."""
         self.started: dict[str, Started] = {}
         self._number = 0
         self._not_before: dict[WorkerType, float] = {}
@@ -179,12 +150,15 @@ class Growth:
         on_the_way = (one for one in self.started.values() if one.joined_s is None and not one.ending)
         held = now_s < self._not_before.get(kind, now_s)
         self._wanted.add(kind)
-        if not held and not self.limits.refuses(kind) and not any(one.kind.holds(kind) for one in on_the_way):
-            self.queue.add(kind)
+        if held or self.limits.refuses(kind) or any(one.kind.holds(kind) for one in on_the_way):
+            return
+        if kind not in self.queue:
+            self.queue.append(kind)
 
-    def failed(self, kind: WorkerType, now_s: float) -> None:
-        """It could not be started: not tried again for `retry_s`."""
+    def failed(self, name: str, kind: WorkerType, now_s: float) -> list[EndWorker]:
+        """It could not be started: whatever came of it goes, and its type is not tried again for `retry_s`."""
         self._not_before[kind] = now_s + self.limits.retry_s
+        return [self._end(self.started[name], "it could not be started", now_s)] if name in self.started else []
 
     def adopt(self, name: str, kind: WorkerType, now_s: float) -> None:
         """One that an earlier life had started."""
@@ -202,7 +176,7 @@ class Growth:
         """What to do now. `present`: the started workers that are heard of, and whether they have work; `others` are the
         workers that nobody started; `in_use` and `demanded_cores` count over all."""
         lost = self._look(now_s, present)
-        self.queue.keep(self._wanted)
+        self.queue = [kind for kind in self.queue if kind in self._wanted]
         self._wanted.clear()
         started = [self._start(kind, now_s) for kind in iter(self._take, None)]
         ideal = 0 if self.usual is None else ideal_count(in_use, self.utilisation, demanded_cores, self.usual.cores)
@@ -232,7 +206,8 @@ class Growth:
         starts: list[StartWorker] = []
         if self.usual is None or now_s < self._not_before.get(self.usual, now_s):
             return starts
-        while horizontal(others, len(self._living()), ideal) and self._room(self.usual):
+        # those that vertical growth has begun count: N = H + V + n
+        while others + len(self._living()) < ideal and self._room(self.usual):
             starts.append(self._start(self.usual, now_s))
         return starts
 
@@ -248,11 +223,6 @@ class Growth:
         """All of them go, also those that were told before."""
         return [self._end(one, reason, now_s) for one in self.started.values()]
 
-    def give_up(self, name: str, now_s: float) -> list[EndWorker]:
-        """It could not be started: whatever came of it goes."""
-        one = self.started.get(name)
-        return [] if one is None else [self._end(one, "it could not be started", now_s)]
-
     def _end(self, one: Started, reason: str, now_s: float) -> EndWorker:
         one.ending, one.told_s = True, now_s
         return EndWorker(one.name, reason)
@@ -260,11 +230,10 @@ class Growth:
     def _take(self) -> WorkerType | None:
         """The next type for which there is room now; those before it wait for room."""
         for _ in range(len(self.queue)):
-            kind = self.queue.take()
-            assert kind is not None
+            kind = self.queue.pop(0)
             if self._room(kind):
                 return kind
-            self.queue.add(kind)
+            self.queue.append(kind)
         return None
 
     def _room(self, kind: WorkerType) -> bool:

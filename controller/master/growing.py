@@ -137,8 +137,7 @@ class Growing:
                 if application.infeasible is not None and action.kind.holds(self.growth.sized(application.infeasible)):
                     application.notify(f"a worker for it could not be started: {error}")
             # tried again later as long as somebody wants it
-            self.growth.failed(action.kind, now_s)
-            self._begin(self.growth.give_up(action.name, now_s))
+            self._begin(self.growth.failed(action.name, action.kind, now_s))
 
     def _store(self) -> None:
         stored = [_Stored.of(one.name, one.kind) for one in self.growth.started.values()]

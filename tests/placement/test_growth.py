@@ -13,9 +13,7 @@ from placement.growth import (
     Growth,
     Limits,
     StartWorker,
-    TypeQueue,
     WorkerType,
-    horizontal,
     ideal_count,
     rounded,
 )
@@ -25,35 +23,26 @@ POD1, POD2, POD3 = WorkerType(1, 512), WorkerType(2, 512), WorkerType(2, 1024)
 
 
 def test_a_type_waits_only_once() -> None:
-    queue = TypeQueue()
-    assert [queue.add(kind) for kind in (POD2, POD2, POD3)] == [True, False, True]
-    assert list(queue) == [POD2, POD3]
-
-
-def test_a_type_that_was_taken_out_can_be_queued_again() -> None:
-    queue = TypeQueue()
-    queue.add(POD2)
-    assert queue.take() == POD2
-    assert queue.add(POD2)
-    assert (queue.take(), queue.take()) == (POD2, None)
+    growth = Growth(Limits())
+    for kind in (POD2, POD2, POD3):
+        growth.want(kind, 0.0)
+    assert growth.queue == [POD2, POD3]
 
 
 def test_the_documents_example_ends_with_two_of_pod2_and_one_of_pod3() -> None:
     """Tables 4 and 5 and figure 7 of document 000: four Pod1; two Task2 and one Task3 fit no Pod1. Each worker runs one."""
-    nodes = [POD1] * 4
-    waiting = [POD2, POD2, POD3]
-    queue, started = TypeQueue(), []
-    while waiting:
+    growth, waiting = Growth(Limits()), [POD2, POD2, POD3]
+    for round_s in (0.0, 1.0):
         for kind in waiting:
-            if not any(node.holds(kind) for node in nodes):
-                queue.add(kind)
-        queue.keep(waiting)
-        new = queue.take()
-        assert new is not None
-        started.append(new)
-        # the new node joins and takes the task it was started for; it stays taken, so others need their own
-        waiting.remove(new)
-    assert sorted(started, key=str) == sorted([POD2, POD2, POD3], key=str)
+            assert not POD1.holds(kind)
+            growth.want(kind, round_s)
+        # each new node joins and takes the task it was started for; it stays taken, so others need their own
+        for new in step(growth, round_s, *growth.started, others=4):
+            assert isinstance(new, Start)
+            waiting.remove(new.kind)
+        step(growth, round_s, *growth.started, others=4)
+    assert not waiting
+    assert sorted((one.kind for one in growth.started.values()), key=str) == sorted([POD2, POD2, POD3], key=str)
 
 
 def test_a_request_becomes_a_type_rounded_up() -> None:
@@ -75,11 +64,6 @@ def test_the_ideal_count_is_the_larger_of_the_two() -> None:
     assert ideal_count(3, 0.8, 10, 4) == 4
     assert ideal_count(1, 0.8, 10, 4) == 3
     assert ideal_count(4, 0.8, 0, 4) == 5  # 4 / 0.8 is 5, not a little more
-
-
-def test_vertical_growth_comes_before_horizontal() -> None:
-    assert horizontal(present=3, starting=1, ideal=6) == 2
-    assert horizontal(present=5, starting=2, ideal=6) == 0
 
 
 # ---------------------------------------------------------------- over time
@@ -142,7 +126,7 @@ def test_what_could_not_be_started_is_tried_again_after_a_while() -> None:
     growth = Growth(Limits(retry_s=30))
     growth.want(POD2, 0.0)
     step(growth, 0.0)
-    growth.failed(POD2, 1.0)
+    assert growth.failed("grown-1", POD2, 1.0) == [End("grown-1", "it could not be started")]
     growth.forget("grown-1")
     growth.want(POD2, 30.0)
     assert step(growth, 30.0) == []
@@ -231,6 +215,13 @@ def test_horizontal_growth_fills_up_to_the_ideal_count_and_keeps_it() -> None:
     assert step(growth, 100.0, idle=("grown-1",)) == []
     assert step(growth, 200.0, idle=("grown-1",)) == []  # without work, but N is 2
     assert growth.step(300.0, {"grown-1": False}, 1, 0, 0.0) == [EndWorker("grown-1", "it had no work for 60 s")]
+
+
+def test_workers_that_vertical_growth_starts_count_for_horizontal_growth() -> None:
+    growth = Growth(Limits(workers=9), usual=POD1, utilisation=0.5)
+    growth.want(POD3, 0.0)
+    # three in use at a target of 0.5: six workers, of which three are there
+    assert step(growth, 0.0, others=3) == [Start("grown-1", POD3), Start("grown-2", POD1), Start("grown-3", POD1)]
 
 
 def test_workers_of_an_earlier_life_are_adopted_and_names_stay_unique() -> None:

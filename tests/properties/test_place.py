@@ -102,7 +102,7 @@ def test_it_goes_only_where_it_may_be_and_has_room(scene: Scene, request: Reques
     worker = scene.workers[outcome.worker_id]
     assert may_be_there(request, need, worker)
     assert outcome.worker_id not in request.kept
-    assert all(worker.pools[name].fits(units) for name, units in request.pieces.items())
+    assert all(worker.pools[name].find(units) for name, units in request.pieces.items())
     assert sum(one.least_mb for one in [*scene.needs[outcome.worker_id], need]) <= worker.memory_mb
     # where nobody is squeezed more than before, it has room, too
     given_up = outcome.keys if isinstance(outcome, Squeeze) else ()
