@@ -6,8 +6,8 @@ tests/placement/test_policies.py."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from placement.request import Request
 from placement.scores import Largest, Weights, available, total
@@ -19,27 +19,26 @@ SAMPLED = 8
 """k of `pick-kx`: workers looked at for one choice."""
 
 
-class Policy(Protocol):
-    """Chooses one of `fitting` (never empty)."""
-
-    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState: ...
-
-
-class Random:
-    """Each alike: what Ray does."""
-
+class Policy(ABC):
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
+
+    @abstractmethod
+    def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
+        """Chooses one of `fitting` (never empty)."""
+
+
+class Random(Policy):
+    """Each alike: what Ray does."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return fitting[int(self._draw() * len(fitting))]
 
 
-class RoundRobin:
+class RoundRobin(Policy):
     """The next one by name after the last one."""
 
-    def __init__(self, draw: Draw) -> None:
-        self._last = ""
+    _last = ""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         after = [worker for worker in fitting if worker.worker_id > self._last]
@@ -48,45 +47,37 @@ class RoundRobin:
         return chosen
 
 
-class PickKx:
+class PickKx(Policy):
     """P_j = X_j / sum X with X_j = (L_total - L_j) / L_total over k sampled workers; L is total - available, load included.
     Without any load, or with one candidate: each alike."""
 
-    def __init__(self, draw: Draw, k: int = SAMPLED) -> None:
-        self._draw, self._k = draw, k
-
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
-        seen = sample(fitting, self._k, self._draw)
+        seen = sample(fitting, SAMPLED, self._draw)
         loads = [total(worker, most, weights) - available(worker, request, most, weights) for worker in seen]
         return pick(seen, less_loaded(loads), self._draw)
 
 
-class ResourcePickKx:
+class ResourcePickKx(Policy):
     """P_j = A_j / sum A over all that fit; A is what is available of their resources. If nothing is, each alike."""
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return pick(fitting, [available(worker, request, most, weights) for worker in fitting], self._draw)
 
 
-class SmoothWrr:
+class SmoothWrr(Policy):
     """Smooth weighted round robin: each candidate's current weight grows by its total resources; the largest is chosen and
     pays the sum of what all grew by. Ties go to the first by name."""
 
     def __init__(self, draw: Draw) -> None:
+        super().__init__(draw)
         self._current: dict[str, float] = {}
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return smooth(self._current, {worker.worker_id: total(worker, most, weights) for worker in fitting}, fitting)
 
 
-class Spread:
+class Spread(Policy):
     """The most available resources, then the fewest executors, then the first by name."""
-
-    def __init__(self, draw: Draw) -> None:
-        pass
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         def key(worker: WorkerState) -> tuple[float, int, str]:
@@ -95,11 +86,8 @@ class Spread:
         return min(fitting, key=key)
 
 
-class Pack:
+class Pack(Policy):
     """The least available resources with which it still fits: large workers stay free for large executors."""
-
-    def __init__(self, draw: Draw) -> None:
-        pass
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return min(fitting, key=lambda p: (round(available(p, request, most, weights), 9), p.worker_id))
