@@ -8,7 +8,8 @@ among workers; the quota is squeezed instead. Memory is MiB and the memory manag
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 
 from placement.ids import Held, Pool
 from placement.resources import NOTHING, SCALE, ResourceSet
@@ -34,43 +35,33 @@ class Occupant:
     """It is being ended: its pieces and ports are taken until it is gone, all else is free."""
 
 
+@dataclass(slots=True, eq=False)
 class WorkerState:
     """One worker. What it offers is fixed; occupants come and go, and sums over them are kept, so that a decision among
     thousands of workers looks at few of their executors."""
 
-    __slots__ = (
-        "by_application",
-        "cores",
-        "cores_of",
-        "free_mb",
-        "host",
-        "images",
-        "labels",
-        "location",
-        "memory_mb",
-        "occupants",
-        "pieces",
-        "pools",
-        "ports",
-        "shunned",
-        "worker_id",
-    )
+    worker_id: str
+    _: KW_ONLY
+    cores: float
+    memory_mb: int
+    host: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pieces: ResourceSet = NOTHING
+    location: Location = NOWHERE
+    images: Collection[str] = ()
+    occupants: dict[str, Occupant] = field(init=False, default_factory=dict)
+    by_application: dict[str, int] = field(init=False)
+    """How many executors each has here."""
+    ports: set[int] = field(init=False)
+    shunned: set[str] = field(init=False)
+    """Groups that somebody here wants to be apart from."""
+    free_mb: int = field(init=False)
+    """With all occupants at their least."""
+    cores_of: dict[int, float] = field(init=False)
+    """Planned cores by priority; those of executors that do not run yet are the load among them."""
+    pools: dict[str, Pool] = field(init=False)
 
-    def __init__(
-        self,
-        worker_id: str,
-        *,
-        cores: float,
-        memory_mb: int,
-        host: str = "",
-        labels: Mapping[str, str] | None = None,
-        pieces: ResourceSet = NOTHING,
-        location: Location = NOWHERE,
-        images: Iterable[str] = (),
-    ) -> None:
-        self.worker_id, self.cores, self.memory_mb, self.host = worker_id, cores, memory_mb, host
-        self.labels, self.pieces, self.location, self.images = dict(labels or {}), pieces, location, frozenset(images)
-        self.occupants: dict[str, Occupant] = {}
+    def __post_init__(self) -> None:
         self._sum()
 
     def occupy(self, occupants: Iterable[Occupant]) -> None:
@@ -90,29 +81,15 @@ class WorkerState:
 
     def without(self, keys: Collection[str]) -> WorkerState:
         """The same worker if those had gone."""
-        left = WorkerState(
-            self.worker_id,
-            cores=self.cores,
-            memory_mb=self.memory_mb,
-            host=self.host,
-            labels=self.labels,
-            pieces=self.pieces,
-            location=self.location,
-            images=self.images,
-        )
+        left = copy(self)
         left.occupy(one for key, one in self.occupants.items() if key not in keys)
         return left
 
     def _sum(self) -> None:
         """Everything anew, so that no sum drifts: a worker has few executors."""
-        self.by_application: dict[str, int] = {}
-        self.ports: set[int] = set()
-        self.shunned: set[str] = set()
-        """Groups that somebody here wants to be apart from."""
+        self.by_application, self.cores_of = {}, {}
+        self.ports, self.shunned = set(), set()
         self.free_mb = self.memory_mb
-        """With all occupants at their least."""
-        self.cores_of: dict[int, float] = {}
-        """Planned cores by priority; those of executors that do not run yet are the load among them."""
         held: dict[str, list[Held]] = {name: [] for name in self.pieces}
         for one in self.occupants.values():
             self.by_application[one.application_id] = self.by_application.get(one.application_id, 0) + 1
