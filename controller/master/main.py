@@ -45,17 +45,8 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
     chosen = ClusterOptions(options.law, options.memory_policy, options.placement, parse_weights(options.placement_weights))
     cluster = ClusterState(kept, chosen, changes.notify, time.monotonic())
     if options.growth is not None:
-        grown = options.growth
-        provider = make_provider(
-            grown.provider,
-            program=grown.program,
-            image=grown.image,
-            folders=grown.folders,
-            options=grown.agent_options,
-            cluster_id=kept.identity.cluster_id,
-            master_url=url_of(options.host, listening.getsockname()[1]),
-            home=options.home,
-        )
+        grown, here = options.growth, url_of(options.host, listening.getsockname()[1])
+        provider = make_provider(grown, cluster_id=kept.identity.cluster_id, master_url=here, home=options.home)
         cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
     gate = Gatekeeper(home.admin_token(), home.submit_token())
     api = Api(cluster, gate, changes, time.monotonic)

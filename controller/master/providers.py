@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from controller.options import GrowthOptions
 from placement.growth import WorkerType
 from stage_model.errors import BadInput, RuntimeFailed
 
@@ -46,11 +47,7 @@ def agent_words(kind: WorkerType) -> list[str]:
     """Size, pieces and labels as options of `sparkpace agent`."""
     words = ["--cores", f"{kind.cores:g}", "--memory", str(kind.memory_mb)]
     words += ["--resources", str(kind.pieces)] if kind.pieces else []
-    return [*words, *(["--labels", labels_text(kind)] if kind.labels else [])]
-
-
-def labels_text(kind: WorkerType) -> str:
-    return ",".join(f"{name}={value}" for name, value in kind.labels)
+    return [*words, *(["--labels", kind.labels_text] if kind.labels else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class CommandProvider:
 
     def start(self, name: str, kind: WorkerType) -> None:
         resources = str(kind.pieces) if kind.pieces else ""
-        self._run("start", name, f"{kind.cores:g}", str(kind.memory_mb), resources, labels_text(kind))
+        self._run("start", name, f"{kind.cores:g}", str(kind.memory_mb), resources, kind.labels_text)
 
     def end(self, name: str) -> None:
         self._run("end", name)
@@ -107,26 +104,17 @@ class DockerProvider:
 
     Raises `Unavailable` without an engine, `BadInput` without the image."""
 
-    def __init__(
-        self,
-        cluster_id: str,
-        master_url: str,
-        home: Path,
-        image: str,
-        folders: Sequence[Path],
-        options: Sequence[str],
-        environment: Mapping[str, str],
-    ) -> None:
+    def __init__(self, grown: GrowthOptions, cluster_id: str, master_url: str, home: Path) -> None:
         from controller.runtime.docker_engine import connect
 
         self._client = connect(None)
-        self._cluster_id, self._url, self._home, self._image = cluster_id, master_url, home, image
-        self._folders, self._options = folders, options
+        self._grown, self._cluster_id, self._url, self._home = grown, cluster_id, master_url, home
         passed = ("SPARKPACE_BASE_IMAGE", "XDG_CACHE_HOME", "HOME", "TMPDIR")
-        self._environment = {name: environment[name] for name in passed if name in environment}
-        if not self._client.images(name=image):
+        self._environment = {name: os.environ[name] for name in passed if name in os.environ}
+        if not self._client.images(name=grown.image):
             raise BadInput(
-                f"--provider-image {image} is not here; accepted: an image built from dockerfiles/node/Dockerfile (see there)"
+                f"--provider-image {grown.image} is not here; accepted: an image built from dockerfiles/node/Dockerfile "
+                "(see there)"
             )
 
     def start(self, name: str, kind: WorkerType) -> None:
@@ -135,11 +123,11 @@ class DockerProvider:
         words = [
             *("agent", "--home", str(self._home), "--worker-id", name, "--runtime", "docker", "--master", self._url),
             *agent_words(kind),
-            *self._options,
+            *self._grown.agent_options,
         ]
         try:
             made = self._client.create_container(
-                self._image,
+                self._grown.image,
                 words,
                 name=self._container(name),
                 user=f"{os.getuid()}:{os.getgid()}",
@@ -158,7 +146,7 @@ class DockerProvider:
     def _host_config(self) -> dict[str, Any]:
         """Host network and pids: executors and drivers are reached by the host's address, drivers are known by their pid."""
         writable = {str(self._home), tempfile.gettempdir(), self._environment.get("XDG_CACHE_HOME", ""), SOCKET}
-        shown = {*map(str, (*host_folders(), *self._folders)), *filter(None, writable)}
+        shown = {*map(str, (*host_folders(), *self._grown.folders)), *filter(None, writable)}
         binds: dict[str, Mapping[str, str]] = {
             path: {"bind": path, "mode": "rw" if path in writable else "ro"} for path in sorted(shown) if Path(path).exists()
         }
@@ -198,23 +186,12 @@ def host_folders() -> list[Path]:
     return [path for path in (*map(Path, FOLDERS), *beside, *own) if path.is_dir()]
 
 
-def make_provider(
-    kind: str,
-    *,
-    program: Path | None,
-    image: str,
-    folders: Sequence[Path],
-    options: Sequence[str],
-    cluster_id: str,
-    master_url: str,
-    home: Path,
-) -> Provider:
-    """Of kind "docker", or "command" with its program; `options` are further words for agents. Raises `BadInput`, and
-    `Unavailable` without an engine."""
-    if kind == "command":
-        assert program is not None, "checked by the command line"
-        return CommandProvider(program, master_url, home, options)
-    return DockerProvider(cluster_id, master_url, home, image, folders, options, os.environ)
+def make_provider(grown: GrowthOptions, *, cluster_id: str, master_url: str, home: Path) -> Provider:
+    """Raises `BadInput`, and `Unavailable` without an engine."""
+    if grown.provider == "command":
+        assert grown.program is not None, "checked by the command line"
+        return CommandProvider(grown.program, master_url, home, grown.agent_options)
+    return DockerProvider(grown, cluster_id, master_url, home)
 
 
 def check_program(program: Path | None) -> Path | None:
