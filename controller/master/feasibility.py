@@ -18,7 +18,6 @@ from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import round_up, stage_deadline
 from stage_model.errors import BadInput
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
-from stage_model.forecast.fixed import explained_s
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Forecast
@@ -40,14 +39,6 @@ def find_profile(asked: str | None, name: str, main: str | None, store: ProfileS
         return profile.key, profile
     key = profile_key(asked, name, main)
     return key, store.load(key)
-
-
-def make_estimate(
-    profile: Profile, input_scale: float = 1.0, arguments: tuple[str, ...] | None = None
-) -> ApplicationEstimate:
-    """What the profile teaches for an input of that size, with the time that cores do not explain. Runs with the same
-    arguments come first."""
-    return estimate(profile, input_scale, explained_s=explained_s, arguments=arguments)
 
 
 def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
@@ -121,7 +112,7 @@ def plan_reply(
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
-    what = make_estimate(profile)
+    what = estimate(profile)
     reply = feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
     return _under(law, constants, reply, what, request.deadline_s, most)
 

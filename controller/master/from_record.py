@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 from controller.master.application import Application, ApplicationRecord
-from controller.master.feasibility import find_profile, make_estimate
+from controller.master.feasibility import find_profile
 from controller.master.guard import Caught
 from controller.runs.profile_store import ProfileStore
+from stage_model.forecast.estimate import estimate
 from stage_model.history.profile import profile_key
 
 log = logging.getLogger("sparkpace.master")
@@ -21,12 +22,12 @@ def make_application(
     registration, options = record.registration, record.options
     with Caught() as problem:
         key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
-        estimate = make_estimate(profile, arguments=options.arguments) if profile else None
+        what = estimate(profile, arguments=options.arguments) if profile else None
     lost = f"the profile {key!r} is gone" if not problem.error and restored and record.planned and not profile else ""
     if problem.error is not None:
         if not restored:
             raise problem.error
-        key, profile, estimate = record.profile_key or profile_key(None, registration.name, registration.main), None, None
+        key, profile, what = record.profile_key or profile_key(None, registration.name, registration.main), None, None
         lost = str(problem.error)
     if lost:
         log.error("%s goes on without its profile: %s", record.application_id, lost)
@@ -36,7 +37,7 @@ def make_application(
         started_s=started_s,
         profile_key=key,
         profile_runs=len(profile.runs) if profile else 0,
-        estimate=estimate,
+        estimate=what,
         profile=profile,
         wanted=dict(registration.wanted),
         data=dict(registration.data),

@@ -14,10 +14,9 @@ from msgspec import structs
 
 from controller.master.application import Ahead, Application, Outline, StageGoal, Target
 from controller.master.capacity import Capacity, initial
-from controller.master.feasibility import make_estimate
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
-from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, reference_run
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, estimate, reference_run
 from stage_model.forecast.fixed import modelled_s
 from stage_model.forecast.match import Matched, match
 from stage_model.forecast.pace import pace
@@ -65,7 +64,7 @@ def rescale(application: Application) -> None:
     scale = read / expected if read and expected else 1.0
     if abs(scale / application.input_scale - 1) > SCALE_STEP:
         application.input_scale = scale
-        application.estimate = make_estimate(application.profile, scale, arguments)
+        application.estimate = estimate(application.profile, scale, arguments)
 
 
 def promise(application: Application, most: Capacity, now_s: float) -> Claim | None:

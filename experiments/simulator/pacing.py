@@ -16,7 +16,7 @@ from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
 from controller.master.capacity import Capacity, capacity
-from controller.master.feasibility import feasibility, make_estimate
+from controller.master.feasibility import feasibility
 from controller.runtime.base import ExecutorKey, Observed
 from controller.submit.job_options import JobOptions
 from controller.wire.driver import Registration
@@ -30,6 +30,7 @@ from placement.plan import Placed, place
 from placement.request import Request
 from placement.scores import Weights
 from placement.worker import Occupant, WorkerState
+from stage_model.forecast.estimate import estimate
 from stage_model.forecast.promises import Promised
 from stage_model.history.events import AnyEvent
 from stage_model.history.profile import Profile
@@ -336,7 +337,7 @@ def _application(app: App, profile: Profile | None) -> Application:
         started_s=asked.at_s,
         profile_key=app.job.name,
         profile_runs=len(profile.runs) if profile else 0,
-        estimate=make_estimate(profile) if profile else None,
+        estimate=estimate(profile) if profile else None,
         profile=profile,
     )
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.master.capacity import capacity
-from controller.master.feasibility import feasibility, make_estimate
+from controller.master.feasibility import feasibility
 from experiments.simulator.engine import IDEAL, App, Effects, Engine, SimSubmission, SimWorker, workers
 from experiments.simulator.fixed import Fixed
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing, worker_info
+from stage_model.forecast.estimate import estimate
 from stage_model.history.profile import Profile
 
 HALVINGS = 12
@@ -117,7 +118,7 @@ def static(
     """The size that the profile asks for (as `sparkpace plan` tells), never changed; all cores where none is enough."""
     infos = [worker_info(worker) for worker in cluster.workers]
     most = capacity(infos, lambda _: cluster.slots, None)
-    cores = feasibility(make_estimate(profile), deadline_s, most).cores
+    cores = feasibility(estimate(profile), deadline_s, most).cores
     return constant(job, cluster, cluster.all_cores if cores is None else cores, effects=effects, seed=seed)
 
 

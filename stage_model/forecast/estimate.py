@@ -13,11 +13,9 @@ from statistics import median
 import msgspec
 
 from stage_model.errors import BadInput
+from stage_model.forecast.fixed import explained_s
 from stage_model.forecast.scaling import at_size
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
-
-Explained = Callable[[StageRecord, RunRecord], float]
-"""Seconds of a stage's duration that its work explains at the cores it had (`fixed.explained_s`)."""
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
 
@@ -69,15 +67,9 @@ def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) ->
     return (same or runs)[-1]
 
 
-def estimate(
-    profile: Profile,
-    input_scale: float = 1.0,
-    explained_s: Explained | None = None,
-    arguments: tuple[str, ...] | None = None,
-) -> ApplicationEstimate:
+def estimate(profile: Profile, input_scale: float = 1.0, arguments: tuple[str, ...] | None = None) -> ApplicationEstimate:
     """The estimate for an input `input_scale` times that of the reference run, the most recent complete one (of those
-    with the same `arguments`, if given and any). Without `explained_s` all of a duration counts as CPU. Raises
-    `BadInput` for a profile without a complete run."""
+    with the same `arguments`, if given and any). Raises `BadInput` for a profile without a complete run."""
     runs = [run for run in profile.runs if run.complete]
     reference = reference_run(profile, arguments)
     by_signature: dict[str, list[tuple[StageRecord, RunRecord]]] = {}
@@ -88,7 +80,7 @@ def estimate(
     startup_s = median(run.startup_s for run in runs)
     stages: list[StageEstimate] = []
     for record in reference.stages:
-        stage = _stage(record, by_signature[record.signature], reference, input_scale, explained_s)
+        stage = _stage(record, by_signature[record.signature], reference, input_scale)
         parents = tuple(sorted(places[parent] for parent in record.parents))
         ready_s = max((stages[p].start_s + stages[p].duration_s for p in parents), default=None)
         own_start_s = startup_s + max(0.0, record.start_s - reference.startup_s)
@@ -103,9 +95,7 @@ def estimate(
     )
 
 
-def _stage(
-    record: StageRecord, seen: _Seen, reference: RunRecord, scale: float, explained_s: Explained | None
-) -> StageEstimate:
+def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, scale: float) -> StageEstimate:
     """Estimate of one stage, not placed yet. `seen` are its records with their runs."""
     taught = [(r, run) for r, run in seen if r.teaches] or [(record, reference)]
     measured = [(r, run) for r, run in taught if run.cpu_source == "container"] or taught
@@ -116,9 +106,7 @@ def _stage(
 
     work_core_s = expected(lambda r: r.work_core_s, measured)
     records = expected(lambda r: r.records, taught) or None
-    fixed_s = 0.0
-    if explained_s is not None:
-        fixed_s = median(max(0.0, r.duration_s - explained_s(r, run)) for r, run in measured)
+    fixed_s = median(max(0.0, r.duration_s - explained_s(r, run)) for r, run in measured)
     return StageEstimate(
         index=0,
         signature=record.signature,

@@ -38,7 +38,7 @@ def test_the_documents_example_ends_with_two_of_pod2_and_one_of_pod3() -> None:
             growth.want(kind, round_s)
         # each new node joins and takes the task it was started for; it stays taken, so others need their own
         for new in step(growth, round_s, *growth.started, others=4):
-            assert isinstance(new, Start)
+            assert isinstance(new, StartWorker)
             waiting.remove(new.kind)
         step(growth, round_s, *growth.started, others=4)
     assert not waiting
@@ -126,7 +126,7 @@ def test_what_could_not_be_started_is_tried_again_after_a_while() -> None:
     growth = Growth(Limits(retry_s=30))
     growth.want(POD2, 0.0)
     step(growth, 0.0)
-    assert growth.failed("grown-1", POD2, 1.0) == [End("grown-1", "it could not be started")]
+    assert growth.failed("grown-1", POD2, 1.0) == [EndWorker("grown-1", "it could not be started")]
     growth.forget("grown-1")
     growth.want(POD2, 30.0)
     assert step(growth, 30.0) == []
@@ -221,7 +221,11 @@ def test_workers_that_vertical_growth_starts_count_for_horizontal_growth() -> No
     growth = Growth(Limits(workers=9), usual=POD1, utilisation=0.5)
     growth.want(POD3, 0.0)
     # three in use at a target of 0.5: six workers, of which three are there
-    assert step(growth, 0.0, others=3) == [Start("grown-1", POD3), Start("grown-2", POD1), Start("grown-3", POD1)]
+    assert step(growth, 0.0, others=3) == [
+        StartWorker("grown-1", POD3),
+        StartWorker("grown-2", POD1),
+        StartWorker("grown-3", POD1),
+    ]
 
 
 def test_workers_of_an_earlier_life_are_adopted_and_names_stay_unique() -> None:

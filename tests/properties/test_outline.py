@@ -11,9 +11,9 @@ from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
 from controller.master.capacity import Capacity
 from controller.master.executors import gone
-from controller.master.feasibility import make_estimate
 from controller.submit.job_options import JobOptions
 from controller.wire.worker import ExecutorReport, ExecutorSpec
+from stage_model.forecast.estimate import estimate
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
@@ -104,7 +104,7 @@ def application() -> Application:
         options=JobOptions(deadline_s=60.0),
     )
     made = Application(
-        record=record, started_s=0.0, profile_key="app", profile_runs=1, estimate=make_estimate(PROFILE), profile=PROFILE
+        record=record, started_s=0.0, profile_key="app", profile_runs=1, estimate=estimate(PROFILE), profile=PROFILE
     )
     for number in ("1", "2"):
         spec = ExecutorSpec(

@@ -10,7 +10,7 @@ from msgspec import structs
 from controller.master import planning
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
-from controller.master.feasibility import make_estimate
+from stage_model.forecast.estimate import estimate
 from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
@@ -113,7 +113,7 @@ def test_only_what_belongs_to_the_action_is_planned_for(tmp_path: Path) -> None:
     cluster.worker("w1")
     application_id = cluster.register(age_s=0.0)
     application = cluster.state.applications[application_id]
-    application.estimate = make_estimate(taught())
+    application.estimate = estimate(taught())
     start_ms = round(1000 * application.record.started_epoch_s) + 7000
     application.apply(
         JobStart(

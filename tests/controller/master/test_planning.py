@@ -13,11 +13,12 @@ from msgspec import structs
 from controller.master import planning
 from controller.master.application import Application
 from controller.master.capacity import Capacity, capacity
-from controller.master.feasibility import feasibility, make_estimate
+from controller.master.feasibility import feasibility
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import stage_deadline
 from stage_model.errors import BadInput
+from stage_model.forecast.estimate import estimate
 from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import Profile, profile, profile_json
 from stage_model.history.run import Run
@@ -78,7 +79,7 @@ def submit(application: Application, stage: int, now_s: float, count: int = 3) -
 
 
 def test_a_stage_deadline_is_the_papers(application: Application) -> None:
-    application.estimate = make_estimate(taught(20.0, 10.0, 10.0))
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
     submit(application, 0, now_s=108.0)  # 10 s after submission
     goal = application.goals[(0, 0)]
     expected = stage_deadline([20.0, 10.0, 10.0], 0, deadline_s=100, spent_s=10, alpha=ALPHA, beta=BETA)
@@ -88,7 +89,7 @@ def test_a_stage_deadline_is_the_papers(application: Application) -> None:
 
 
 def test_the_last_stage_gets_what_is_left(application: Application) -> None:
-    application.estimate = make_estimate(taught(20.0, 10.0, 10.0))
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
     for stage in range(3):
         submit(application, stage, now_s=108.0 + 20 * stage)
     assert application.goals[(2, 0)].length_s == pytest.approx(ALPHA * 100 - 50)
@@ -96,7 +97,7 @@ def test_the_last_stage_gets_what_is_left(application: Application) -> None:
 
 def test_short_stages_are_controlled_together(application: Application) -> None:
     # 40 stages of equal length in 85 s left: about 2 s each, under three periods
-    application.estimate = make_estimate(taught(*[1.0] * 40))
+    application.estimate = estimate(taught(*[1.0] * 40))
     submit(application, 0, now_s=108.0, count=40)
     first = application.goals[(0, 0)]
     assert first.length_s >= planning.SHORT_PERIODS * MOST.period_s
@@ -115,7 +116,7 @@ def test_short_stages_are_controlled_together(application: Application) -> None:
 
 
 def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(application: Application) -> None:
-    application.estimate = make_estimate(taught(20.0, 10.0, 10.0))
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
     submit(application, 0, now_s=108.0)
     plan = planning.application_plan(application, "w1", MOST, now_s=118.0)
     [stage] = plan.stages
@@ -128,7 +129,7 @@ def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(applicati
 
 
 def test_before_the_first_stage_the_rest_of_the_start_up_is_still_to_come(application: Application) -> None:
-    application.estimate = make_estimate(taught(20.0))
+    application.estimate = estimate(taught(20.0))
     early = planning.application_plan(application, "w1", MOST, now_s=99.0)  # 1 s after submission
     late = planning.application_plan(application, "w1", MOST, now_s=110.0)
     assert early.future_fixed_s - late.future_fixed_s == pytest.approx(4.0)  # of 5 s of start-up
@@ -140,7 +141,7 @@ def test_another_input_size_scales_the_stages_to_come(application: Application) 
     first, second = run.stages
     reading = structs.replace(run, stages=(structs.replace(first, input_records=1000), second), input_records=1000)
     application.profile = structs.replace(known, runs=(reading,))
-    application.estimate = make_estimate(application.profile)
+    application.estimate = estimate(application.profile)
     submit(application, 0, now_s=108.0, count=2)
     for index in range(4):  # reads 2000 records in all: twice as many as the profile's run
         task = TaskEnd(
@@ -156,17 +157,17 @@ def test_another_input_size_scales_the_stages_to_come(application: Application) 
 
 
 def test_feasibility_names_the_least_deadline_and_it_is_feasible() -> None:
-    estimate = make_estimate(taught(20.0, 10.0))
-    refused = feasibility(estimate, 20.0, MOST)
+    what = estimate(taught(20.0, 10.0))
+    refused = feasibility(what, 20.0, MOST)
     assert refused.feasible is False
     assert refused.least_deadline_s is not None
     assert refused.least_deadline_s == pytest.approx(35.0, abs=0.2)  # 5 s of start-up and 30 s of work on all cores
-    assert feasibility(estimate, refused.least_deadline_s + 0.1, MOST).feasible is True
+    assert feasibility(what, refused.least_deadline_s + 0.1, MOST).feasible is True
 
 
 def test_more_time_needs_fewer_cores() -> None:
-    estimate = make_estimate(taught(20.0, 10.0))
-    cores = [feasibility(estimate, d, MOST).cores for d in (36.0, 45.0, 60.0, 120.0)]
+    what = estimate(taught(20.0, 10.0))
+    cores = [feasibility(what, d, MOST).cores for d in (36.0, 45.0, 60.0, 120.0)]
     assert None not in cores
     assert cores == sorted(cores, reverse=True)  # type: ignore[type-var]
     # 51 core-seconds in 115 s are 0.44 cores, rounded up to quanta
@@ -174,10 +175,10 @@ def test_more_time_needs_fewer_cores() -> None:
 
 
 def test_slots_and_cores_shrink_what_is_possible() -> None:
-    estimate = make_estimate(taught(20.0, 10.0))
+    what = estimate(taught(20.0, 10.0))
     half = changed_copy(MOST, cores=0.85, slots=1, executors=1)
-    full_s = feasibility(estimate, None, MOST).least_deadline_s
-    half_s = feasibility(estimate, None, half).least_deadline_s
+    full_s = feasibility(what, None, MOST).least_deadline_s
+    half_s = feasibility(what, None, half).least_deadline_s
     assert full_s is not None
     assert half_s is not None
     assert half_s - 5 == pytest.approx(2 * (full_s - 5), rel=0.01)
@@ -211,7 +212,7 @@ def test_capacity_counts_the_largest_workers() -> None:
 
 def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(application: Application) -> None:
     # 10 stages of equal length in 85 s left: 8.5 s each, more than three periods of 1 s and less than three of 4 s
-    application.estimate = make_estimate(taught(*[1.0] * 10))
+    application.estimate = estimate(taught(*[1.0] * 10))
     submit(application, 0, now_s=108.0, count=10)
     assert application.goals[(0, 0)].group_share == 1.0
     application.goals.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from controller.agent.core import State, step
-from controller.master.feasibility import make_estimate
 from experiments.bench.overhead import decisions, executor
 from experiments.bench.overhead.made_up import WORK_CORES, MadeUpDriver, made_up_profile
 from experiments.bench.overhead.where import shares
@@ -32,7 +31,7 @@ def test_time_is_told_by_module_and_waiting_is_none() -> None:
 
 
 def test_a_made_up_profile_expects_the_work_that_its_applications_need() -> None:
-    what = make_estimate(made_up_profile(3, 20.0))
+    what = estimate(made_up_profile(3, 20.0))
     assert [stage.tasks for stage in what.stages] == [executor.TASKS] * 3
     assert [stage.work_core_s for stage in what.stages] == pytest.approx([WORK_CORES * 20.0] * 3)
     assert [stage.parents for stage in what.stages] == [(), (0,), (1,)]
