@@ -15,6 +15,7 @@ from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
 from controller.wire.worker import Desired, ExecutorReport, Sample, WorkerReply, WorkerSync
+from master_memory.split import POLICIES
 from stage_model.plan import ApplicationPlan
 
 log = logging.getLogger("sparkpace.master")
@@ -31,7 +32,7 @@ class Agents:
         self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder, identity: Identity, memory_policy: str
     ) -> None:
         self.registry, self.lifecycle, self.recorder = registry, lifecycle, recorder
-        self.identity, self.memory_policy = identity, memory_policy
+        self.identity, self._divide = identity, POLICIES[memory_policy]
 
     def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
         """Takes an agent's report in; the reply holds what its worker should be like."""
@@ -89,7 +90,7 @@ class Agents:
     def desired(self, worker_id: str, now_s: float) -> Desired:
         """What a worker should be like now."""
         known = self.registry.workers.by_id.get(worker_id)
-        strays = known.strays if known is not None else frozenset[tuple[str, str]]()
+        strays = known.strays if known else frozenset[tuple[str, str]]()
         specs, stopped = [], [f"{application_id}/{executor_id}" for application_id, executor_id in sorted(strays)]
         here: dict[str, Application] = {}
         for application, executor in self.registry.on(worker_id):
@@ -117,16 +118,12 @@ class Agents:
             stopped=tuple(stopped),
             ended=tuple(sorted(over)),
             applications=tuple(plans),
-            budgets_mb=self._budgets_mb(worker_id),
+            budgets_mb=self._divide(known.info.memory_mb, needs.needs(self.registry.on(worker_id))) if known else {},
         )
 
     def _has_ended(self, application_id: str) -> bool:
         application = self.registry.applications.get(application_id)
         return application.ended if application is not None else application_id in self.registry.past
-
-    def _budgets_mb(self, worker_id: str) -> dict[str, int]:
-        known = self.registry.workers.by_id.get(worker_id)
-        return needs.budgets(known.info, self.registry.on(worker_id), self.memory_policy) if known else {}
 
     def _take_samples(self, worker: Worker, sync: WorkerSync) -> None:
         if sync.instance != worker.instance:
@@ -141,7 +138,7 @@ class Agents:
                     planning.watch_forecast(application, sample)
         for application_id, samples in fresh.items():
             with guarded(self.registry.applications[application_id], "writing its samples"):
-                self.recorder.add(samples)
+                self.recorder.add(application_id, samples)
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
 
     def _take_report(

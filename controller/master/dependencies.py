@@ -6,7 +6,7 @@ for."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.master.application import Application
@@ -74,14 +74,6 @@ def _find(after: After, application: Application, applications: Mapping[str, App
     """Id of the application with that id, else of the newest with that name; empty if there is none."""
     if after.application in applications or after.application in past:
         return after.application
-    return _newest(after.application, application, applications.values()) or _last(after.application, past)
-
-
-def _newest(name: str, but: Application, applications: Iterable[Application]) -> str:
-    named = [a.id for a in applications if a.name == name and a is not but]
-    return named[-1] if named else ""
-
-
-def _last(name: str, past: Mapping[str, Past]) -> str:
-    named = [application_id for application_id, one in past.items() if one.name == name]
+    named = [past_id for past_id, one in past.items() if one.name == after.application]
+    named += [one.id for one in applications.values() if one.name == after.application and one is not application]
     return named[-1] if named else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from controller.master import queue
 from controller.master.application import Application, Executor, ExecutorRecord
 from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.placing import Placing
@@ -46,8 +45,10 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
         for profile_id, wish in sorted(application.wanted.items()):
             changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
     application.settled = not changed and not application.held_back and _has_all(application)
-    if line := queue.waiting_line(application, placing.queue.position(application)):
-        application.notify(line)
+    position = placing.queue.position(application)
+    # for the terminal of a stock spark-submit; `submit` says it from the view
+    if position is not None and application.waiting and application.options.submission is None:
+        application.notify(f"waits, place {position}: {application.waiting}")
     return changed
 
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.master.application import Application, Executor, Resident
-from controller.wire.worker import WorkerInfo
-from master_memory.split import POLICIES, Need
-
-
-def budgets(info: WorkerInfo, there: Iterable[Resident], policy: str) -> dict[str, int]:
-    """The wanted split of one worker: off-heap memory by "APPLICATION/EXECUTOR"; `there` are the executors placed on it."""
-    return POLICIES[policy](info.memory_mb, needs(there))
+from master_memory.split import Need
 
 
 def needs(there: Iterable[Resident]) -> list[Need]:
-    """Of those that count."""
+    """Of those placed on a worker that count."""
     return [_need(application, executor) for application, executor in there if counts(application, executor)]
 
 

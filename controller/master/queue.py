@@ -37,13 +37,6 @@ def waits(application: Application) -> bool:
     return wants and not any(counts(application, executor) for executor in application.executors.values())
 
 
-def waiting_line(application: Application, position: int | None) -> str | None:
-    """Position and reason, for the terminal of a stock spark-submit; `submit` says it from the view."""
-    if position is None or not application.waiting or application.options.submission is not None:
-        return None
-    return f"waits, place {position}: {application.waiting}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """`wants` None: it waits for another application to end, and keeps nobody out."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,14 +37,10 @@ class Recorder:
         """Whether the record of that run is written."""
         return (self.folder(application_id) / SUMMARY).exists()
 
-    def add(self, samples: Iterable[Sample]) -> None:
-        """Appends samples to their applications' tables; those of a run that was removed are dropped."""
-        groups: dict[str, list[Sample]] = defaultdict(list)
-        for sample in samples:
-            groups[sample.application_id].append(sample)
-        for application_id, rows in groups.items():
-            if self.folder(application_id).is_dir():
-                append_samples(self.folder(application_id), rows)
+    def add(self, application_id: str, samples: Sequence[Sample]) -> None:
+        """Appends samples to the run's table; those of a run that was removed are dropped."""
+        if self.folder(application_id).is_dir():
+            append_samples(self.folder(application_id), samples)
 
     def samples(self, application_id: str) -> list[Sample]:
         return read_samples(self.folder(application_id))
@@ -62,11 +57,7 @@ class Recorder:
             # the wall clock was set back: dates order the runs, and the newest must not be taken for an old one
             finished[mine] = last_ns + DATED_APART_NS
             os.utime(mine, ns=(finished[mine], finished[mine]))
-        return self._rotate(sorted(finished, key=finished.__getitem__, reverse=True))
-
-    def _rotate(self, finished: Sequence[Path]) -> list[str]:
-        """`finished`: the newest first."""
-        old = [path.parent for path in finished[self.keep_runs :]]
+        old = [path.parent for path in sorted(finished, key=finished.__getitem__, reverse=True)[self.keep_runs :]]
         for folder in old:
             shutil.rmtree(folder, ignore_errors=True)
             log.info("removed the record of run %s (--keep-runs %d)", folder.name, self.keep_runs)

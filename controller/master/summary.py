@@ -7,8 +7,9 @@ to the last task. Seconds count from submission.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from controller.wire.worker import Sample
 
@@ -40,16 +41,9 @@ def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
                 used += max(0.0, row.cpu_core_s - before.cpu_core_s) * span / (row.time_s - before.time_s)
                 moments += [(max(before.time_s, start_s), quota), (min(row.time_s, end_s), -quota)]
             before = row
-    return Use(allocated, used, _peak(moments))
-
-
-def _peak(moments: Iterable[tuple[float, float]]) -> float:
-    total = peak = 0.0
     # at equal times what ends goes first
-    for _, change in sorted(moments):
-        total += change
-        peak = max(peak, total)
-    return peak
+    peak = max(accumulate((change for _, change in sorted(moments)), initial=0.0))
+    return Use(allocated, used, peak)
 
 
 def error_pct(end_s: float, deadline_s: float | None) -> float | None:

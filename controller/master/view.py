@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.master.application import Application, Executor
+from controller.master.application import Application
 from controller.master.planning import matched_run
 from controller.wire.command import ApplicationView
 
@@ -11,6 +11,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
     """The view at `now_s` (monotonic seconds); `position` among those that wait for memory."""
     run, options, target = application.run, application.options, application.target()
     running = [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
+    forecasts = [e.sample.forecast_end_s for e in running if e.sample and e.sample.forecast_end_s is not None]
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
     registration = application.record.registration
@@ -24,7 +25,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         submission=options.submission,
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
-        forecast_end_s=_forecast_end_s(running),
+        forecast_end_s=max(forecasts, default=None),
         stage=active[-1].info.name if active else None,
         stages_done=done,
         stages_total=max(done, len(application.estimate.stages)) if application.estimate else None,
@@ -75,12 +76,6 @@ def _starting_reason(application: Application) -> str:
     if any(report.state != "starting" for report in reports):
         return ""
     return next((report.reason for report in reports if report.reason), "")
-
-
-def _forecast_end_s(running: list[Executor]) -> float | None:
-    """The latest forecast of its agents; None before there is one."""
-    ends = [e.sample.forecast_end_s for e in running if e.sample and e.sample.forecast_end_s is not None]
-    return max(ends, default=None)
 
 
 def _progress(application: Application) -> float | None:

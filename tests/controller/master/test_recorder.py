@@ -32,14 +32,15 @@ def test_samples_go_to_their_own_run(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 10)
     for name in ("a", "b"):
         recorder.begin(name)
-    recorder.add([SAMPLE, msgspec.structs.replace(SAMPLE, application_id="b", time_s=2.0)])
-    recorder.add([msgspec.structs.replace(SAMPLE, time_s=3.0)])
+    recorder.add("a", [SAMPLE])
+    recorder.add("b", [msgspec.structs.replace(SAMPLE, application_id="b", time_s=2.0)])
+    recorder.add("a", [msgspec.structs.replace(SAMPLE, time_s=3.0)])
     assert [s.time_s for s in recorder.samples("a")] == [1.0, 3.0]
     assert [s.time_s for s in recorder.samples("b")] == [2.0]
 
 
 def test_samples_of_a_removed_run_are_dropped(tmp_path: Path) -> None:
-    Recorder(tmp_path, 10).add([SAMPLE])
+    Recorder(tmp_path, 10).add("a", [SAMPLE])
     assert list(tmp_path.iterdir()) == []
 
 
