@@ -159,9 +159,9 @@ def test_without_those_that_are_evicted_it_has_room(scene: Scene, request: Reque
         ending = {key for key, one in worker.occupants.items() if one.ending}
         left = worker.without(ending.union(outcome.keys))
         assert memory.squeezed(left) is not None
-        assert all(left.pools[name].fits(units) for name, units in request.pieces.items())
+        assert all(left.pools[name].find(units) is not None for name, units in request.pieces.items())
         # each of them is needed
         for key in outcome.keys:
             kept = worker.without(ending.union(outcome.keys) - {key})
-            fits = all(kept.pools[name].fits(units) for name, units in request.pieces.items())
+            fits = all(kept.pools[name].find(units) is not None for name, units in request.pieces.items())
             assert not fits or memory.squeezed(kept) is None

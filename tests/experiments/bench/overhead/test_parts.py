@@ -9,6 +9,7 @@ from experiments.bench.overhead import decisions, executor
 from experiments.bench.overhead.made_up import WORK_CORES, MadeUpDriver, made_up_profile
 from experiments.bench.overhead.where import shares
 from experiments.harness.machine import PROJECT
+from stage_model.forecast.estimate import estimate
 from stage_model.history.events import JobStart, StageCompleted, StageSubmitted, TaskEnd
 
 
