@@ -46,10 +46,6 @@ class Matched:
     matched_share: float | None
     work_ratio: float
 
-    def of(self, key: StageKey) -> StageEstimate:
-        """The estimate of a stage attempt that was submitted; KeyError for others."""
-        return self.seen[key]
-
 
 def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[StageKey, float] | None = None) -> Matched:
     """Compares. `container_core_s` is container CPU by stage attempt so far: without it the work of finished stages
@@ -127,7 +123,7 @@ def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate
 def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
     """The estimate with the attempt's own number of tasks; a retry runs only what is missing, so it has that part of
     all."""
-    first = run.stage(stage.info.stage, 0)
+    first = run.attempts.get((stage.info.stage, 0))
     if stage.info.attempt == 0 or first is None or not first.info.tasks:
         return msgspec.structs.replace(found, tasks=stage.info.tasks) if found.tasks != stage.info.tasks else found
     part = min(1.0, stage.info.tasks / first.info.tasks)

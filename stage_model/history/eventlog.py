@@ -45,7 +45,8 @@ class EventLog:
 
     def record(self) -> RunRecord:
         """The log's run record; container CPU is not in a log, so the executors' CPU counts."""
-        started_ms = self.started_ms if self.started_ms is not None else self.run.first_ms or 0
+        told = (job.started_ms for job in self.run.jobs.values())
+        started_ms = min(told, default=0) if self.started_ms is None else self.started_ms
         return to_record(
             self.run,
             id=f"{self.application_id or 'application'}.{started_ms}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import get_args
 
 import msgspec
 
@@ -144,32 +144,21 @@ class _TaskInfo(msgspec.Struct, frozen=True):
     launch_ms: int = msgspec.field(name="Launch Time")
     finish_ms: int = msgspec.field(name="Finish Time")
     executor: str = msgspec.field(name="Executor ID", default="")
-    locality: str = msgspec.field(name="Locality", default="")
 
 
 class _Input(msgspec.Struct, frozen=True):
-    bytes: int = msgspec.field(name="Bytes Read", default=0)
     records: int = msgspec.field(name="Records Read", default=0)
 
 
 class _ShuffleRead(msgspec.Struct, frozen=True):
-    remote: int = msgspec.field(name="Remote Bytes Read", default=0)
-    local: int = msgspec.field(name="Local Bytes Read", default=0)
     records: int = msgspec.field(name="Total Records Read", default=0)
-
-
-class _ShuffleWrite(msgspec.Struct, frozen=True):
-    bytes: int = msgspec.field(name="Shuffle Bytes Written", default=0)
-    records: int = msgspec.field(name="Shuffle Records Written", default=0)
 
 
 class _Metrics(msgspec.Struct, frozen=True):
     run_ms: int = msgspec.field(name="Executor Run Time", default=0)
     cpu_ns: int = msgspec.field(name="Executor CPU Time", default=0)
-    gc_ms: int = msgspec.field(name="JVM GC Time", default=0)
     input: _Input = msgspec.field(name="Input Metrics", default_factory=_Input)
     read: _ShuffleRead = msgspec.field(name="Shuffle Read Metrics", default_factory=_ShuffleRead)
-    write: _ShuffleWrite = msgspec.field(name="Shuffle Write Metrics", default_factory=_ShuffleWrite)
 
 
 class _EndReason(msgspec.Struct, frozen=True):
@@ -196,16 +185,10 @@ class TaskEndLine(msgspec.Struct, frozen=True):
             finish_ms=self.task.finish_ms,
             ok=ok,
             reason="" if ok else self.reason.reason,
-            locality=self.task.locality,
             run_ms=metrics.run_ms,
             cpu_ns=metrics.cpu_ns,
-            gc_ms=metrics.gc_ms,
             input_records=metrics.input.records,
             shuffle_read_records=metrics.read.records,
-            shuffle_write_records=metrics.write.records,
-            input_bytes=metrics.input.bytes,
-            shuffle_read_bytes=metrics.read.remote + metrics.read.local,
-            shuffle_write_bytes=metrics.write.bytes,
         )
 
 
@@ -244,19 +227,7 @@ EventLine = (
 )
 Kind = LogStart | ApplicationStart | EnvironmentUpdate | EventLine
 
-_TYPES: dict[str, type[Any]] = {
-    "LogStart": LogStart,
-    "ApplicationStart": ApplicationStart,
-    "EnvironmentUpdate": EnvironmentUpdate,
-    "ApplicationEnd": ApplicationEndLine,
-    "JobStart": JobStartLine,
-    "JobEnd": JobEndLine,
-    "StageSubmitted": StageSubmittedLine,
-    "StageCompleted": StageCompletedLine,
-    "TaskEnd": TaskEndLine,
-    "ExecutorAdded": ExecutorAddedLine,
-    "ExecutorRemoved": ExecutorRemovedLine,
-}
 KNOWN: dict[str, msgspec.json.Decoder[Kind]] = {
-    f"SparkListener{name}": msgspec.json.Decoder(kind) for name, kind in _TYPES.items()
+    f"SparkListener{kind.__name__.removesuffix('Line')}": msgspec.json.Decoder(kind) for kind in get_args(Kind)
 }
+"""By Spark's name of the event."""

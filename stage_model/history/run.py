@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
-    ExecutorAdded,
-    ExecutorRemoved,
     JobEnd,
     JobStart,
     StageCompleted,
@@ -24,7 +22,6 @@ from stage_model.history.events import (
 from stage_model.history.signature import Signatures
 from stage_model.history.stage_run import JobRun, StageKey, StageRun
 
-_PLANNED_REMOVAL = "Executor killed by driver"
 _NOT_A_FAILURE = "TaskKilled"
 
 
@@ -32,13 +29,10 @@ class Run:
     """The state of one run; see the module."""
 
     def __init__(self) -> None:
-        self.first_ms: int | None = None
         self.ended_ms: int | None = None
         self.jobs: dict[int, JobRun] = {}
         self.attempts: dict[StageKey, StageRun] = {}
         self.tasks_failed = 0
-        self.executors_added: dict[str, ExecutorAdded] = {}
-        self.executors_removed: dict[str, ExecutorRemoved] = {}
         self._signatures = Signatures()
         self._infos: dict[int, StageInfo] = {}
         self._job_of_stage: dict[int, int] = {}
@@ -66,18 +60,9 @@ class Run:
             and all(job.ok for job in self.jobs.values())
         )
 
-    @property
-    def executors_lost(self) -> int:
-        """Executors that went without the driver asking for it."""
-        return sum(not gone.reason.startswith(_PLANNED_REMOVAL) for gone in self.executors_removed.values())
-
     def active_stages(self) -> tuple[StageRun, ...]:
         """Stage attempts submitted and not completed, in order of submission."""
         return tuple(self._active.values())
-
-    def stage(self, stage: int, attempt: int | None = None) -> StageRun | None:
-        """A stage attempt, by default the latest; None when it was not submitted."""
-        return self._latest.get(stage) if attempt is None else self.attempts.get((stage, attempt))
 
     def first_attempts(self) -> tuple[StageRun, ...]:
         """The first seen attempt of each stage, in order of submission."""
@@ -89,7 +74,7 @@ class Run:
     # ------------------------------------------------------------ events
 
     def apply(self, event: AnyEvent) -> None:
-        """Takes one event in."""
+        """Takes one event in; executors come and go without a trace in a run."""
         match event:
             case TaskEnd():
                 self._task_ended(event)
@@ -101,11 +86,6 @@ class Run:
                 self._job_started(event)
             case JobEnd():
                 self._job_ended(event)
-            case ExecutorAdded():
-                self.executors_added.setdefault(event.executor, event)
-            case ExecutorRemoved():
-                if not self.ended:
-                    self.executors_removed.setdefault(event.executor, event)
             case ApplicationEnd():
                 self.ended_ms = event.time_ms
 
@@ -130,7 +110,6 @@ class Run:
         return max((stage.submitted_ms for stage in self.attempts.values()), default=0)
 
     def _job_started(self, event: JobStart) -> None:
-        self._seen(event.time_ms)
         if event.job in self.jobs:
             return
         sql = self._signatures.job(event)
@@ -151,7 +130,6 @@ class Run:
 
     def _stage_submitted(self, event: StageSubmitted) -> None:
         info = event.info
-        self._seen(event.time_ms)
         key = (info.stage, info.attempt)
         if key in self.attempts:
             return
@@ -187,21 +165,14 @@ class Run:
         if stage is None:
             return
         stage.all_run_ms += event.run_ms
-        if not event.ok:
-            stage.failed += 1
-        elif event.index not in stage.done:
+        if event.ok and event.index not in stage.done:
             stage.done.add(event.index)
             stage.records += event.input_records + event.shuffle_read_records
             stage.input_records += event.input_records
-            stage.shuffle_write_records += event.shuffle_write_records
             stage.run_ms += event.run_ms
             stage.run_ms_squares += event.run_ms * event.run_ms
             stage.longest_run_ms = max(stage.longest_run_ms, event.run_ms)
             stage.cpu_ns += event.cpu_ns
-
-    def _seen(self, time_ms: int) -> None:
-        if self.first_ms is None or time_ms < self.first_ms:
-            self.first_ms = time_ms
 
     def _waited_for(self, info: StageInfo, job: int | None) -> tuple[tuple[int, ...], int | None]:
         """Executed stages that had to end first: parents (for a skipped one the stage that did its work), and before

@@ -32,10 +32,8 @@ class StageRun:
     completed_ms: int | None = None
     failure: str | None = None
     done: set[int] = field(default_factory=set)
-    failed: int = 0
     records: int = 0
     input_records: int = 0
-    shuffle_write_records: int = 0
     run_ms: int = 0
     run_ms_squares: int = 0
     longest_run_ms: int = 0

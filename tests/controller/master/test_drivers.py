@@ -35,8 +35,7 @@ def test_events_count_once_and_only_without_gaps(cluster: FakeCluster) -> None:
     assert cluster.driver(application_id, *events[:2]).acknowledged == 2  # repeated
     assert cluster.driver(application_id, *events[3:4], first=4).acknowledged == 2  # 3 is missing
     assert cluster.driver(application_id, *events[2:4], first=3).acknowledged == 4
-    stage = cluster.state.applications[application_id].run.stage(0)
-    assert stage is not None
+    stage = cluster.state.applications[application_id].run.attempts[0, 0]
     assert len(stage.done) == 2
 
 

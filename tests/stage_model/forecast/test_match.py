@@ -60,7 +60,7 @@ def test_active_stages_are_found_by_signature() -> None:
     found = match(learned(), story.run)
     assert names(found.active.values()) == ["sort"]
     assert found.active[1, 0].work_core_s == 20.0
-    assert found.of((0, 0)).work_core_s == 10.0
+    assert found.seen[0, 0].work_core_s == 10.0
     assert names(found.to_come) == ["count", "save"]
     assert found.matched_share == 1.0
 

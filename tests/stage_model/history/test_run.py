@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stage_model.history.events import ExecutorAdded, ExecutorRemoved, JobStart, StageSubmitted
+from stage_model.history.events import JobStart, StageSubmitted
 from stage_model.history.profile import RunRecord
 from stage_model.history.run_record import to_record
 from tests.fakes.spark_events import Story, info
@@ -36,8 +36,6 @@ def test_active_stages_are_those_submitted_and_not_completed() -> None:
     story.complete(READ)
     story.submit(COUNT)
     assert [stage.key for stage in story.run.active_stages()] == [(1, 0)]
-    assert story.run.stage(1) is story.run.stage(1, 0)
-    assert story.run.stage(7) is None
 
 
 def test_tasks_count_once_and_failures_are_counted_apart() -> None:
@@ -48,9 +46,8 @@ def test_tasks_count_once_and_failures_are_counted_apart() -> None:
     story.task(READ, 0, records=10)  # a speculative copy that ended well, too
     story.task(READ, 1, failure="ExecutorLostFailure")
     story.task(READ, 1, failure="TaskKilled (another attempt succeeded)")
-    stage = story.run.stage(0)
-    assert stage is not None
-    assert (len(stage.done), stage.records, stage.input_records, stage.failed) == (1, 15, 10, 2)
+    stage = story.run.attempts[0, 0]
+    assert (len(stage.done), stage.records, stage.input_records) == (1, 15, 10)
     assert story.run.tasks_failed == 1  # a killed copy is no failure
 
 
@@ -63,14 +60,6 @@ def test_repeated_starts_change_nothing() -> None:
     assert story.submit(READ) == first
     assert len(story.run.attempts) == len(story.run.jobs) == 1
     assert len(story.run.attempts[0, 0].done) == 1
-
-
-def test_executors_that_the_driver_let_go_are_not_lost() -> None:
-    run = Story().run
-    for executor, reason in (("1", "Executor killed by driver."), ("2", "worker lost")):
-        run.apply(ExecutorAdded(executor=executor, host="h", cores=2, time_ms=0))
-        run.apply(ExecutorRemoved(executor=executor, reason=reason, time_ms=9))
-    assert run.executors_lost == 1
 
 
 def test_a_run_is_complete_only_when_it_and_all_its_jobs_ended_well() -> None:
