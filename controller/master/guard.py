@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -27,17 +29,12 @@ class Caught:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        if error is None:
-            self._worked()
-        elif isinstance(error, Exception):
+        if isinstance(error, Exception):
             self.error = error
             self._failed(error)
         return self.error is not None
 
     def _failed(self, error: Exception) -> None:
-        """Told at once."""
-
-    def _worked(self) -> None:
         """Told at once."""
 
 
@@ -68,23 +65,14 @@ class Parts:
         self.failures: Counter[str] = Counter()
         """How often each has failed since it last worked."""
 
-    def guarded(self, doing: str) -> Caught:
+    @contextmanager
+    def guarded(self, doing: str) -> Iterator[None]:
         """Logged when it begins to fail, and when it works again."""
-        return _Part(self.failures, doing)
-
-
-class _Part(Caught):
-    __slots__ = ("_doing", "_failures")
-
-    def __init__(self, failures: Counter[str], doing: str) -> None:
-        super().__init__()
-        self._failures, self._doing = failures, doing
-
-    def _failed(self, error: Exception) -> None:
-        self._failures[self._doing] += 1
-        if self._failures[self._doing] == 1:
-            log.error("%s failed and will be tried again", self._doing, exc_info=error)
-
-    def _worked(self) -> None:
-        if count := self._failures.pop(self._doing, 0):
-            log.warning("%s works again, after %d failures", self._doing, count)
+        with Caught() as problem:
+            yield
+        if problem.error is not None:
+            self.failures[doing] += 1
+            if self.failures[doing] == 1:
+                log.error("%s failed and will be tried again", doing, exc_info=problem.error)
+        elif count := self.failures.pop(doing, 0):
+            log.warning("%s works again, after %d failures", doing, count)
