@@ -132,28 +132,24 @@ class Store:
 
     def set_aside(self, application_id: str, why: str) -> None:
         """Takes all of an application out of the way, for people to look at."""
-        row = (time.time(), why, application_id)
-        for kind, table, key in (
-            ("application", "applications", "id"),
-            ("event", "events", "application || ' ' || seq"),
-            ("snapshot", "snapshots", "application || ' ' || number"),
-            ("executor", "executors", "application || ' ' || executor"),
+        for kind, key, rows in (
+            ("application", "id", "applications WHERE id = ?"),
+            ("event", "application || ' ' || seq", "events WHERE application = ?"),
+            ("snapshot", "application || ' ' || number", "snapshots WHERE application = ?"),
+            ("executor", "application || ' ' || executor", "executors WHERE application = ?"),
         ):
-            whose = key.split()[0]
-            self._db.execute(
-                f"INSERT INTO aside SELECT ?1, ?2, '{kind}', {key}, data FROM {table} WHERE {whose} = ?3",  # noqa: S608
-                row,
-            )
+            self._keep_aside(why, kind, f"{key}, data", rows, application_id)
         self.forget(application_id)
 
     def set_executor_aside(self, application_id: str, executor_id: str, why: str) -> None:
-        row = (time.time(), why, application_id, executor_id)
-        self._db.execute(
-            "INSERT INTO aside SELECT ?1, ?2, 'executor', application || ' ' || executor, data FROM executors "
-            "WHERE application = ?3 AND executor = ?4",
-            row,
-        )
-        self._db.execute("DELETE FROM executors WHERE application = ? AND executor = ?", row[2:])
+        rows, whose = "executors WHERE application = ? AND executor = ?", (application_id, executor_id)
+        self._keep_aside(why, "executor", "application || ' ' || executor, data", rows, *whose)
+        self._db.execute(f"DELETE FROM {rows}", whose)  # noqa: S608
+
+    def _keep_aside(self, why: str, kind: str, columns: str, rows: str, *whose: str) -> None:
+        """`columns` are key and data, `rows` a table and which of it."""
+        row = (time.time(), why, *whose)
+        self._db.execute(f"INSERT INTO aside SELECT ?, ?, '{kind}', {columns} FROM {rows}", row)  # noqa: S608
 
     def decoded_meta(self, key: str, kind: type[T], what: str) -> T | None:
         """A value kept as JSON; None without one. One that cannot be read is set aside; `what` says what is lost with it."""
@@ -163,10 +159,7 @@ class Store:
         except (msgspec.DecodeError, TypeError) as error:
             log.error("%s of master.db cannot be read (%s), so %s; it is set aside", key, error, what)
             with self.transaction():
-                self._db.execute(
-                    "INSERT INTO aside SELECT ?1, ?2, 'meta', key, value FROM meta WHERE key = ?3",
-                    (time.time(), str(error), key),
-                )
+                self._keep_aside(str(error), "meta", "key, value", "meta WHERE key = ?", key)
                 self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
             return None
 
