@@ -57,10 +57,15 @@ class Registry:
         self.stirred: set[str] = set()
         """Applications that the queue has to look at again."""
         for application_id, live, data in store.applications():
-            if live:
-                self._restore(application_id, data, now_s)
+            with Caught() as problem:
+                record = msgspec.json.decode(data, type=ApplicationRecord)
+                application = self._made(record, now_s) if live else None
+            if problem.error is not None:
+                self._lost(application_id, problem.error)
+            elif application is not None:
+                self._restore(application, now_s)
             else:
-                self._remember(application_id, data)
+                self.past[application_id] = Past(record.registration.name, bool(record.succeeded))
 
     def known(self, application_id: str) -> Application:
         """Raises `BadInput` for an unknown one."""
@@ -170,36 +175,25 @@ class Registry:
 
     # ------------------------------------------------------------------ restart
 
-    def _restore(self, application_id: str, data: bytes, now_s: float) -> None:
+    def _made(self, record: ApplicationRecord, now_s: float) -> Application:
+        same_boot = record.boot_id == boot_id()
+        started_s = record.started_monotonic_s if same_boot else now_s - (time.time() - record.started_epoch_s)
+        return make_application(record, started_s, self.profiles, now_s, restored=True)
+
+    def _restore(self, application: Application, now_s: float) -> None:
         """An application of an earlier life of the master; what its driver had told is `driver_events.replay`'s."""
-        with Caught() as problem:
-            record = msgspec.json.decode(data, type=ApplicationRecord)
-            same_boot = record.boot_id == boot_id()
-            started_s = record.started_monotonic_s if same_boot else now_s - (time.time() - record.started_epoch_s)
-            application = make_application(record, started_s, self.profiles, now_s, restored=True)
-        if problem.error is not None:
-            self._lost(application_id, problem.error)
-            return
-        if record.ended_s is not None:
+        if application.ended:
             application.ended_monotonic_s = now_s
-        self.applications[application_id] = application
-        self.stirred.add(application_id)
-        for executor_id, blob in self.store.executors(application_id):
+        self.applications[application.id] = application
+        self.stirred.add(application.id)
+        for executor_id, blob in self.store.executors(application.id):
             try:
                 self.place(application, Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True))
             except msgspec.DecodeError as error:
-                log.error("executor %s of %s cannot be read (%s); it is set aside", executor_id, application_id, error)
+                log.error("executor %s of %s cannot be read (%s); it is set aside", executor_id, application.id, error)
                 application.notify(f"the master has lost what it knew of executor {executor_id}: it goes on uncontrolled")
                 with self.store.transaction():
-                    self.store.set_executor_aside(application_id, executor_id, str(error))
-
-    def _remember(self, application_id: str, data: bytes) -> None:
-        try:
-            record = msgspec.json.decode(data, type=ApplicationRecord)
-        except msgspec.DecodeError as error:
-            self._lost(application_id, error)
-            return
-        self.past[application_id] = Past(record.registration.name, bool(record.succeeded))
+                    self.store.set_executor_aside(application.id, executor_id, str(error))
 
     def _lost(self, application_id: str, error: Exception) -> None:
         log.error("application %s cannot be read (%s), so it is forgotten; its rows are set aside", application_id, error)
