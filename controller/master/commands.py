@@ -64,21 +64,18 @@ class Commands:
     ) -> None:
         """`sparkpace set`. Raises `BadInput` and `InfeasibleDeadline`; then nothing has changed."""
         async with self.registry.promising:
-            await self._change(application_id, asked, clock, beside)
-
-    async def _change(self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside) -> None:
-        now_s = clock()
-        application = self.registry.known(application_id)
-        most = self.registry.workers.capacity(application, now_s)
-        # a new priority alone is never refused: it is what helps a job that would be late
-        if asked.deadline_s is not None and not asked.force and (claim := claim_after(application, asked, most, now_s)):
-            others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
-            await beside(lambda: check_claim(claim, others, most, elapsed_s))
             now_s = clock()
-        change(application, asked, most, now_s)
-        self.registry.save(application)
-        self.lifecycle.versions.bump(application)
-        self.lifecycle.reconcile_all(now_s)
+            application = self.registry.known(application_id)
+            most = self.registry.workers.capacity(application, now_s)
+            # a new priority alone is never refused: it is what helps a job that would be late
+            if asked.deadline_s is not None and not asked.force and (claim := claim_after(application, asked, most, now_s)):
+                others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
+                await beside(lambda: check_claim(claim, others, most, elapsed_s))
+                now_s = clock()
+            change(application, asked, most, now_s)
+            self.registry.save(application)
+            self.lifecycle.versions.bump(application)
+            self.lifecycle.reconcile_all(now_s)
 
     def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
         """Changes labels of a worker, which count at once for whoever waits; returns all it has. Raises `BadInput`."""

@@ -35,28 +35,25 @@ class Drivers:
         """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's,
         `InfeasibleDeadline` when its deadline cannot be met."""
         async with self.registry.promising:
-            return await self._register(registration, clock, beside)
-
-    async def _register(self, registration: Registration, clock: Callable[[], float], beside: Beside) -> Registered:
-        check_usable(registration)
-        check_owner(registration)
-        known = self._again(registration, clock())
-        if known:
-            return known
-        token = mint()
-        application = await self.admission.admit(registration, digest(token), clock, beside)
-        now_s = clock()
-        self.recorder.begin(application.id)
-        self.registry.add(application)
-        log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
-        for worker in self.registry.workers.by_id.values():
-            for report in worker.reports:
-                if report.application_id == application.id:
-                    with guarded(application, "taking over an executor"):
-                        executors.adopt(application, worker.info, report, self.registry)
-        self.lifecycle.reconcile(application, now_s)
-        self.lifecycle.versions.bump(application)
-        return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
+            check_usable(registration)
+            check_owner(registration)
+            known = self._again(registration, clock())
+            if known:
+                return known
+            token = mint()
+            application = await self.admission.admit(registration, digest(token), clock, beside)
+            now_s = clock()
+            self.recorder.begin(application.id)
+            self.registry.add(application)
+            log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
+            for worker in self.registry.workers.by_id.values():
+                for report in worker.reports:
+                    if report.application_id == application.id:
+                        with guarded(application, "taking over an executor"):
+                            executors.adopt(application, worker.info, report, self.registry)
+            self.lifecycle.reconcile(application, now_s)
+            self.lifecycle.versions.bump(application)
+            return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
 
     def _again(self, registration: Registration, now_s: float) -> Registered | None:
         """A bridge that registers once more is given a new token for what it already had; None for what nobody here knows.
