@@ -14,6 +14,7 @@ from typing import Literal
 Variant = Literal["intended", "printed"]
 
 WORTH = 1.0
+"""With an expectation of so much, waiting is worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,3 @@ def expected_requests(outlook: DataOutlook, variant: Variant = "intended") -> fl
 PATIENCE = 3.0
 """So many times the time to move its input somebody waits at most: with an expectation of one arrival in that time, none
 comes in three of them with a chance of e^-3, one in twenty."""
-
-
-def worth_waiting(outlook: DataOutlook, variant: Variant = "intended") -> bool:
-    return expected_requests(outlook, variant) >= WORTH

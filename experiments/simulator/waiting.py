@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from placement.locality import DataOutlook, Variant, expected_requests, worth_waiting
+from placement.locality import WORTH, DataOutlook, Variant, expected_requests
 
 SCHEDULERS = ("fifo", "fair", "rfd-intended", "rfd-printed")
 
@@ -180,7 +180,7 @@ def _rfd(scene: _Scene, queue: list[_Job], machine: int, variant: Variant) -> tu
         if block is not None:
             return job, block
     for position, job in enumerate(queue):
-        if not worth_waiting(_outlook(scene, queue[:position], job), variant):
+        if expected(_outlook(scene, queue[:position], job), variant) < WORTH:
             return job, next(iter(job.blocks))
     return queue[0], next(iter(queue[0].blocks))
 
