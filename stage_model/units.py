@@ -16,25 +16,14 @@ PRIORITIES = {"low": 0, "normal": 50, "high": 100}
 NORMAL_PRIORITY = PRIORITIES["normal"]
 """The named priorities; a larger number wins."""
 
-_UNIT_S = {
-    "d": 86_400.0,
-    "day": 86_400.0,
-    "days": 86_400.0,
-    "h": 3_600.0,
-    "hour": 3_600.0,
-    "hours": 3_600.0,
-    "m": 60.0,
-    "min": 60.0,
-    "mins": 60.0,
-    "minute": 60.0,
-    "minutes": 60.0,
-    "s": 1.0,
-    "sec": 1.0,
-    "secs": 1.0,
-    "second": 1.0,
-    "seconds": 1.0,
+_UNIT_WORDS = {
+    "d day days": 86_400.0,
+    "h hour hours": 3_600.0,
+    "m min mins minute minutes": 60.0,
+    "s sec secs second seconds": 1.0,
     "ms": 0.001,
 }
+_UNIT_S = {word: seconds for words, seconds in _UNIT_WORDS.items() for word in words.split()}
 _MEMORY_MB = {"": 1.0, "b": 2.0**-20, "k": 2.0**-10, "m": 1.0, "g": 2.0**10, "t": 2.0**20}
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _PART = re.compile(rf"({_NUMBER})\s*([a-z]+)\s*", re.ASCII)
