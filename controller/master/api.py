@@ -67,28 +67,35 @@ class Api:
         self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
 
     def application(self) -> Starlette:
+        admin, submit = self.gate.admin, self.gate.submit
         routes = [
-            Route("/v1/health", self._handler(self.health), methods=["GET"]),
-            Route("/v1/applications", self._handler(self.register), methods=["POST"]),
-            Route("/v1/applications", self._handler(self.views), methods=["GET"]),
-            Route("/v1/applications/{id}", self._handler(self.view), methods=["GET"]),
-            Route("/v1/applications/{id}/sync", self._handler(self.driver_sync), methods=["POST"]),
-            Route("/v1/applications/{id}/kill", self._handler(self.kill), methods=["POST"]),
-            Route("/v1/applications/{id}/set", self._handler(self.change), methods=["POST"]),
-            Route("/v1/applications/{id}/explain", self._handler(self.explain), methods=["GET"]),
-            Route("/v1/plan", self._handler(self.plan), methods=["POST"]),
-            Route("/v1/workers", self._handler(self.workers), methods=["GET"]),
-            Route("/v1/started-workers/end", self._handler(self.end_started_workers), methods=["POST"]),
-            Route("/v1/workers/{id}/labels", self._handler(self.label), methods=["POST"]),
-            Route("/v1/workers/{id}/sync", self._handler(self.worker_sync), methods=["POST"]),
-            Route("/v1/workers/{id}/changes", self._handler(self.worker_changes), methods=["GET"]),
+            Route("/v1/health", self._handler(self.health, None), methods=["GET"]),
+            Route("/v1/applications", self._handler(self.register, submit), methods=["POST"]),
+            Route("/v1/applications", self._handler(self.views, submit), methods=["GET"]),
+            Route("/v1/applications/{id}", self._handler(self.view, submit), methods=["GET"]),
+            Route("/v1/applications/{id}/sync", self._handler(self.driver_sync, None), methods=["POST"]),
+            Route("/v1/applications/{id}/kill", self._handler(self.kill, submit), methods=["POST"]),
+            Route("/v1/applications/{id}/set", self._handler(self.change, submit), methods=["POST"]),
+            Route("/v1/applications/{id}/explain", self._handler(self.explain, submit), methods=["GET"]),
+            Route("/v1/plan", self._handler(self.plan, submit), methods=["POST"]),
+            Route("/v1/workers", self._handler(self.workers, submit), methods=["GET"]),
+            Route("/v1/started-workers/end", self._handler(self.end_started_workers, admin), methods=["POST"]),
+            Route("/v1/workers/{id}/labels", self._handler(self.label, admin), methods=["POST"]),
+            Route("/v1/workers/{id}/sync", self._handler(self.worker_sync, admin), methods=["POST"]),
+            Route("/v1/workers/{id}/changes", self._handler(self.worker_changes, admin), methods=["GET"]),
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: _no_such_call})
 
-    def _handler(self, answer: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
+    def _handler(
+        self, answer: Callable[[Request], Awaitable[object]], allow: Callable[[str], None] | None
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """`allow` refuses a token; None: anybody may call, or `answer` looks at the token."""
+
         async def handle(request: Request) -> Response:
             try:
                 version.check_header(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
+                if allow is not None:
+                    allow(_token(request))
                 return _json(await answer(request))
             except OtherVersion as error:
                 warn_once(str(error))
@@ -109,7 +116,6 @@ class Api:
     # ------------------------------------------------------------------ drivers
 
     async def register(self, request: Request) -> object:
-        self.gate.submit(_token(request))
         return await self.cluster.drivers.register(await _body(request, Registration), self.clock)
 
     async def driver_sync(self, request: Request) -> object:
@@ -119,55 +125,44 @@ class Api:
 
     # ------------------------------------------------------------------ commands
 
-    async def views(self, request: Request) -> object:
-        self.gate.submit(_token(request))
+    async def views(self, _: Request) -> object:
         return ApplicationList(applications=tuple(await self.cluster.commands.views(self.clock())))
 
     async def view(self, request: Request) -> object:
-        self.gate.submit(_token(request))
         return self.cluster.commands.view(request.path_params["id"], self.clock())
 
     async def explain(self, request: Request) -> object:
-        self.gate.submit(_token(request))
         return self.cluster.commands.explain(request.path_params["id"], self.clock())
 
     async def kill(self, request: Request) -> object:
-        self.gate.submit(_token(request))
         self.cluster.commands.kill(request.path_params["id"], self.clock())
         return {}
 
     async def change(self, request: Request) -> object:
-        self.gate.submit(_token(request))
         asked = await _body(request, Change)
         await self.cluster.commands.change(request.path_params["id"], asked, self.clock)
         return {}
 
     async def plan(self, request: Request) -> object:
-        self.gate.submit(_token(request))
         return await self.cluster.admission.plan(await _body(request, PlanRequest), self.clock())
 
-    async def workers(self, request: Request) -> object:
-        self.gate.submit(_token(request))
+    async def workers(self, _: Request) -> object:
         return WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))
 
-    async def end_started_workers(self, request: Request) -> object:
-        self.gate.admin(_token(request))
+    async def end_started_workers(self, _: Request) -> object:
         await asyncio.to_thread(wait, self.cluster.end_started_workers(self.clock()))
         return {}
 
     async def label(self, request: Request) -> object:
-        self.gate.admin(_token(request))
         asked = await _body(request, Labels)
         return Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
 
     # ------------------------------------------------------------------ agents
 
     async def worker_sync(self, request: Request) -> object:
-        self.gate.admin(_token(request))
         return self.cluster.agents.sync(request.path_params["id"], await _body(request, WorkerSync), self.clock())
 
     async def worker_changes(self, request: Request) -> object:
-        self.gate.admin(_token(request))
         worker_id, seen = request.path_params["id"], _number(request, "seen")
         if self.cluster.versions.of(worker_id) == seen:
             await self.changes.wait(worker_id, min(LONGEST_WAIT_S, _number(request, "wait")))

@@ -180,7 +180,7 @@ def _rfd(scene: _Scene, queue: list[_Job], machine: int, variant: Variant) -> tu
         if block is not None:
             return job, block
     for position, job in enumerate(queue):
-        if expected(_outlook(scene, queue[:position], job), variant) < WORTH:
+        if expected_requests(_outlook(scene, queue[:position], job), variant) < WORTH:
             return job, next(iter(job.blocks))
     return queue[0], next(iter(queue[0].blocks))
 
