@@ -26,7 +26,11 @@ def fewest(
     """The worker where the fewest occupants of lower priority must give way, and who: lowest priority first, then the most
     planned cores, then by name. `enough` says whether it would fit without those. None where nobody's giving way helps."""
     found = [victims for worker in candidates if (victims := _on(worker, priority, enough)) is not None]
-    return min(found, key=lambda v: (len(v.occupants), _worth(v.occupants), v.worker.worker_id), default=None)
+
+    def key(victims: Victims) -> tuple[int, int, str]:
+        return len(victims.occupants), sum(one.priority for one in victims.occupants), victims.worker.worker_id
+
+    return min(found, key=key, default=None)
 
 
 def _on(worker: WorkerState, priority: int, enough: Callable[[WorkerState, Sequence[Occupant]], bool]) -> Victims | None:
@@ -47,7 +51,3 @@ def _on(worker: WorkerState, priority: int, enough: Callable[[WorkerState, Seque
         if enough(worker, rest):
             chosen = rest
     return Victims(worker, tuple(chosen))
-
-
-def _worth(occupants: Sequence[Occupant]) -> int:
-    return sum(one.priority for one in occupants)

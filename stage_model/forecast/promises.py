@@ -9,7 +9,7 @@ Not covered: where forecasts come from (`controller.master.planning`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stage_model.forecast.virtual_time import Forecast
@@ -76,7 +76,8 @@ def cores_to_keep(claim: Claim, room: Room) -> float | None:
     """The least constant cores of `room` that keep the claim's deadline; None when all of it is not enough."""
     alone = claim.forecast.least_cores(claim.left_s)
     if alone is not None and claim.forecast.fixed_s <= claim.left_s:
-        there = (free for since_s, free in _begins(room) if since_s < claim.left_s)
+        begins_s = (0.0, *(until_s for until_s, _ in room))
+        there = (free for since_s, (_, free) in zip(begins_s, room, strict=False) if since_s < claim.left_s)
         if alone <= min(there, default=math.inf):
             return alone
     if end_s(claim.forecast, room) > claim.left_s:
@@ -86,14 +87,6 @@ def cores_to_keep(claim: Claim, room: Room) -> float | None:
         middle = (low + high) / 2
         low, high = (low, middle) if end_s(claim.forecast, room, middle) <= claim.left_s else (middle, high)
     return high
-
-
-def _begins(room: Room) -> Iterator[tuple[float, float]]:
-    """The steps by their begin."""
-    since_s = 0.0
-    for until_s, free in room:
-        yield since_s, free
-        since_s = until_s
 
 
 def without(room: Room, cores: float, until_s: float) -> Room:
