@@ -89,11 +89,14 @@ class Admission:
         """Raises `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
         Labels may still be given to a worker: who asks for one that nobody has waits, where no worker can be started. So does
         everybody, just after a restart, for workers that have not reported yet."""
-        check_executors(application)
+        registration, wishes = application.record.registration, application.wanted or {"0": ExecutorWish()}
+        for profile_id, wish in wishes.items():
+            # settings that cannot be read
+            executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)
         self.placing.refresh(now_s)
         growing, all_heard = self._growing(), self.registry.workers.all_heard(now_s)
         workers = self.registry.workers.known(now_s)
-        for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
+        for profile_id, wish in wishes.items():
             kind = self.placing.needed_type(application, profile_id, wish, now_s, labels=growing is not None)
             if growing is None and workers:
                 check_fits(application, profile_id, wish, workers)
@@ -167,13 +170,6 @@ def check_owner(registration: Registration) -> None:
             raise Denied(f"uid {uid} is not that of process {registration.pid}, the driver; accepted: the driver's own uid")
     elif uid == 0:
         raise Denied("a driver on another host claims to be root; accepted: a user of its own")
-
-
-def check_executors(application: Application) -> None:
-    """Raises `BadInput` for executor settings that cannot be read."""
-    registration = application.record.registration
-    for profile_id, wish in (application.wanted or {"0": ExecutorWish()}).items():
-        executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)
 
 
 def check_fits(application: Application, profile_id: str, wish: ExecutorWish, workers: Sequence[WorkerInfo]) -> None:
