@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -40,6 +40,7 @@ SAMPLE_COLUMNS = (
 )
 STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")
 MODE = 0o600
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def read_samples(run_dir: Path) -> list[Sample]:
         return []
     text = _read(path)
     whole = text[: text.rfind("\n") + 1]
-    return [_sample(row, path) for row in _rows(whole, SAMPLE_COLUMNS, path)]
+    rows = _rows(whole, SAMPLE_COLUMNS, path)
+    return [_read_row(row, path, Sample, application_id="", executor_id=row["executor"]) for row in rows]
 
 
 def write_stages(run_dir: Path, stages: Iterable[StageSpan]) -> None:
@@ -106,61 +108,21 @@ def read_stages(run_dir: Path) -> list[StageSpan]:
     path = run_dir / STAGES
     if not path.exists():
         return []
-    return [_stage(row, path) for row in _rows(_read(path), STAGE_COLUMNS, path)]
+    return [_read_row(row, path, StageSpan, name=row["name"]) for row in _rows(_read(path), STAGE_COLUMNS, path)]
 
 
 # ---------------------------------------------------------------- rows
 
 
-def _sample_row(sample: Sample) -> tuple[str | int, ...]:
-    return (
-        _cell(sample.time_s),
-        sample.executor_id,
-        "" if sample.stage is None else sample.stage,
-        _cell(sample.set_point),
-        _cell(sample.progress),
-        _cell(sample.demand),
-        _cell(sample.grant),
-        _cell(sample.quota),
-        _cell(sample.usage),
-        _cell(sample.cpu_core_s),
-        _cell(sample.debt_core_s),
-        _cell(sample.forecast_end_s),
-    )
+def _sample_row(sample: Sample) -> list[str]:
+    return [sample.executor_id if name == "executor" else _cell(getattr(sample, name)) for name in SAMPLE_COLUMNS]
 
 
-def _sample(row: dict[str, str], path: Path) -> Sample:
+def _read_row(row: dict[str, str], path: Path, kind: type[R], **texts: str) -> R:
+    """`texts` are its fields that are no numbers."""
     try:
-        return Sample(
-            application_id="",
-            executor_id=row["executor"],
-            time_s=float(row["time_s"]),
-            stage=int(row["stage"]) if row["stage"] else None,
-            set_point=_optional(row["set_point"]),
-            progress=_optional(row["progress"]),
-            demand=float(row["demand"]),
-            grant=float(row["grant"]),
-            quota=float(row["quota"]),
-            usage=_optional(row["usage"]),
-            cpu_core_s=float(row["cpu_core_s"]),
-            debt_core_s=float(row["debt_core_s"]),
-            forecast_end_s=_optional(row["forecast_end_s"]),
-        )
-    except ValueError as problem:
-        raise _bad_row(path, problem) from problem
-
-
-def _stage(row: dict[str, str], path: Path) -> StageSpan:
-    try:
-        return StageSpan(
-            stage=int(row["stage"]),
-            attempt=int(row["attempt"]),
-            name=row["name"],
-            start_s=float(row["start_s"]),
-            end_s=_optional(row["end_s"]),
-            tasks=int(row["tasks"]),
-        )
-    except ValueError as problem:
+        return msgspec.convert({name: cell or None for name, cell in row.items()} | texts, kind, strict=False)
+    except msgspec.ValidationError as problem:
         raise _bad_row(path, problem) from problem
 
 
@@ -184,10 +146,6 @@ def _bad_row(path: Path, problem: object) -> BadInput:
 def _cell(value: float | None) -> str:
     """A tenth of a millisecond or of a thousandth of a core is finer than anything measured."""
     return "" if value is None or not math.isfinite(value) else f"{value:.4f}".rstrip("0").rstrip(".")
-
-
-def _optional(cell: str) -> float | None:
-    return float(cell) if cell else None
 
 
 # ---------------------------------------------------------------- files
