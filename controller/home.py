@@ -11,7 +11,6 @@ Covers paths and safe reading; who writes into `runs/` and `profiles/` is the ma
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import stat
@@ -22,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from controller.files import write_whole
 from controller.processes import ProcessId, alive
 from stage_model.errors import BadInput, Denied, Unavailable
 
@@ -133,7 +133,7 @@ class Home:
             folder.mkdir(mode=0o700, exist_ok=True)
         for token in (self.admin_token_file, self.submit_token_file):
             if not token.exists():
-                write_private(token, secrets.token_urlsafe(32))
+                write_whole(token, f"{secrets.token_urlsafe(32)}\n".encode())
 
     def admin_token(self) -> str:
         return read_token(self.admin_token_file)
@@ -162,7 +162,7 @@ class Home:
         return cluster
 
     def write_cluster(self, cluster: Cluster) -> None:
-        write_private(self.cluster_file, msgspec.json.format(msgspec.json.encode(cluster)).decode())
+        write_whole(self.cluster_file, msgspec.json.format(msgspec.json.encode(cluster)) + b"\n")
 
     def forget_cluster(self) -> None:
         self.cluster_file.unlink(missing_ok=True)
@@ -195,29 +195,3 @@ def read_token(path: Path) -> str:
     if not token:
         raise Denied(f"token file {path} is empty; remove it and run `sparkpace up`, which makes a new one")
     return token
-
-
-def write_private(path: Path, text: str) -> None:
-    """Writes `path` whole or not at all, mode 0600. Once it returns, a loss of power loses nothing of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder last: a renamed file is found after a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from controller.file_lock import locked
+from controller.files import locked
 from controller.runtime.base import Bind, JavaProgram, Launch, Program, Runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import re
 import shutil
 import threading
@@ -26,6 +25,7 @@ from msgspec import structs
 from controller.agent.class_archive import ClassArchives
 from controller.agent.launch import Site, make_directories, make_launch, python_binds
 from controller.agent.threads import Beat
+from controller.files import write_whole
 from controller.runtime.base import ExecutorKey, Program, Runtime, full_image_name
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec
@@ -226,12 +226,7 @@ class Launcher:
                 self._stopping.discard(key)
 
     def _remember(self, key: ExecutorKey, spec: ExecutorSpec) -> None:
-        path = self._record(key)
-        data = msgspec.json.encode(structs.replace(spec, environment={}))
-        new = path.with_suffix(".new")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-        new.replace(path)
+        write_whole(self._record(key), msgspec.json.encode(structs.replace(spec, environment={})), lasting=False)
 
     def _check_python(self, spec: ExecutorSpec) -> None:
         """Spark's Python workers must be of the driver's minor version; found out before anything starts."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.home import write_private
+from controller.files import write_whole
 from controller.master.store import Store
 
 log = logging.getLogger("sparkpace.master")
@@ -34,7 +34,7 @@ def begin_life(path: Path, store: Store) -> Identity:
         store.set_meta("cluster_id", now.cluster_id)
         store.set_meta("generation", str(now.generation))
     try:
-        write_private(path, msgspec.json.encode(now).decode())
+        write_whole(path, msgspec.json.encode(now) + b"\n")
     except OSError as error:
         log.error("%s cannot be written (%s), so a lost master.db could not be made up for", path, error)
     return now

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.home import sync_folder
+from controller.files import sync_folder
 
 log = logging.getLogger("sparkpace.master")
 

@@ -6,16 +6,14 @@ overwritten: it is reported. Not covered: what is in a profile (`stage_model.his
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from msgspec import structs
 
-from controller.home import write_private
+from controller.files import locked, write_whole
 from stage_model.errors import BadInput
 from stage_model.history.profile import Profile, RunRecord, merge, parse_profile, profile, profile_json, profile_key
 
@@ -68,7 +66,7 @@ class ProfileStore:
     def _add(self, taught: Profile) -> Profile:
         known = self.load(taught.key)
         merged = taught if known is None else merge(known, taught)
-        write_private(self.path(taught.key), profile_json(merged).decode().rstrip("\n"))
+        write_whole(self.path(taught.key), profile_json(merged))
         return merged
 
     def forget(self, key: str) -> bool:
@@ -80,15 +78,9 @@ class ProfileStore:
                 return False
         return True
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> AbstractContextManager[None]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+        return locked(self.folder / ".lock")
 
 
 def _read(path: Path) -> bytes | None:

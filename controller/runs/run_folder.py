@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from controller.files import write_whole
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 
@@ -60,7 +61,7 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
     for key, value in summary.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"summary field {key} is {value}; unknown is None")
-    _replace(run_dir / SUMMARY, msgspec.json.format(msgspec.json.encode(dict(summary)), indent=2) + b"\n")
+    write_whole(run_dir / SUMMARY, msgspec.json.format(msgspec.json.encode(dict(summary)), indent=2) + b"\n")
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def read_samples(run_dir: Path) -> list[Sample]:
 def write_stages(run_dir: Path, stages: Iterable[StageSpan]) -> None:
     """Replaces `stages.csv`."""
     rows = [(s.stage, s.attempt, s.name, _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
-    _replace(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
+    write_whole(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
 
 
 def read_stages(run_dir: Path) -> list[StageSpan]:
@@ -174,18 +175,3 @@ def _read(path: Path) -> str:
         raise BadInput(f"{path} cannot be read ({problem.strerror}); name the folder of a run.") from problem
     except UnicodeDecodeError as problem:
         raise BadInput(f"{path} is no text; name the folder of a run.") from problem
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Writes beside it and renames, so that a reader or a crash never meets half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from controller.files import write_whole
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import Group
 from controller.runtime.process_identity import ProcessIdentity
@@ -57,12 +58,7 @@ R = TypeVar("R", bound=RecordedExecutor)
 def write(path: Path, record: RecordedExecutor) -> None:
     """Atomic: a reader sees the old record or the new one. Raises OSError."""
     path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(record, enc_hook=str))
-    temporary.replace(path)
+    write_whole(path, msgspec.json.encode(record, enc_hook=str), lasting=False)  # what it names ends with this boot
 
 
 def read_all(directory: Path, kind: type[R], cluster_id: str, worker_id: str) -> Iterator[tuple[Path, R]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import docker
 from docker.errors import APIError, BuildError, ImageNotFound
 
-from controller.file_lock import locked
+from controller.files import locked
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 REPOSITORY = "sparkpace-executor"

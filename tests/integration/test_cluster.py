@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.home import Home, write_private
+from controller.files import write_whole
+from controller.home import Home
 from stage_model.progress import MAX_BYTES, SCHEMA
 from tests.integration.local_cluster import LocalCluster, eventually
 
@@ -89,7 +90,7 @@ def test_a_wrong_token_is_refused(process_cluster: LocalCluster, tmp_path: Path)
     forged = Home(tmp_path / "forged")
     forged.create()
     forged.write_cluster(process_cluster.cluster())
-    write_private(forged.submit_token_file, "not-the-token")
+    write_whole(forged.submit_token_file, b"not-the-token")
     known = process_cluster.client().applications()
     for words in (("submit", "--home", str(forged.path), "rounds.py", "never"), ("ps", "--home", str(forged.path))):
         said(process_cluster.command(*words, check=77).stderr, "token")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.agent.class_archive import KEPT, ClassArchives, archive_key, class_path_of, jar_stamps, use
-from controller.file_lock import locked
+from controller.files import locked
 from controller.runtime.base import Bind, ExecutorKey, JavaProgram, Launch, Mask, Program
 from controller.runtime.fake import FakeHost, FakeRuntime
 from stage_model.errors import RuntimeRefused

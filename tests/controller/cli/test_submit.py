@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 
 from controller.cli.main import main
 from controller.cli.submit import _CALLED_MS, _CALLED_UPTIME
-from controller.home import Cluster, Home, write_private
+from controller.files import write_whole
+from controller.home import Cluster, Home
 from controller.processes import identify
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, write_summary
@@ -68,7 +69,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     (work / "app.py").write_text("")
     home = Home(tmp_path / "home")
     home.create()
-    write_private(home.submit_token_file, TOKEN)
+    write_whole(home.submit_token_file, TOKEN.encode())
     monkeypatch.chdir(work)
     monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
     monkeypatch.setenv("SPARK_HOME", str(work / "spark"))
@@ -215,7 +216,7 @@ def test_a_dry_run_starts_nothing(place: Place) -> None:
 
 
 def test_a_wrong_token_is_refused_before_anything_starts(place: Place) -> None:
-    write_private(place.home.submit_token_file, "wrong")
+    write_whole(place.home.submit_token_file, b"wrong")
     result = place.submit("app.py")
     assert result.exit_code == 77
     assert result.stderr == "sparkpace: wrong token\n"

@@ -19,7 +19,8 @@ from controller.cli.main import main
 from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show_top
 from controller.client import MasterClient
-from controller.home import Cluster, Home, write_private
+from controller.files import write_whole
+from controller.home import Cluster, Home
 from controller.processes import identify
 from controller.wire.command import ApplicationView, WorkerView
 from tests.fakes.master import TOKEN, Server, serving
@@ -60,7 +61,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home
     """A home whose cluster is a fake master with one application and one worker."""
     home = Home(tmp_path / "home")
     home.create()
-    write_private(home.submit_token_file, TOKEN)
+    write_whole(home.submit_token_file, TOKEN.encode())
     monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
     ours = identify(os.getpid())
     assert ours is not None

@@ -1,0 +1,54 @@
+"""Files that several processes of a machine share: written whole or not at all, locked while something is made once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stage_model.errors import RuntimeFailed
+
+
+def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
+    """Writes `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, a loss of power
+    loses nothing of it. Raises `OSError`."""
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            if lasting:
+                os.fsync(file.fileno())
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    if lasting:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder last: a renamed file is found after a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Waits for the lock on `path`; it goes with its holder. Raises `RuntimeFailed` when the file cannot be opened."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RuntimeFailed(f"lock file {path} cannot be opened ({error.strerror}); choose another") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
