@@ -15,14 +15,13 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from controller.files import write_whole
-from controller.processes import ProcessId, alive
+from controller.processes import ProcessId
 from stage_model.errors import BadInput, Denied, Unavailable
 
 VARIABLE = "SPARKPACE_HOME"
@@ -50,60 +49,23 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     started: float = 0.0
 
-    def processes(self) -> tuple[ProcessId, ...]:
-        return (self.master, *(agent.process for agent in self.agents))
 
-    def living(self) -> tuple[ProcessId, ...]:
-        """Those of its processes that still run."""
-        return tuple(process for process in self.processes() if alive(process))
-
-
-@dataclass(frozen=True, slots=True)
 class Home:
-    """One home directory; nothing is made before `create`."""
+    """One home directory; nothing is made before `create`. `local` has scratch directories of executors and of the driver's
+    side."""
 
-    path: Path
-
-    @property
-    def admin_token_file(self) -> Path:
-        return self.path / "admin.token"
-
-    @property
-    def submit_token_file(self) -> Path:
-        return self.path / "submit.token"
-
-    @property
-    def cluster_file(self) -> Path:
-        return self.path / "cluster.json"
-
-    @property
-    def identity_file(self) -> Path:
-        return self.path / "cluster.id"
-
-    @property
-    def database(self) -> Path:
-        return self.path / "master.db"
-
-    @property
-    def runs(self) -> Path:
-        return self.path / "runs"
-
-    @property
-    def profiles(self) -> Path:
-        return self.path / "profiles"
-
-    @property
-    def local(self) -> Path:
-        """Scratch directories of executors and of the driver's side."""
-        return self.path / "local"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
-
-    @property
-    def master_lock(self) -> Path:
-        return self.path / "master.lock"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.admin_token_file = path / "admin.token"
+        self.submit_token_file = path / "submit.token"
+        self.cluster_file = path / "cluster.json"
+        self.identity_file = path / "cluster.id"
+        self.master_lock = path / "master.lock"
+        self.database = path / "master.db"
+        self.runs = path / "runs"
+        self.profiles = path / "profiles"
+        self.local = path / "local"
+        self.logs = path / "logs"
 
     def agent(self, worker_id: str) -> Path:
         """What a worker's agent keeps."""
@@ -142,7 +104,7 @@ class Home:
         return read_token(self.submit_token_file)
 
     def cluster(self) -> Cluster | None:
-        """The cluster that was started here; None when none was. It may have died: ask `Cluster.living`."""
+        """The cluster that was started here; None when none was. It may have died: ask `controller.local.cluster.look`."""
         try:
             text = self.cluster_file.read_bytes()
         except FileNotFoundError:

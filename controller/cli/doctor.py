@@ -15,7 +15,7 @@ from controller.cli.checks import check_port
 from controller.cli.common import home_option, table_console
 from controller.client import MasterClient
 from controller.engines import docker_version, find_java, machine_cores
-from controller.home import Home
+from controller.home import Home, read_token
 from controller.local.cluster import look
 from controller.local.healing import missing
 from controller.submit.bridge_jar import bridge_jar
@@ -97,5 +97,5 @@ def _tokens(home: Home) -> str:
         raise Unavailable(f"{home.path} has mode {mode:04o}, so others may change it; run chmod 700 on it")
     for file in (home.admin_token_file, home.submit_token_file):
         if file.exists():
-            (home.admin_token if file == home.admin_token_file else home.submit_token)()
+            read_token(file)
     return str(home.path)

@@ -107,7 +107,6 @@ def test_only_the_very_process_counts_as_living() -> None:
     assert alive(ours)
     assert not alive(ProcessId(pid=ours.pid, start=ours.start + 1, boot_id=ours.boot_id))
     assert not alive(ProcessId(pid=ours.pid, start=ours.start, boot_id="another boot"))
-    assert cluster(ours).living() == (ours,)
 
 
 def test_what_is_written_lasts_through_a_loss_of_power(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
