@@ -147,14 +147,7 @@ def _group_going_on(application: Application, submitted_s: float) -> StageGoal |
 
 
 def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
-    """What the agent of one worker needs to control its executor of this application."""
-    return application_plans(application, [worker_id], most, now_s)[0]
-
-
-def application_plans(
-    application: Application, worker_ids: Sequence[str], most: Capacity, now_s: float
-) -> list[ApplicationPlan]:
-    """The plans of several workers: they differ in what is elsewhere, all else is worked out once."""
+    """What the agent of one worker needs to control its executor of this application: workers differ in what is elsewhere."""
     options, what, target = application.options, application.estimate, application.target()
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots() or most.slots
@@ -167,7 +160,7 @@ def application_plans(
         ahead = _schedule(application, target, matched, slots, most)
         busy, paced = ahead.busy, ahead.pace
         fixed_s = ahead.fixed_s + _margins(application, target, what, elapsed_s)
-    plan = ApplicationPlan(
+    return ApplicationPlan(
         application_id=application.id,
         name=application.name,
         law=options.law,
@@ -177,6 +170,7 @@ def application_plans(
         deadline_s=None if target is None else target.deadline_s,
         left_s=None if target is None else target.due_s - elapsed_s,
         elapsed_s=elapsed_s,
+        stages=tuple(_stage_plan(application, worker_id, s, matched, elapsed_s) for s in application.run.active_stages()),
         future_busy=busy,
         future_fixed_s=fixed_s,
         future_task_sd_s=ahead.last_task_sd_s if ahead else 0.0,
@@ -188,11 +182,6 @@ def application_plans(
         pace=paced,
         debt_core_s=round(application.debt_core_s(), 3),
     )
-    stages = [(stage, matched, elapsed_s) for stage in application.run.active_stages()]
-    return [
-        structs.replace(plan, stages=tuple(_stage_plan(application, worker_id, *stage) for stage in stages))
-        for worker_id in worker_ids
-    ]
 
 
 def matched_run(application: Application, what: ApplicationEstimate) -> Matched:

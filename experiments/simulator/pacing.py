@@ -220,9 +220,9 @@ class Pacing:
 
     def _plan(self, paced: PacedApp) -> None:
         """The master's answer to the workers of an application."""
-        names = [one.executor.worker.name for one in paced.executors]
-        plans = planning.application_plans(paced.application, names, paced.most, self.engine.now_s)
-        paced.plans = {name: TimedPlan(plan, self.engine.now_s) for name, plan in zip(names, plans, strict=True)}
+        now_s, names = self.engine.now_s, [one.executor.worker.name for one in paced.executors]
+        plans = {name: planning.application_plan(paced.application, name, paced.most, now_s) for name in names}
+        paced.plans = {name: TimedPlan(plan, now_s) for name, plan in plans.items()}
 
     def _tick(self, name: str) -> list[_Tracked]:
         """One agent's period: look, let the core decide, do it, report."""
