@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from controller.master.application import Application
 from controller.master.planning import matched_run
 from controller.wire.command import ApplicationView
@@ -9,20 +11,17 @@ from controller.wire.command import ApplicationView
 
 def application_view(application: Application, run_dir: str, now_s: float, position: int | None = None) -> ApplicationView:
     """The view at `now_s` (monotonic seconds); `position` among those that wait for memory."""
-    run, options, target = application.run, application.options, application.target()
+    run, target = application.run, application.target()
     running = [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
     forecasts = [e.sample.forecast_end_s for e in running if e.sample and e.sample.forecast_end_s is not None]
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
     registration = application.record.registration
     started = "running" if any(e.ran for e in application.executors.values()) else "waiting"
-    return ApplicationView(
-        application_id=application.id,
-        name=application.name,
+    return structs.replace(
+        bare_view(application),
         state="ended" if application.ended else started,
-        law=options.law,
         priority=application.priority(),
-        submission=options.submission,
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
         forecast_end_s=max(forecasts, default=None),
@@ -43,9 +42,6 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         profile=application.profile_key,
         profile_runs=application.profile_runs,
         reason=_reason(application),
-        notices=tuple(application.notices),
-        faults=application.faults,
-        finished=application.finished,
     )
 
 

@@ -66,7 +66,7 @@ class MadeUpCluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> type[MadeUpCluster]:
     monkeypatch.setattr(experiment, "LocalCluster", MadeUpCluster)
-    monkeypatch.setattr(machine, "describe", lambda: {"cores": 2})
+    monkeypatch.setattr(machine, "describe_machine", lambda: {"cores": 2})
     monkeypatch.setattr(MadeUpCluster, "performed", [])
     return MadeUpCluster
 
