@@ -58,11 +58,6 @@ class Container:
     answer: Answer | None = None
 
     @property
-    def answered(self) -> bool:
-        """It has looked at the last order."""
-        return self.order is not None and self.answer is not None and self.answer.number == self.order.number
-
-    @property
     def shrinks(self) -> bool:
         """It is still above what it was told."""
         return self.order is not None and self.answer is not None and self.answer.budget_mb > self.order.budget_mb
@@ -161,7 +156,7 @@ def _lowered_mb(one: Container) -> int | None:
     """The lower limit that its answer and its use of memory allow, if it is worth writing."""
     if not one.running or one.floor_mb is None or one.limit_mb is None or one.order is None or one.answer is None:
         return None
-    if not one.answered:
+    if one.answer.number != one.order.number:
         return None  # an answer to an older order says nothing of what this one allowed
     target_mb = one.fixed_mb + max(one.order.budget_mb, one.target_mb or 0)
     least_mb = max(target_mb, one.fixed_mb + one.answer.budget_mb, one.used_mb + MARGIN_MB)

@@ -66,7 +66,7 @@ class Newcomer:
         after = [*present, need]
         elastic = [one for one in after if one.floor_mb is not None]
         if not elastic or sum(one.least_mb for one in after) > best.memory_mb:
-            free = max(free_mb(one.memory_mb, (there.least_mb for there in present)) for one, present, _ in found)
+            free = max(0, *(one.memory_mb - sum(there.least_mb for there in present) for one, present, _ in found))
             return f"an executor needs {need.least_mb} MiB and the most that is free on a worker is {free} MiB"
         share, most = share_mb(best.memory_mb, after), max(one.fixed_mb for one in elastic)
         return (
@@ -86,11 +86,6 @@ class Newcomer:
     def _there(self, worker: WorkerLike) -> list[Need]:
         """Also of a worker from which somebody was left out."""
         return [need for need in self._present.get(worker.worker_id, ()) if need.key in worker.occupants]
-
-
-def free_mb(worker_memory_mb: int, container_limits_mb: Iterable[int]) -> int:
-    """What is left beside the containers there are; never negative."""
-    return max(0, worker_memory_mb - sum(container_limits_mb))
 
 
 def check_fits_somewhere(container_mb: int, worker_memories_mb: Iterable[int]) -> None:

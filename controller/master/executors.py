@@ -121,12 +121,12 @@ def _new(
     return Executor(record)
 
 
-def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> bool:
-    """Takes over one that runs on a worker, of an application that outlived the master's memory; says whether it did. It is
+def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> None:
+    """Takes over one that runs on a worker, of an application that outlived the master's memory, if it is such a one. It is
     taken for one of Spark's default profile; which pieces of resources it has is not known."""
     unknown = application.record.outlived and not application.ended and report.executor_id not in application.executors
     if not unknown or report.state != "running" or not report.executor_id.isdecimal():
-        return False
+        return
     registration, options, wish = application.record.registration, application.options, application.wanted.get("0")
     wish = wish or ExecutorWish()
     slots = executor_slots(registration.conf, wish, "0", info.cores)
@@ -141,7 +141,6 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
     registry.save(application)
     registry.save_executor(application, registry.applications[application.id].executors[report.executor_id])
     log.info("%s executor %s on worker %s is taken over", application.id, report.executor_id, info.worker_id)
-    return True
 
 
 def _evict(application: Application, outcome: Evict, registry: Registry) -> None:

@@ -7,15 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from master_memory.room import NEVER_MB, Newcomer, check_fits_somewhere, free_mb
+from master_memory.room import NEVER_MB, Newcomer, check_fits_somewhere
 from master_memory.split import Need
 from stage_model.errors import BadInput
-
-
-def test_free_is_what_the_containers_leave() -> None:
-    assert free_mb(4096, [1000, 2000]) == 1096
-    assert free_mb(4096, []) == 4096
-    assert free_mb(1000, [900, 900]) == 0
 
 
 def test_an_executor_larger_than_every_worker_is_refused_with_the_most_there_is() -> None:
