@@ -100,12 +100,11 @@ class Limits:
 
 @dataclass(slots=True)
 class Started:
-    """A worker that was asked for. `joined_s` None: not yet; `ending`: it was told to go."""
+    """A worker that was asked for. `seen_s` None: it has not joined yet; `ending`: it was told to go."""
 
     name: str
     kind: WorkerType
     since_s: float
-    joined_s: float | None = None
     seen_s: float | None = None
     idle_s: float | None = None
     ending: bool = False
@@ -147,7 +146,7 @@ class Growth:
 
     def want(self, kind: WorkerType, now_s: float) -> None:
         """Somebody fits nowhere without a worker of that type. One that is on its way will do."""
-        on_the_way = (one for one in self.started.values() if one.joined_s is None and not one.ending)
+        on_the_way = (one for one in self.started.values() if one.seen_s is None and not one.ending)
         held = now_s < self._not_before.get(kind, now_s)
         self._wanted.add(kind)
         if held or self.limits.refuses(kind) or any(one.kind.holds(kind) for one in on_the_way):
@@ -191,7 +190,6 @@ class Growth:
                     ends.append(self._end(one, "it was not ended when it was told to go", now_s))
             elif one.name in present:
                 one.seen_s = now_s
-                one.joined_s = now_s if one.joined_s is None else one.joined_s
                 one.idle_s = None if present[one.name] else now_s if one.idle_s is None else one.idle_s
             elif now_s - (one.since_s if one.seen_s is None else one.seen_s) > self.limits.join_s:
                 said = "has not joined" if one.seen_s is None else "was not heard of"
