@@ -14,7 +14,7 @@ import msgspec
 
 from stage_model.errors import BadInput
 from stage_model.history.eventlog_schema import KNOWN, ApplicationStart, EnvironmentUpdate, Kind, LogLine, LogStart
-from stage_model.history.events import AnyEvent, ExecutorAdded, ExecutorRemoved
+from stage_model.history.events import ExecutorAdded, ExecutorRemoved
 from stage_model.history.profile import RunRecord
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
@@ -73,7 +73,7 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
     number = 0
     for number, line in enumerate(lines, 1):
         if broken is not None:
-            raise _corrupt(source, *broken)
+            raise BadInput(f"{source} is corrupt: line {broken[0]} is no Spark event ({broken[1]}); {_ACCEPTED}")
         if not line.strip():
             continue
         try:
@@ -98,10 +98,6 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
 _ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
 
 
-def _corrupt(source: str, number: int, why: str) -> BadInput:
-    return BadInput(f"{source} is corrupt: line {number} is no Spark event ({why}); {_ACCEPTED}")
-
-
 def read_line(line: bytes) -> Kind | None:
     """One line; None for events we do not use. Raises msgspec.DecodeError for what is no event."""
     kind = msgspec.json.decode(line, type=LogLine).event
@@ -118,20 +114,14 @@ def _take(log: EventLog, found: Kind, living: dict[str, int]) -> None:
         log.main, log.arguments = main_and_arguments(found.system.get("sun.java.command", ""))
         if log.started_ms is not None:
             log.started_ms = _submitted_ms(log.spark, log.started_ms)
-    elif not isinstance(found, LogStart):
-        event = found.event()
-        if event is not None:
-            _count(log, event, living)
-            log.run.apply(event)
-
-
-def _count(log: EventLog, event: AnyEvent, living: dict[str, int]) -> None:
-    if isinstance(event, ExecutorAdded):
-        living[event.executor] = event.cores
-        log.cores = max(log.cores, sum(living.values()))
-        log.executors = max(log.executors, len(living))
-    elif isinstance(event, ExecutorRemoved):
-        living.pop(event.executor, None)
+    elif not isinstance(found, LogStart) and (event := found.event()) is not None:
+        if isinstance(event, ExecutorAdded):
+            living[event.executor] = event.cores
+            log.cores = max(log.cores, sum(living.values()))
+            log.executors = max(log.executors, len(living))
+        elif isinstance(event, ExecutorRemoved):
+            living.pop(event.executor, None)
+        log.run.apply(event)
 
 
 def _submitted_ms(spark: dict[str, str], started_ms: int) -> int:

@@ -26,8 +26,6 @@ _NOT_A_FAILURE = "TaskKilled"
 
 
 class Run:
-    """The state of one run; see the module."""
-
     def __init__(self) -> None:
         self.ended_ms: int | None = None
         self.jobs: dict[int, JobRun] = {}
@@ -98,7 +96,8 @@ class Run:
         self._lossy = True
         jobs = {event.job for event in events if isinstance(event, JobStart)}
         stages = {(e.info.stage, e.info.attempt) for e in events if isinstance(e, StageSubmitted)}
-        now_ms = max((e.time_ms for e in events if isinstance(e, JobStart | StageSubmitted)), default=self._last_ms())
+        last_ms = max((stage.submitted_ms for stage in self.attempts.values()), default=0)
+        now_ms = max((e.time_ms for e in events if isinstance(e, JobStart | StageSubmitted)), default=last_ms)
         for key in self._active.keys() - stages:
             self._stage_completed(StageCompleted(stage=key[0], attempt=key[1], time_ms=now_ms))
         for job in sorted(self._open_jobs - jobs):
@@ -106,15 +105,11 @@ class Run:
         for event in events:
             self.apply(event)
 
-    def _last_ms(self) -> int:
-        return max((stage.submitted_ms for stage in self.attempts.values()), default=0)
-
     def _job_started(self, event: JobStart) -> None:
         if event.job in self.jobs:
             return
         sql = self._signatures.job(event)
-        stages = tuple(info.stage for info in event.stages)
-        self.jobs[event.job] = JobRun(len(self.jobs), sql, event.time_ms, stages, previous=self._last_ended_job)
+        self.jobs[event.job] = JobRun(len(self.jobs), sql, event.time_ms, previous=self._last_ended_job)
         self._open_jobs.add(event.job)
         for info in event.stages:
             self._infos.setdefault(info.stage, info)

@@ -77,13 +77,12 @@ class StageRun:
 
 @dataclass(slots=True)
 class JobRun:
-    """One job; `stages` are all it may run, `previous` the job that had ended last when this one started, `sql` the ordinal
-    of its SQL execution, if it has one."""
+    """One job; `previous` is the job that had ended last when this one started, `sql` the ordinal of its SQL execution, if it
+    has one, `submitted` are the stages that were."""
 
     ordinal: int
     sql: int | None
     started_ms: int
-    stages: tuple[int, ...]
     previous: int | None = None
     ended_ms: int | None = None
     ok: bool | None = None
