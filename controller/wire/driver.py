@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 
 from controller.wire.message import Message
-from stage_model.history.events import AnyEvent, Epoch
+from stage_model.history.events import Epoch
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 """Number of an event."""
@@ -93,13 +92,6 @@ class Sequenced(Message, frozen=True, kw_only=True):
 
     seq: Seq
     event: msgspec.Raw
-
-
-def sequenced(events: Iterable[AnyEvent], first: int) -> tuple[Sequenced, ...]:
-    """Events as a bridge sends them, numbered from `first` on."""
-    return tuple(
-        Sequenced(seq=number, event=msgspec.Raw(msgspec.json.encode(event))) for number, event in enumerate(events, first)
-    )
 
 
 class DriverSync(Message, frozen=True, kw_only=True):

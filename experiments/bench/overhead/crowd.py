@@ -23,9 +23,9 @@ from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.kept import Kept
 from controller.master.main import TICK_S
 from controller.runs.profile_store import ProfileStore
-from controller.wire.driver import DriverSync, ExecutorWish, sequenced
+from controller.wire.driver import DriverSync, ExecutorWish
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerSync
-from experiments.bench.overhead.made_up import registration
+from experiments.bench.overhead.made_up import registration, sequenced
 from experiments.bench.overhead.where import own_time
 from experiments.simulator.engine import REAL, workers
 from experiments.simulator.jobs import random_shape

@@ -40,10 +40,10 @@ from controller.options import AgentOptions
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
 from controller.wire.command import Change
-from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered, sequenced
+from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered
 from controller.wire.version import HEADER, SPOKEN
 from experiments.bench.overhead import executor
-from experiments.bench.overhead.made_up import NAME, MadeUpDriver, made_up_profile, registration
+from experiments.bench.overhead.made_up import NAME, MadeUpDriver, made_up_profile, registration, sequenced
 from experiments.bench.overhead.where import own_time
 from stage_model.history.events import StageCompleted, StageSubmitted
 from stage_model.settings import QuotaSettings

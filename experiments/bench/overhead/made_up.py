@@ -7,13 +7,15 @@ executors (`executor`), and what is measured (`crowd`, `crowded_agent`).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from controller.runtime.process_identity import boot_id, of
-from controller.wire.driver import ExecutorWish, Registration
+from controller.wire.driver import ExecutorWish, Registration, Sequenced
 from experiments.bench.overhead import executor
 from stage_model.history.events import (
     AnyEvent,
@@ -35,6 +37,13 @@ WORK_CORES = 0.2
 CV = 3.0
 """Of the tasks in the profile. The stand-ins use hardly any CPU, and a law that trusts the profile does not conclude from
 this that nothing is left to do; so quotas follow what progress they claim."""
+
+
+def sequenced(events: Iterable[AnyEvent], first: int) -> tuple[Sequenced, ...]:
+    """Events as a bridge sends them, numbered from `first` on."""
+    return tuple(
+        Sequenced(seq=number, event=msgspec.Raw(msgspec.json.encode(event))) for number, event in enumerate(events, first)
+    )
 
 
 def registration(conf: dict[str, str], executors: int, **fields: Any) -> Registration:
