@@ -24,8 +24,7 @@ from controller.version import VERSION
 from controller.wire import version
 from controller.wire.command import ApplicationList, Change, Failure, Health, Labels, PlanRequest, WorkerList
 from controller.wire.driver import DriverSync, Registration
-from controller.wire.once import warn_once
-from controller.wire.reading import reader
+from controller.wire.reading import reader, warn_once
 from controller.wire.worker import Changed, WorkerSync
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
-from controller.wire.once import warn_once
+log = logging.getLogger("sparkpace.wire")
 
 T = TypeVar("T")
 
+MOST = 200
+"""Different sentences said, as peers choose their words."""
 EVERY = 61
 """Of each kind of message the first is looked at, then one of so many: looking costs several times the decoding. A prime, so
 that each of several senders who take turns comes up."""
 LONGEST = 80
+
+_said: set[str] = set()
+
+
+def warn_once(sentence: str) -> None:
+    """Logs it once in the life of a process."""
+    if sentence not in _said and len(_said) < MOST:
+        _said.add(sentence)
+        log.warning("%s", sentence)
 
 
 class Reader:
