@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.master.application import Application, ApplicationRecord
+from controller.master.application import ID, Application, ApplicationRecord
 from controller.master.beside import Beside
 from controller.master.capacity import Capacity
 from controller.master.dependencies import check_dependencies
@@ -123,7 +122,7 @@ def new_id() -> str:
 
 def checked_id(given: str) -> str:
     """An id that a bridge says it has; it becomes part of paths and names. Raises `BadInput`."""
-    if not re.fullmatch(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", given):
+    if not ID.fullmatch(given):
         raise BadInput(f"application id {given[:60]!r} is not one of ours; accepted: the id given at registration")
     return given
 

@@ -6,6 +6,7 @@ monotonic seconds unless they are said to count from submission.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -30,6 +31,9 @@ from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey
+
+ID = re.compile(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+"""An id that the master has given."""
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):
@@ -244,8 +248,6 @@ class Ask:
 
 @dataclass(slots=True)
 class Application:
-    """One application."""
-
     record: ApplicationRecord
     started_s: float
     profile_key: str
@@ -348,7 +350,6 @@ class Application:
         return 0.0 if driver_ms is None else round((driver_ms - self.submitted_ms) / 1000, 3)
 
     def apply(self, event: AnyEvent) -> None:
-        """Folds one event of the driver in."""
         known = self.run.attempts.get((event.stage, event.attempt)) if isinstance(event, TaskEnd) else None
         if known is None or not known.active:
             self.revision += 1
@@ -366,7 +367,6 @@ class Application:
         self.run.replace_active(snapshot)
 
     def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
-        """Takes the report of one of its executors in."""
         for key in executor.take(instance, report):
             stage = self.run.attempts.get(key)
             if stage is not None and not stage.active:

@@ -5,11 +5,10 @@ for."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.master.application import Application
+from controller.master.application import ID, Application
 from placement.dependencies import After, check_acyclic
 from stage_model.errors import BadInput
 
@@ -30,9 +29,7 @@ def check_dependencies(newcomer: Application, applications: Mapping[str, Applica
     submitted later, by name."""
     unknown = [after for after in newcomer.options.placement.after if not _find(after, newcomer, applications, past)]
     for after in unknown:
-        if newcomer.record.outlived:
-            continue
-        if re.fullmatch(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", after.application):
+        if not newcomer.record.outlived and ID.fullmatch(after.application):
             raise BadInput(
                 f"spark.pace.after {after}: no such application is known here; accepted: an id or a name of `sparkpace ps`"
             )

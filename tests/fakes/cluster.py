@@ -16,7 +16,7 @@ from controller.master.kept import Kept
 from controller.runtime.process_identity import boot_id, of
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerReply, WorkerSync
-from experiments.overhead.made_up import sequenced
+from experiments.bench.overhead.made_up import sequenced
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,

@@ -9,7 +9,7 @@ import pytest
 
 from controller.master.driver_events import AT_A_TIME, parts
 from controller.wire.driver import DriverSync, ExecutorWish
-from experiments.overhead.made_up import sequenced
+from experiments.bench.overhead.made_up import sequenced
 from stage_model.errors import BadInput, Denied
 from stage_model.history.events import ExecutorRemoved, JobStart
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
