@@ -29,8 +29,6 @@ def make_application(
             raise problem.error
         key, profile, what = record.profile_key or profile_key(None, registration.name, registration.main), None, None
         lost = str(problem.error)
-    if lost:
-        log.error("%s goes on without its profile: %s", record.application_id, lost)
     record.profile_key, record.planned = key, profile is not None or record.planned
     application = Application(
         record=record,
@@ -44,10 +42,9 @@ def make_application(
         heard_s=now_s,
         counted_s=now_s,
     )
-    if application.estimate is None:
-        application.notify(
-            f"it goes on without its profile: {lost}"
-            if lost
-            else f"no profile {key!r} yet: this run takes what is free and teaches"
-        )
+    if lost:
+        log.error("%s goes on without its profile: %s", application.id, lost)
+        application.notify(f"it goes on without its profile: {lost}")
+    elif what is None:
+        application.notify(f"no profile {key!r} yet: this run takes what is free and teaches")
     return application
