@@ -31,10 +31,6 @@ class Action:
     under_way: set[int]
     end_ms: int | None = None
 
-    @property
-    def due_ms(self) -> float:
-        return self.start_ms + 1000 * self.deadline_s
-
 
 @dataclass(slots=True)
 class Actions:
@@ -92,4 +88,5 @@ class Actions:
         """The one under way that is due first."""
         if not self.by_key:  # as in most applications; it is asked often
             return None
-        return min((a for a in self.by_key.values() if a.under_way), key=lambda a: a.due_ms, default=None)
+        under_way = (action for action in self.by_key.values() if action.under_way)
+        return min(under_way, key=lambda action: action.start_ms + 1000 * action.deadline_s, default=None)

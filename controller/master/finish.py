@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -138,11 +138,7 @@ def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> 
     `OSError`. Written twice, it is the same."""
     try:
         use = use_between(recorder.samples(ending.application_id), ending.first_task_s, ending.last_task_s)
-        used: dict[str, float | None] = {
-            "allocated_core_s": round(use.allocated_core_s, 3),
-            "used_core_s": round(use.used_core_s, 3),
-            "peak_cores": round(use.peak_cores, 3),
-        }
+        used = {name: round(value, 3) for name, value in asdict(use).items()}
     except PaceError as error:
         log.error("%s: what it used is not known: %s", ending.application_id, error)
         used = {}

@@ -89,7 +89,9 @@ class Lifecycle:
         if application.finished or application.ended_monotonic_s is None:
             return
         if not self.finisher.begun(application):
-            if not self._cleaned_up(application, now_s - application.ended_monotonic_s, now_s):
+            heard, waited_s = self.registry.workers.fresh(now_s), now_s - application.ended_monotonic_s
+            left = (e for e in application.executors.values() if not e.cleaned and e.record.worker_id in heard)
+            if waited_s < CLEAN_UP_S and any(left):
                 return
             used = {e.record.worker_id for e in application.executors.values()}
             runtime = next((w.info.runtime for w in self.registry.workers.by_id.values() if w.info.worker_id in used), "none")
@@ -97,12 +99,6 @@ class Lifecycle:
         written = self.finisher.step(application, now_s)
         if written is not None:
             self._finished(application, written, now_s)
-
-    def _cleaned_up(self, application: Application, waited_s: float, now_s: float) -> bool:
-        """Whether all last words of its executors are here, or were waited for long enough."""
-        heard = self.registry.workers.fresh(now_s)
-        left = [e for e in application.executors.values() if not e.cleaned and e.record.worker_id in heard]
-        return not left or waited_s >= CLEAN_UP_S
 
     def _finished(self, application: Application, written: Written, now_s: float) -> None:
         application.record.unrecorded = written.problem

@@ -55,12 +55,8 @@ class Workers:
         """Grows with every change of what they offer, and when one joins or is to go."""
         self._fresh: tuple[float, dict[str, WorkerInfo]] | None = None
         """When asked last: a pass asks for each application."""
-        self._labels = (
-            store.decoded_meta(
-                "labels", dict[str, dict[str, str | None]], "labels given with `sparkpace label` are lost: give them again"
-            )
-            or {}
-        )
+        lost = "labels given with `sparkpace label` are lost: give them again"
+        self._labels = store.decoded_meta("labels", dict[str, dict[str, str | None]], lost) or {}
 
     def heard(self, info: WorkerInfo, now_s: float) -> tuple[Worker, bool]:
         """Takes a worker's word in; also says whether it joins."""
