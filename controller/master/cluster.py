@@ -90,7 +90,6 @@ class ClusterState:
         self.commands = Commands(self.registry, self.lifecycle, kept.recorder)
 
     def grow_by(self, growth: Growth, provider: Provider, now_s: float) -> None:
-        """From now on a provider starts workers."""
         self.growing = Growing(self.registry, self.placing, growth, provider, now_s)
 
     def end_started_workers(self, now_s: float) -> list[Future[None]]:

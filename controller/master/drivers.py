@@ -24,8 +24,6 @@ log = logging.getLogger("sparkpace.master")
 
 
 class Drivers:
-    """Their applications come and go."""
-
     def __init__(self, registry: Registry, lifecycle: Lifecycle, admission: Admission, recorder: Recorder) -> None:
         self.registry, self.lifecycle, self.admission, self.recorder = registry, lifecycle, admission, recorder
 

@@ -28,8 +28,6 @@ KEY = "started_workers"
 
 
 class _Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """A started worker as it is stored."""
-
     name: str
     cores: float
     memory_mb: int
@@ -45,8 +43,6 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Growing:
-    """Started workers come and go."""
-
     def __init__(self, registry: Registry, placing: Placing, growth: Growth, provider: Provider, now_s: float) -> None:
         self.registry, self.placing, self.growth, self.provider = registry, placing, growth, provider
         self._thread = ThreadPoolExecutor(1, "providers")

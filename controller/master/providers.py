@@ -34,8 +34,6 @@ STOP_S = 20
 
 
 class Provider(Protocol):
-    """Starts and ends workers."""
-
     def start(self, name: str, kind: WorkerType) -> None:
         """Makes an agent of that name and size join; returns once it was begun. Raises `RuntimeFailed`."""
 

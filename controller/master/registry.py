@@ -75,7 +75,6 @@ class Registry:
         return application
 
     def place(self, application: Application, executor: Executor) -> None:
-        """Gives an application an executor."""
         application.executors[executor.record.executor_id] = executor
         self._on[executor.record.worker_id].append((application, executor))
         self.touched.add(executor.record.worker_id)
@@ -106,7 +105,6 @@ class Registry:
     # ------------------------------------------------------------------ storing
 
     def add(self, application: Application) -> None:
-        """Takes a new application in."""
         self.save(application)
         self.applications[application.id] = application
 

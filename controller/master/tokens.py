@@ -14,7 +14,6 @@ def digest(token: str) -> str:
 
 
 def mint() -> str:
-    """A new application token."""
     return secrets.token_urlsafe(32)
 
 
