@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,6 +59,19 @@ def home_option(function: F) -> F:
         callback=convert,
         help="The cluster's directory [default: $SPARKPACE_HOME or ~/.sparkpace].",
     )(function)
+
+
+def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Options by name as words of a command line: a flag is its name alone, of several values each has the name before it,
+    None and "" are left out."""
+    words: list[str] = []
+    for name, value in values.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            if one is True:
+                words.append(f"--{name}")
+            elif one is not None and one is not False and one != "":
+                words += (f"--{name}", str(one))
+    return tuple(words)
 
 
 def table_console() -> Console:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from controller.cli.checks import checked_folders
+from controller.cli.common import option_words
 from controller.cli.worker_words import USUAL_HELP, parse_type
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
@@ -72,25 +73,17 @@ class MasterPlacement:
 
     def limits(self) -> Limits:
         """Of growth. Raises `BadInput`."""
-        plain = Limits(workers=self.grow, keep_s=parse_duration(self.idle, option="--idle"))
+        limits = Limits(workers=self.grow, keep_s=parse_duration(self.idle, option="--idle"))
         if self.grow_up_to is None:
-            return plain
+            return limits
         most = parse_type(self.grow_up_to, option="--grow-up-to")
         if most.labels:
             raise BadInput(f"--grow-up-to {self.grow_up_to[:80]!r} has labels; accepted: cores, memory and resources")
-        return Limits(
-            workers=self.grow,
-            cores=most.cores,
-            memory_mb=most.memory_mb,
-            pieces=most.pieces,
-            keep_s=plain.keep_s,
-        )
+        return replace(limits, cores=most.cores, memory_mb=most.memory_mb, pieces=most.pieces)
 
     def words(self) -> tuple[str, ...]:
         """As options of `sparkpace master`."""
-        given = ((field.name.replace("_", "-"), getattr(self, field.name)) for field in fields(self))
-        single = ((name, one) for name, value in given for one in (value if isinstance(value, tuple) else (value,)))
-        return tuple(part for name, value in single if value not in (None, "") for part in (f"--{name}", str(value)))
+        return option_words({field.name.replace("_", "-"): getattr(self, field.name) for field in fields(self)})
 
 
 OPTIONS = (

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from controller.cli.checks import LEAST_MB, check_host, check_port, checked_folders, parse_period
-from controller.cli.common import POLICY_HELP, admin_client, floor_option, home_option
+from controller.cli.common import POLICY_HELP, admin_client, floor_option, home_option, option_words
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
@@ -85,22 +85,25 @@ def up(
     check_host(host, insecure)
     if each and any(_given(context, name) for name in ("workers", "cores", "memory")):
         raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
+    sizes = _each(each, floor) if each else _alike(workers, cores, memory, floor)
+    every_agent = {
+        "period": f"{parse_period(period):g}s",
+        "floor": f"{floor:g}",
+        "allow-mount": checked_folders(allowed, option="--allow-mount") or (Path.home(),),
+        "image": image,
+    }
+    agent_words = option_words(every_agent)
+    started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
+    master_words = option_words({"keep-runs": keep_runs, "law": law, "memory-policy": memory_policy, "insecure": insecure})
     plan = Plan(
-        workers=_each(each, floor) if each else _alike(workers, cores, memory, floor),
+        workers=sizes,
         runtime="",
         host=host,
         port=port,
-        insecure=insecure,
-        period_s=parse_period(period),
-        floor=floor,
-        allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         image=image,
-        law=law,
-        memory_policy=memory_policy,
-        keep_runs=keep_runs,
+        master_options=(*master_words, *started.words()),
+        agent_options=agent_words,
     )
-    agents = shlex.join((*plan.agent_options(), *shlex.split(placing.agent_options)))
-    plan = replace(plan, master_options=replace(placing, agent_options=agents).words())
     options, given = _options(context)
     ready = None
     if not home.path.exists():
@@ -118,7 +121,7 @@ def up(
 def _ready(plan: Plan, runtime: str) -> tuple[Plan, Java]:
     """The plan with its runtime and port, and the Java that is here. Raises `Unavailable` without what a cluster needs."""
     java = find_java(os.environ)
-    return plan.ready(runtime=choose_runtime(runtime), port=check_port(plan.host, plan.port)), java
+    return replace(plan, runtime=choose_runtime(runtime), port=check_port(plan.host, plan.port)), java
 
 
 def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:

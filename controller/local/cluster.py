@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,24 +50,16 @@ class WorkerPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The cluster to start; `runtime` and `port` are final only after `ready`. `master_options` are further words for it."""
+    """The cluster to start. `image` is executors', for jobs that name none; `master_options` and `agent_options` are further
+    words for the services."""
 
     workers: tuple[WorkerPlan, ...]
     runtime: str
     host: str
     port: int
-    insecure: bool
-    period_s: float
-    floor: float
-    allow_mounts: tuple[Path, ...]
-    image: str | None
-    law: str
-    keep_runs: int
-    memory_policy: str = "equal"
+    image: str | None = None
     master_options: tuple[str, ...] = ()
-
-    def ready(self, *, runtime: str, port: int) -> Plan:
-        return replace(self, runtime=runtime, port=port)
+    agent_options: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -76,26 +68,15 @@ class Plan:
 
     def master_words(self) -> tuple[str, ...]:
         """Those of `sparkpace`, without --home; so are `agent_words`."""
-        return (
-            *("master", "--host", self.host, "--port", str(self.port)),
-            *("--keep-runs", str(self.keep_runs), "--law", self.law, "--memory-policy", self.memory_policy),
-            *self.master_options,
-            *(["--insecure"] if self.insecure else []),
-        )
+        return ("master", "--host", self.host, "--port", str(self.port), *self.master_options)
 
     def agent_words(self, worker: WorkerPlan) -> tuple[str, ...]:
         return (
             *("agent", "--worker-id", worker.worker_id, "--cores", f"{worker.cores:g}", "--memory", str(worker.memory_mb)),
             *("--runtime", self.runtime, "--master", self.url),
-            *self.agent_options(),
+            *self.agent_options,
             *worker.options,
         )
-
-    def agent_options(self) -> list[str]:
-        """What all agents of the cluster have in common, those that are started later included."""
-        mounts = [part for path in self.allow_mounts for part in ("--allow-mount", str(path))]
-        image = ["--image", self.image] if self.image else []
-        return ["--period", f"{self.period_s:g}s", "--floor", f"{self.floor:g}", *mounts, *image]
 
 
 @dataclass(frozen=True, slots=True)

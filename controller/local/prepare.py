@@ -11,12 +11,12 @@ import os
 from pathlib import Path
 
 from controller.agent.class_archive import ClassArchives
-from controller.agent.site import archive_root, make_runtime
+from controller.agent.site import archive_root
 from controller.home import Home
 from controller.local.cluster import Plan
 from controller.master.executor_spec import DEFAULT_HEAP_MB, class_path
-from controller.options import AgentOptions
 from controller.runtime.base import Bind, ExecutorKey, Launch
+from controller.runtime.table import Owner, runtime_module
 from controller.submit.bridge_jar import bridge_jar
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -30,19 +30,8 @@ def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> Non
     """For executors of this user that run `spark_home`. What cannot be made is said in one line and stops nothing.
 
     Raises `Unavailable` without an engine or a built bridge."""
-    options = AgentOptions(
-        home=home.path,
-        worker_id=NAME,
-        cores=plan.workers[0].cores,
-        memory_mb=plan.workers[0].memory_mb,
-        runtime=plan.runtime,
-        period_s=plan.period_s,
-        floor=plan.floor,
-        master_url=plan.url,
-        image=plan.image,
-    )
     jar = bridge_jar()
-    runtime = make_runtime(options, cluster_of(home))
+    runtime = runtime_module(plan.runtime).make(Owner(cluster_of(home), NAME, home.agent(NAME), plan.image))
     try:
         java = runtime.java(str(java_home), None)
         launch = Launch(

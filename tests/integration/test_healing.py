@@ -30,8 +30,8 @@ from controller.local.cluster import Plan, WorkerPlan, start
 home, runtime, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 start(Home(home), Plan(
     workers=tuple(WorkerPlan(f"w{number}", 0.8, 2048) for number in range(1, count + 1)),
-    runtime=runtime, host="127.0.0.1", port=check_port("127.0.0.1", 0), insecure=False, period_s=1.0, floor=0.1,
-    allow_mounts=(home.parent / "shown",), image=None, law="forecast", keep_runs=10,
+    runtime=runtime, host="127.0.0.1", port=check_port("127.0.0.1", 0), master_options=("--keep-runs", "10"),
+    agent_options=("--allow-mount", str(home.parent / "shown")),
 ))
 """
 """What `up` does without its preparing: no class archive is made for a few small jobs,"""

@@ -167,13 +167,7 @@ class _Scene:
             runtime="docker",
             host="127.0.0.1",
             port=check_port("127.0.0.1", 0),
-            insecure=False,
-            period_s=1.0,
-            floor=QuotaSettings().floor,
-            allow_mounts=(),
-            image=None,
-            law="forecast",
-            keep_runs=2 * self.executors,
+            master_options=("--keep-runs", str(2 * self.executors)),
         )
         running = start(self.home, plan)
         try:

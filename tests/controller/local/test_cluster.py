@@ -16,49 +16,21 @@ from controller.processes import ProcessId, identify
 GONE = ProcessId(pid=2**22, start=1, boot_id="none")
 
 
-def test_an_agent_is_told_period_and_floor(tmp_path: Path) -> None:
+def test_services_are_started_with_all_that_up_was_asked_for() -> None:
     plan = Plan(
         workers=(WorkerPlan("w1", 0.4, 4096, ("--labels", "zone=a")),),
         runtime="docker",
-        host="127.0.0.1",
-        port=7070,
-        insecure=False,
-        period_s=0.5,
-        floor=0.05,
-        allow_mounts=(),
-        image=None,
-        law="forecast",
-        keep_runs=10,
+        host="0.0.0.0",
+        port=7171,
+        master_options=("--law", "paper"),
+        agent_options=("--period", "0.5s"),
     )
+    assert " ".join(plan.master_words()) == "master --host 0.0.0.0 --port 7171 --law paper"
     words = plan.agent_words(plan.workers[0])
     assert words[0] == "agent"
     told = dict(zip(words[1::2], words[2::2], strict=True))
-    assert (told["--cores"], told["--period"], told["--floor"]) == ("0.4", "0.5s", "0.05")
+    assert (told["--cores"], told["--period"], told["--master"]) == ("0.4", "0.5s", "http://127.0.0.1:7171")
     assert (told["--worker-id"], told["--memory"], told["--labels"]) == ("w1", "4096", "zone=a")
-
-
-def test_the_services_are_started_again_with_all_that_up_was_asked_for() -> None:
-    plan = Plan(
-        workers=(),
-        runtime="process",
-        host="0.0.0.0",
-        port=7171,
-        insecure=True,
-        period_s=1.0,
-        floor=0.1,
-        allow_mounts=(Path("/data"), Path("/more")),
-        image="mine:1",
-        law="paper",
-        keep_runs=7,
-        memory_policy="by-need",
-        master_options=("--placement", "pack"),
-    )
-    assert " ".join(plan.master_words()) == (
-        "master --host 0.0.0.0 --port 7171 --keep-runs 7 --law paper --memory-policy by-need --placement pack --insecure"
-    )
-    assert " ".join(plan.agent_options()) == (
-        "--period 1s --floor 0.1 --allow-mount /data --allow-mount /more --image mine:1"
-    )
 
 
 @pytest.fixture
