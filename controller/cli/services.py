@@ -1,9 +1,13 @@
-"""`sparkpace master` and `sparkpace agent`: the services in the foreground, as `up` or a unit file runs them."""
+"""`sparkpace master` and `sparkpace agent`: the services in the foreground, as `up` or a unit file runs them.
+
+`plain` are options that the services take as Click read them, by the same names (`controller.options`).
+"""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,16 +38,7 @@ absolute = click.Path(path_type=Path)
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
-def master(
-    home: Home,
-    host: str,
-    port: int,
-    keep_runs: int,
-    law: str,
-    memory_policy: str,
-    placing: MasterPlacement,
-    insecure: bool,
-) -> None:
+def master(home: Home, host: str, insecure: bool, placing: MasterPlacement, **plain: Any) -> None:
     """Runs the master in the foreground; a home has one."""
     check_host(host, insecure)
     home.create()
@@ -53,10 +48,7 @@ def master(
         MasterOptions(
             home=home.path,
             host=host,
-            port=port,
-            keep_runs=keep_runs,
-            law=law,
-            memory_policy=memory_policy,
+            **plain,
             placement=placing.placement,
             placement_weights=placing.placement_weights,
             topology=placing.topology,
@@ -99,17 +91,14 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 def agent(
     home: Home,
     worker_id: str,
-    cores: float,
     memory: str,
-    runtime: str,
     period: str,
-    floor: float,
     master_url: str,
     allowed: tuple[Path, ...],
-    image: str | None,
     host: str | None,
     resources: str,
     labels: str,
+    **plain: Any,
 ) -> None:
     """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
     if not master_url.startswith(("http://", "https://")):
@@ -117,17 +106,14 @@ def agent(
     options = AgentOptions(
         home=home.path,
         worker_id=parse_worker_id(worker_id),
-        cores=cores,
         memory_mb=check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}"),
-        runtime=runtime,
         period_s=parse_period(period),
-        floor=floor,
         master_url=master_url,
         allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
-        image=image,
         host=None if host is None else check_address(host),
         resources={name: units // SCALE for name, units in parse_advertised(resources).items()},
         labels=parse_labels(labels),
+        **plain,
     )
     from controller.agent.supervisor import become  # here, because the other commands need no agent
 
