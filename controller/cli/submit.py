@@ -87,7 +87,8 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     if "dry-run" in given.flags:
         print_plan(reply, profile)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
-    refuse_infeasible(reply, job, force="force" in given.flags)
+    if reply.feasible is False and job.deadline_s is not None and "force" not in given.flags:
+        raise InfeasibleDeadline(reply.reason)
     words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ)
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
@@ -101,13 +102,6 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     if run.view is not None:
         console.print(f"sparkpace: {ending(run.view, interrupted=run.interrupted)}", soft_wrap=True, markup=False)
     context.exit(code)
-
-
-def refuse_infeasible(reply: PlanReply, job: Submission, *, force: bool) -> None:
-    """Raises `InfeasibleDeadline` with the master's reason, which has the number that would be feasible."""
-    if reply.feasible is not False or force or job.deadline_s is None:
-        return
-    raise InfeasibleDeadline(reply.reason)
 
 
 def _plan(job: Submission, home: Home, client: MasterClient, conf: dict[str, str]) -> tuple[PlanReply, str | None]:
