@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.table import Table
 
 from controller.cli.common import home_option, submit_client, table_console
+from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
@@ -77,11 +77,8 @@ def print_plan(reply: PlanReply, profile: str | None) -> None:
         console.print(f"{named}: a first run takes what is free, and teaches", soft_wrap=True)
         return
     if reply.stages:
-        table = Table(box=None, pad_edge=False)
-        table.add_column("stage", overflow="fold")
         timed = any(stage.deadline_s is not None for stage in reply.stages)
-        for heading in ("tasks", "work (core-s)", *(("deadline", "initial cores") if timed else ())):
-            table.add_column(heading, justify="right")
+        table = figures_table("stage", "tasks", "work (core-s)", *(("deadline", "initial cores") if timed else ()))
         for stage in reply.stages:
             row = [stage.name, str(stage.tasks), f"{stage.work_core_s:.1f}"]
             if stage.deadline_s is not None and stage.initial_cores is not None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from controller.cli.common import home_option, table_console
+from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.eventlog_files import read_event_log_file
 from controller.runs.profile_store import ProfileStore
@@ -27,7 +27,7 @@ def profile_commands() -> None:
 def list_profiles(home: Home) -> None:
     """Lists the stored profiles."""
     store = ProfileStore(home.profiles)
-    table = _table("PROFILE", "RUNS", "LAST RUN", "CORES", "STAGES")
+    table = figures_table("PROFILE", "RUNS", "LAST RUN", "CORES", "STAGES")
     for key in store.list():
         known = store.load(key)
         if known is not None and known.runs:
@@ -51,7 +51,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
     console = table_console()
     runs = ", ".join(format_duration(run.duration_s) for run in known.runs)
     console.print(f"{known.key}: {len(known.runs)} run(s), which took {runs}", soft_wrap=True)
-    table = _table("STAGE", "TASKS", "RECORDS", "WORK (core-s)", "LASTED", "TEACHES")
+    table = figures_table("STAGE", "TASKS", "RECORDS", "WORK (core-s)", "LASTED", "TEACHES")
     for stage in known.runs[-1].stages if known.runs else ():
         table.add_row(
             stage.name or stage.signature,
@@ -99,10 +99,3 @@ def _load(home: Home, name: str) -> Profile:
 def _unknown(home: Home, name: str) -> BadInput:
     names = nearest_names(name, ProfileStore(home.profiles).list())
     return BadInput(f"there is no profile {name!r} in {home.profiles}; {names}, see `sparkpace profile list`")
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left", overflow="fold")
-    return table

@@ -1,4 +1,4 @@
-"""The tables of `sparkpace ps` and `sparkpace top`: one row per application, one per worker.
+"""The tables of `sparkpace ps` and `sparkpace top`, one row per application, one per worker; and the shape of others.
 
 Only what fits 120 columns; `ps --json` has everything. Not covered: the progress line of `submit`
 (`controller.submit.progress_line`).
@@ -49,6 +49,14 @@ def workers_table(workers: Sequence[WorkerView]) -> Table:
             _memory(worker.memory_mb),
             f"{format_duration(worker.seen_s_ago)} ago",
         )
+    return table
+
+
+def figures_table(*headings: str) -> Table:
+    """A name in the first column, figures in the others."""
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", overflow="fold")
     return table
 
 
