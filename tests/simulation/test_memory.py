@@ -40,7 +40,7 @@ class World:
     """One second is one period; each party hears of the others once in it."""
 
     def __init__(self, place: Path) -> None:
-        self.queue_position = place
+        self.place = place
         (place / "spark" / "jars").mkdir(parents=True)
         (place / "bridge.jar").touch()
         (place / "master").mkdir()
@@ -58,9 +58,9 @@ class World:
             name=name,
             instance=name,
             conf=ELASTIC,
-            jars_dir=str(self.queue_position / "spark" / "jars"),
-            bridge_jar=str(self.queue_position / "bridge.jar"),
-            working_dir=str(self.queue_position),
+            jars_dir=str(self.place / "spark" / "jars"),
+            bridge_jar=str(self.place / "bridge.jar"),
+            working_dir=str(self.place),
         )
         application_id = answered(self.cluster.state.drivers.register(facts, self.cluster.clock)).application_id
         self.speeds[application_id] = mb_per_s
