@@ -27,7 +27,7 @@ class Fleet:
         self._changed()
 
     def __len__(self) -> int:
-        return len(self._ordered)
+        return len(self.ordered)
 
     def get(self, worker_id: str) -> WorkerState | None:
         return self._by_id.get(worker_id)
@@ -41,25 +41,22 @@ class Fleet:
         self._changed()
 
     def _changed(self) -> None:
-        self._ordered = [self._by_id[name] for name in sorted(self._by_id)]
-        self.most: Largest = largest(self._ordered)
-        self.sizes = list(dict.fromkeys(worker.cores for worker in self._ordered))
+        self.ordered = [self._by_id[name] for name in sorted(self._by_id)]
+        """All of them, by name."""
+        self.most: Largest = largest(self.ordered)
+        self.sizes = list(dict.fromkeys(worker.cores for worker in self.ordered))
         """Each number of cores that a worker has."""
         self._on_host: dict[str, list[WorkerState]] = {}
         self._having: dict[str, list[WorkerState]] = {}
         """By resource."""
         self._labelled: dict[tuple[str, str | None], list[WorkerState]] = {}
-        for worker in self._ordered:
+        for worker in self.ordered:
             self._on_host.setdefault(worker.host, []).append(worker)
             for name in worker.pieces:
                 self._having.setdefault(name, []).append(worker)
             for label in worker.labels.items():
                 self._labelled.setdefault(label, []).append(worker)
         self._next = 0
-
-    def all(self) -> Sequence[WorkerState]:
-        """By name."""
-        return self._ordered
 
     def on(self, hosts: Iterable[str]) -> list[WorkerState]:
         return [worker for host in hosts for worker in self._on_host.get(host, ())]
@@ -70,7 +67,7 @@ class Fleet:
         groups += [
             self._labelled.get((one.name, one.value), []) for one in request.labels if one.wanted and one.value is not None
         ]
-        return min(groups, key=len, default=self._ordered)
+        return min(groups, key=len, default=self.ordered)
 
     def find(self, request: Request, least_mb: int, fits: Callable[[WorkerState], bool]) -> list[WorkerState]:
         """Workers with so much room that `fits` holds for: those on the hosts that the request prefers, and as many more as

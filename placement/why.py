@@ -29,7 +29,7 @@ class Why:
 def explain(request: Request, fleet: Fleet, memory: Memory) -> list[Why]:
     """For every worker why or why not."""
     whys, fit = [], []
-    for worker in fleet.all():
+    for worker in fleet.ordered:
         refused = _never(request, memory, worker)
         if not refused:
             refused = refusals(PASSING, request, worker)
@@ -56,7 +56,7 @@ def why_waiting(request: Request, fleet: Fleet, memory: Memory) -> str:
         return "no worker has joined"
     ever = ever_fitting(request, fleet, memory)
     if not ever:
-        return _joined((worker, _never(request, memory, worker)) for worker in fleet.all())
+        return _joined((worker, _never(request, memory, worker)) for worker in fleet.ordered)
     passes = passing(PASSING, request)
     by_memory = [worker for worker in ever if passes(worker)]
     if not by_memory and any(request.application_id in worker.by_application for worker in ever):

@@ -57,7 +57,7 @@ class MadeUpFleet:
         forty, "data" has its input on three hosts, "none" fits nowhere."""
         self.number += 1
         need = Need(f"n{self.number}/new", 10 * WORKER_MB if kind == "none" else H_MB, 64)
-        hosts = [worker.host for worker in self.rng.sample(self.fleet.all(), 3)] if kind == "data" else []
+        hosts = [worker.host for worker in self.rng.sample(self.fleet.ordered, 3)] if kind == "data" else []
         request = Request(
             f"n{self.number}",
             self.rng.choice((0, 50, 100)),
