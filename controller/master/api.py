@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import wait
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -53,10 +54,8 @@ class Changes:
 
     async def wait(self, worker_id: str, timeout_s: float) -> None:
         event = self._events.setdefault(worker_id, asyncio.Event())
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), timeout_s)
-        except TimeoutError:
-            return
 
 
 class Api:

@@ -144,8 +144,7 @@ def executor_spec(
     environment = {
         **(MALLOC if elastic else {}),
         **registration.environment,
-        # what CUDA programs look at: only the devices that the executor has
-        **({"CUDA_VISIBLE_DEVICES": ",".join(map(str, sorted(held[GPU])))} if held and GPU in held else {}),
+        **_visible(held or {}),
         **({} if _imports_pyspark(python, spark_home) else {"SPARK_HOME": spark_home}),
         "SPARK_USER": registration.user,
         "SPARK_LOCAL_DIRS": "{local}",
@@ -183,6 +182,11 @@ def executor_spec(
             if name in options.placement.of_spark
         },
     )
+
+
+def _visible(held: Mapping[str, Held]) -> dict[str, str]:
+    """What CUDA programs look at: only the devices that the executor has."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, sorted(held[GPU])))} if GPU in held else {}
 
 
 def class_path(bridge_jar: str, jars_dir: str) -> str:
