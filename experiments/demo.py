@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.local_cluster import Sparkpace
+from controller.home import Home
+from experiments.harness.live_cluster import Sparkpace
 from experiments.workloads.inputs import GRAPH, make_input
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +29,7 @@ class Demo:
     def __init__(self, out: Path, runtime: str, copies: int) -> None:
         self.out, self.runtime, self.copies = out, runtime, copies
         self.home = out / "home"
-        self.sparkpace = Sparkpace(self.home, out)
+        self.sparkpace = Sparkpace(Home(self.home), out)
 
     def run(self) -> None:
         started_s = time.monotonic()

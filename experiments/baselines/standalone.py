@@ -34,8 +34,8 @@ from controller.submit.spark_install import find_spark
 from controller.wire.driver import PythonEnvironment
 from experiments.baselines.cpu_shares import divide, refuse_without_shares
 from experiments.baselines.lost_work import Story, read_story
-from experiments.bench.startup import free_port
-from experiments.harness.local_cluster import WORKLOADS, end_processes
+from experiments.harness.live_cluster import end_processes, free_port
+from experiments.harness.local_cluster import WORKLOADS
 from experiments.harness.recorded import JobRecord, Order
 from stage_model.errors import Unavailable
 

@@ -15,7 +15,8 @@ from typing import Protocol
 from controller.runs.run_folder import read_samples
 from experiments.baselines.admission import SCHEDULERS, SIZES, UNITS, End, Play, Resize, Stream, Submit
 from experiments.baselines.standalone import Standalone, standalone
-from experiments.harness.local_cluster import LOOK_S, LocalCluster, SubmittedJob, end_processes
+from experiments.harness.live_cluster import end_processes
+from experiments.harness.local_cluster import LOOK_S, LocalCluster, SubmittedJob
 from experiments.harness.recorded import JobRecord, used_core_s
 
 

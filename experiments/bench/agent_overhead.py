@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from experiments.harness.local_cluster import Sparkpace
+from controller.home import Home
+from experiments.harness.live_cluster import Sparkpace
 
 APP = """
 import sys
@@ -42,21 +43,19 @@ def measure_agent(out: Path, executors: int, seconds: float, period: str, paced:
     """Starts one worker and so many applications on it, then watches the agent."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
-    sparkpace = Sparkpace(out / "home", out).need
-    sparkpace("up", "--workers", "1", "--runtime", "docker", "--port", "0", "--period", period)
-    try:
+    sparkpace = Sparkpace(Home(out / "home"), out)
+    with sparkpace.running("--workers", "1", "--runtime", "docker", "--period", period):
         if paced:
-            sparkpace("submit", *OPTIONS, "--profile", "paced", "endless.py", ROUNDS)
+            sparkpace.need("submit", *OPTIONS, "--profile", "paced", "endless.py", ROUNDS)
         options, words = (PACED, ("endless.py", ROUNDS)) if paced else ((), ("endless.py",))
         for number in range(executors):
-            sparkpace("submit", "--detach", "--name", f"endless-{number}", *OPTIONS, *options, *words)
-        while sum(v["executors"] for v in json.loads(sparkpace("ps", "--json"))) < executors:
+            sparkpace.need("submit", "--detach", "--name", f"endless-{number}", *OPTIONS, *options, *words)
+        while sum(v["executors"] for v in json.loads(sparkpace.need("ps", "--json"))) < executors:
             time.sleep(1)
         time.sleep(20)
-        cluster = json.loads((out / "home" / "cluster.json").read_text())
-        supervisor = psutil.Process(cluster["agents"][0]["process"]["pid"])
+        supervisor = psutil.Process(sparkpace.home.need_cluster().agents[0].process.pid)
         processes = [supervisor, *supervisor.children()]
-        log = out / "home" / "logs" / "agent-w1.log"
+        log = sparkpace.home.logs / "agent-w1.log"
         writes = log.read_text().count(" quota ")
         before, start_s = sum(sum(p.cpu_times()[:2]) for p in processes), time.monotonic()
         time.sleep(seconds)
@@ -70,8 +69,6 @@ def measure_agent(out: Path, executors: int, seconds: float, period: str, paced:
             "rss_mb": round(sum(p.memory_info().rss for p in processes) / 1e6, 1),
             "pss_mb": round(sum(p.memory_full_info().pss for p in processes) / 1e6, 1),
         }
-    finally:
-        sparkpace("down")
 
 
 def main() -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import os
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from controller.agent.class_archive import CLASS_LIST
+from controller.home import Home
+from experiments.harness.live_cluster import Sparkpace, spark_home
 
 APP = """
 from operator import add
@@ -48,20 +48,14 @@ def names(lines: Iterable[str]) -> set[str]:
     return {name for name in words if not MADE_AT_RUN_TIME.search(name)}
 
 
-def loaded(python: Path, folder: Path, environment: dict[str, str]) -> set[str]:
+def loaded(python: Path, folder: Path, sparkpace: Sparkpace) -> set[str]:
     """What an executor of that Python's Spark loads."""
-    find = "import importlib.util, os; print(os.path.dirname(importlib.util.find_spec('pyspark').origin))"
-    home = subprocess.run([str(python), "-c", find], check=True, text=True, capture_output=True).stdout.strip()
     folder.mkdir()
     (folder / "app.py").write_text(APP)
     dump = f"-Xshare:off -XX:DumpLoadedClassList={folder}/list-{{{{EXECUTOR_ID}}}}"
-    command = [sys.executable, "-m", "controller.cli.main", "submit", "--conf", f"spark.executor.extraJavaOptions={dump}"]
-    subprocess.run(
-        [*command, "app.py"],
-        env={**environment, "SPARK_HOME": home, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)},
-        cwd=folder,
-        check=True,
-    )
+    pythons = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+    there = replace(sparkpace, cwd=folder, variables={**sparkpace.variables, **pythons})
+    there.need("submit", "--conf", f"spark.executor.extraJavaOptions={dump}", "app.py")
     return set().union(*(names(file.read_text().splitlines()) for file in folder.glob("list-*")))
 
 
@@ -72,14 +66,10 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        environment = {**os.environ, "SPARKPACE_HOME": str(folder / "home"), "SPARK_LOCAL_IP": "127.0.0.1"}
-        ours = [sys.executable, "-m", "controller.cli.main"]
+        sparkpace = Sparkpace(Home(folder / "home"), folder, variables={"SPARK_LOCAL_IP": "127.0.0.1"})
         # as plain processes: the JVM writes its list anywhere
-        subprocess.run([*ours, "up", "--runtime", "process", "--port", "0"], env=environment, cwd=folder, check=True)
-        try:
-            found = [loaded(python.absolute(), folder / str(n), environment) for n, python in enumerate(given.python)]
-        finally:
-            subprocess.run([*ours, "down"], env=environment, cwd=folder, check=True)
+        with sparkpace.running("--runtime", "process"):
+            found = [loaded(python.absolute(), folder / str(n), sparkpace) for n, python in enumerate(given.python)]
     text = "".join(f"{name}\n" for name in sorted(set().union(*found)))
     given.out.write_bytes(gzip.compress(text.encode(), mtime=0))
     print(f"{given.out}: {len(text.splitlines())} classes, of each Spark {[len(classes) for classes in found]}")

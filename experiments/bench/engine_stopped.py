@@ -23,9 +23,10 @@ from pathlib import Path
 
 import docker
 
+from controller.home import Home
 from controller.runtime.cgroup import CgroupTree, Group
 from experiments.bench.agent_overhead import APP
-from experiments.harness.local_cluster import Sparkpace
+from experiments.harness.live_cluster import Sparkpace
 
 OPTIONS = ("--driver-memory", "512m", "--conf", "spark.memory.offHeap.enabled=false", "--name", "stopped")
 BEFORE_S = 45.0
@@ -81,13 +82,12 @@ def measure_jobs(out: Path, engine_pid: int, seconds: float, rounds: int, slack:
     """Runs both jobs and stops the engine amid the second."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
-    sparkpace = Sparkpace(out / "home", out)
-    sparkpace.need("up", "--runtime", "docker", "--port", "0")
-    try:
+    sparkpace = Sparkpace(Home(out / "home"), out)
+    with sparkpace.running("--runtime", "docker"):
         sparkpace.need("submit", *OPTIONS, "endless.py", str(rounds))
         alone_s = json.loads(sparkpace.need("report", "stopped", "--json"))["end_s"]
-        cluster_id = json.loads((out / "home/cluster.json").read_text())["cluster_id"]
-        log = out / "home/logs/agent-w1.log"
+        cluster_id = sparkpace.home.need_cluster().cluster_id
+        log = sparkpace.home.logs / "agent-w1.log"
         children = log.read_text().count("the agent's child")
         sparkpace.need("submit", "--detach", "--deadline", f"{slack * alone_s:.1f}s", *OPTIONS, "endless.py", str(rounds))
         while len(groups := groups_of(cluster_id)) < 2:
@@ -117,8 +117,6 @@ def measure_jobs(out: Path, engine_pid: int, seconds: float, rounds: int, slack:
             "children_restarted": log.read_text().count("the agent's child") - children,
             "quotas": watch.rows,
         }
-    finally:
-        sparkpace.need("down")
 
 
 def _longest_gap(moments: list[float]) -> float:

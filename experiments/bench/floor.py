@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pyspark
+
+from controller.home import Home
+from experiments.harness.live_cluster import Sparkpace, end_processes
 
 APP = """
 import sys
@@ -50,41 +52,32 @@ def main() -> None:
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     (out / "floor_app.py").write_text(APP)
-    home = out / "home"
-    environment = {**os.environ, "SPARKPACE_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
-    ours = [sys.executable, "-m", "controller.cli.main"]
-
-    def sparkpace(*words: str) -> str:
-        return subprocess.run([*ours, *words], env=environment, cwd=out, check=True, text=True, stdout=subprocess.PIPE).stdout
-
-    sparkpace("up", "--workers", "2", "--runtime", "docker", "--port", "0")
+    variables = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    sparkpace = Sparkpace(Home(out / "home"), out, variables=variables)
     results: dict[str, Any] = {}
-    try:
-        url = json.loads((home / "cluster.json").read_text())["url"].replace("http", "sparkpace", 1)
+    jobs: dict[str, subprocess.Popen[bytes]] = {}
+    with sparkpace.running("--workers", "2", "--runtime", "docker"):
         deadline = f"{given.minutes * 60 * 3:.0f}s"
         app = ("floor_app.py", str(given.minutes * 60))
         spark_submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-        token = ("--conf", f"spark.pace.token.file={home / 'submit.token'}")
+        jar, token = sparkpace.need("jar").strip(), f"spark.pace.token.file={sparkpace.home.submit_token_file}"
         commands = {
-            "default": [*ours, "submit", "--name", "default", "--deadline", deadline, *AT_THE_FLOOR, *app],
+            "default": sparkpace.command(("submit", "--name", "default", "--deadline", deadline, *AT_THE_FLOOR, *app)),
             "stock": [
-                *(spark_submit, "--master", url, "--driver-class-path", sparkpace("jar").strip(), "--name", "stock", *token),
-                *("--conf", f"spark.pace.deadline={deadline}", *AT_THE_FLOOR, *app),
+                *(spark_submit, "--master", sparkpace.master_url, "--driver-class-path", jar, "--name", "stock"),
+                *("--conf", token, "--conf", f"spark.pace.deadline={deadline}", *AT_THE_FLOOR, *app),
             ],
         }
-        jobs = {}
-        for name, command in commands.items():
-            log = (out / f"{name}.log").open("w")
-            jobs[name] = subprocess.Popen(
-                command, env={**environment, "PYSPARK_PYTHON": sys.executable}, cwd=out, stdout=log, stderr=log
-            )
-        codes = {name: job.wait() for name, job in jobs.items()}
+        try:
+            for name, command in commands.items():
+                jobs[name] = sparkpace.start(command, out / f"{name}.log")
+            codes = {name: job.wait() for name, job in jobs.items()}
+        finally:
+            end_processes(list(jobs.values()))
         for name, code in codes.items():
-            summary = json.loads(sparkpace("report", name, "--json"))
+            summary = json.loads(sparkpace.need("report", name, "--json"))
             wanted = ("end_s", "tasks", "tasks_failed", "executors", "executors_lost", "allocated_core_s", "used_core_s")
             results[name] = {"exit_code": code, **{key: summary[key] for key in wanted}}
-    finally:
-        sparkpace("down")
     (out / "floor.json").write_text(json.dumps(results, indent=2) + "\n")
     print(json.dumps(results, indent=2))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+
+from controller.home import Home
+from experiments.harness.live_cluster import Sparkpace, free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 APP = """
@@ -38,12 +40,6 @@ def first_task_s(command: list[str], environment: dict[str, str], cwd: Path) -> 
     done = subprocess.run(command, env=environment, cwd=cwd, check=True, text=True, capture_output=True)
     [line] = [line for line in done.stdout.splitlines() if line.startswith("FIRST-TASK")]
     return float(line.split()[1]) - called
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -79,30 +75,23 @@ def main() -> None:
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     (out / "first_task.py").write_text(APP)
-    environment = {
-        **os.environ,
-        "SPARKPACE_HOME": str(out / "home"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_HOME": str(SPARK_HOME),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    ours = [sys.executable, "-m", "controller.cli.main"]
-    up = [*ours, "up", "--workers", str(given.workers), "--runtime", given.runtime, "--port", "0"]
-    subprocess.run(up, env=environment, cwd=out, check=True)
+    variables = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable}
+    sparkpace = Sparkpace(Home(out / "home"), out, variables=variables)
+    environment = sparkpace.environment()
     pairs = []
-    try:
-        with standalone_cluster(out, environment, given.workers) as url:
-            theirs = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", url, "first_task.py"]
-            commands = {"standalone": theirs, "sparkpace": [*ours, "submit", "first_task.py"]}
-            for command in commands.values():
-                first_task_s(command, environment, out)  # warms the disk cache and our image up; not counted
-            for number in range(given.pairs):
-                order = list(commands) if number % 2 else list(reversed(commands))
-                times = {name: first_task_s(commands[name], environment, out) for name in order}
-                pairs.append(times)
-                print(json.dumps({k: round(v, 2) for k, v in times.items()}), flush=True)
-    finally:
-        subprocess.run([*ours, "down"], env=environment, cwd=out, check=True)
+    with (
+        sparkpace.running("--workers", str(given.workers), "--runtime", given.runtime),
+        standalone_cluster(out, environment, given.workers) as url,
+    ):
+        theirs = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", url, "first_task.py"]
+        commands = {"standalone_cluster": theirs, "sparkpace": sparkpace.command(("submit", "first_task.py"))}
+        for command in commands.values():
+            first_task_s(command, environment, out)  # warms the disk cache and our image up; not counted
+        for number in range(given.pairs):
+            order = list(commands) if number % 2 else list(reversed(commands))
+            times = {name: first_task_s(commands[name], environment, out) for name in order}
+            pairs.append(times)
+            print(json.dumps({k: round(v, 2) for k, v in times.items()}), flush=True)
     ratios = [pair["sparkpace"] / pair["standalone"] for pair in pairs]
     result = {
         "pairs": pairs,

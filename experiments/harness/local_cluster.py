@@ -1,4 +1,4 @@
-"""A local cluster for experiments, driven as a user would: `sparkpace up`, jobs submitted at given times, `down`.
+"""A local cluster for experiments: `sparkpace up`, jobs submitted at given times, `down`.
 
 Covers starting and awaiting jobs and what only exists while they run: which executor is on which worker. What is measured
 of it and where it is kept are `machine` and `result_folder`.
@@ -6,10 +6,7 @@ of it and where it is kept are `machine` and `result_folder`.
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controller.client import MasterClient
-from controller.home import VARIABLE, Home
+from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, read_summary
 from controller.submit.driver_run import RECORD_S, find
+from experiments.harness.live_cluster import Sparkpace, end_processes
 from experiments.harness.machine import PROJECT
 from experiments.harness.recorded import JobRecord, Order, Taught
 from experiments.harness.wrong_profile import taught_by
@@ -30,58 +28,6 @@ from stage_model.history.profile import profile_json
 
 WORKLOADS = PROJECT / "experiments" / "workloads"
 LOOK_S = 0.25
-END_S = 20.0
-"""From SIGTERM of a submission until SIGKILL: it ends driver and application itself, which takes seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A command's end. `output` is what it wrote to stdout, or all of a log that took both."""
-
-    code: int
-    output: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sparkpace:
-    """The command `sparkpace`, with one home and working directory."""
-
-    home: Path
-    cwd: Path
-
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, VARIABLE: str(self.home)}
-
-    def command(self, words: Sequence[str]) -> list[str]:
-        return [sys.executable, "-m", "controller.cli.main", *words]
-
-    def run(self, words: Sequence[str], *, errors: Path | None = None, log: Path | None = None) -> Done:
-        """Runs it to its end. `errors` takes stderr, `log` takes stderr and stdout; else stderr is the terminal's."""
-        file = log or errors
-        if file is None:
-            return self._run(words, subprocess.PIPE, None)
-        with file.open("wb") as opened:
-            done = self._run(words, opened.fileno() if log else subprocess.PIPE, opened.fileno())
-        return done if log is None else Done(done.code, log.read_text(errors="replace"))
-
-    def need(self, *words: str) -> str:
-        """Its stdout. Raises `SystemExit` when it fails."""
-        done = self.run(words)
-        if done.code != 0:
-            raise SystemExit(f"sparkpace {' '.join(words)} ended with code {done.code}")
-        return done.output
-
-    def _run(self, words: Sequence[str], stdout: int, stderr: int | None) -> Done:
-        done = subprocess.run(
-            self.command(words),
-            env=self.environment(),
-            cwd=self.cwd,
-            stdout=stdout,
-            stderr=stderr,
-            text=True,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout or "")
 
 
 @dataclass(slots=True)
@@ -99,20 +45,15 @@ class LocalCluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, Home(folder / "home")
-        self.sparkpace = Sparkpace(self.home.path, folder)
+        self.sparkpace = Sparkpace(self.home, folder)
         self.logs = folder / "logs"
 
     @contextmanager
     def running(self, up: Sequence[str]) -> Iterator[LocalCluster]:
         """Up with these options; down at the end. One that a crash left behind in this folder goes first."""
         self.logs.mkdir(parents=True, exist_ok=True)
-        if self.home.cluster_file.exists():
-            self.sparkpace.need("down")
-        self.sparkpace.need("up", "--port", "0", *self._here(up))
-        try:
+        with self.sparkpace.running(*self._here(up)):
             yield self
-        finally:
-            self.sparkpace.need("down")
 
     def capacity(self) -> dict[str, float]:
         """Cores of each worker."""
@@ -158,17 +99,8 @@ class LocalCluster:
         profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
         # An experiment measures what happens, so nothing is refused for being infeasible.
         options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force", *own)
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                self.sparkpace.command(("submit", *options, str(WORKLOADS / script), *arguments)),
-                env=self.sparkpace.environment(),
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-        return SubmittedJob(order, submission, process, log)
+        command = self.sparkpace.command(("submit", *options, str(WORKLOADS / script), *arguments))
+        return SubmittedJob(order, submission, self.sparkpace.start(command, log), log)
 
     def _here(self, words: Sequence[str]) -> list[str]:
         """With the folder's path where they name it."""
@@ -212,16 +144,3 @@ class LocalCluster:
 
     def _client(self) -> MasterClient:
         return MasterClient(self.home.need_cluster().url, self.home.submit_token())
-
-
-def end_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ends submissions that still run, each with its application; by process, never by name."""
-    living = [process for process in processes if process.poll() is None]
-    for process in living:
-        process.send_signal(signal.SIGTERM)
-    for process in living:
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -1,4 +1,5 @@
-"""A real local cluster for integration tests: `sparkpace up` in a home of its own, jobs, looks at it, and its end.
+"""What tests need of a live cluster (`experiments.harness.live_cluster`) besides: jobs whose end is asserted, looks, deaths
+of its parts.
 
 Every process that is started here can be ended here, by its own number; what is left of a cluster is asked of the engine
 and of /proc. Not covered: what is asserted about jobs (the tests).
@@ -10,9 +11,7 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,12 +25,13 @@ from controller.engines import machine_cores
 from controller.home import AgentProcess, Cluster, Home
 from controller.processes import alive, identify, send, send_group
 from controller.runs.run_folder import read_samples
+from controller.start import ours
 from controller.submit.bridge_jar import bridge_jar
 from controller.wire.command import ApplicationView
+from experiments.harness.live_cluster import Sparkpace, spark_home
 from stage_model.errors import PaceError
 
 APPS = Path(__file__).parent / "apps"
-COMMAND = (sys.executable, "-m", "controller.cli.main")
 PATIENCE_S = 300.0
 """Until what must come about counts as missing. No verdict: all of it takes seconds, but a machine may be loaded."""
 JOB_S = 2 * PATIENCE_S
@@ -43,12 +43,6 @@ spark.driver.memory 512m
 spark.executor.memory 512m
 """
 T = TypeVar("T")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def eventually(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:
@@ -125,6 +119,28 @@ class Job:
         return path.read_text(errors="replace")
 
 
+@dataclass(frozen=True, slots=True)
+class Isolated(Sparkpace):
+    """With as little of the user's environment as matters to Spark left to chance."""
+
+    @property
+    def temporary(self) -> Path:
+        """A JVM that is killed leaves its files behind."""
+        return self.home.path.parent / "tmp"
+
+    def environment(self) -> dict[str, str]:
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "SPARKPACE_HOME"))}
+        self.temporary.mkdir(exist_ok=True)
+        return {
+            **plain,
+            "SPARKPACE_HOME": str(self.home.path),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_CONF_DIR": str(self.home.path.parent / "conf"),
+            "JDK_JAVA_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self.temporary}",
+            **self.variables,
+        }
+
+
 @dataclass(slots=True)
 class LocalCluster:
     """`command` runs `sparkpace`; `submit`, `stock` and `python` start a job in the background."""
@@ -133,7 +149,7 @@ class LocalCluster:
     runtime: str
     jobs: list[Job] = field(default_factory=list)
     by_hand: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    program: tuple[str, ...] = COMMAND
+    program: tuple[str, ...] = ours("controller.cli.main")
 
     # ------------------------------------------------------------------ life
 
@@ -159,26 +175,16 @@ class LocalCluster:
                 process.kill()
             process.wait()
 
-    def environment(self) -> dict[str, str]:
-        """The user's, as little of it as matters to Spark left to chance."""
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "SPARKPACE_HOME"))}
-        conf = str(self.home.path.parent / "conf")
-        self._temporary().mkdir(exist_ok=True)
-        return {
-            **plain,
-            "SPARKPACE_HOME": str(self.home.path),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_CONF_DIR": conf,
-            "JDK_JAVA_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self._temporary()}",
-        }
+    def sparkpace(self, variables: Mapping[str, str] | None = None, cwd: Path = APPS) -> Isolated:
+        """Its commands, with these variables besides."""
+        return Isolated(self.home, cwd, self.program, variables or {})
 
-    def _temporary(self) -> Path:
-        """A JVM that is killed leaves its files behind."""
-        return self.home.path.parent / "tmp"
+    def environment(self) -> dict[str, str]:
+        return self.sparkpace().environment()
 
     def _defaults(self) -> str:
         # a container has a /tmp of its own
-        where = "" if self.runtime == "docker" else f" -Djava.io.tmpdir={self._temporary()}"
+        where = "" if self.runtime == "docker" else f" -Djava.io.tmpdir={self.sparkpace().temporary}"
         return f"{DEFAULTS}spark.executor.extraJavaOptions {QUICK_JVM}{where}\n"
 
     def command(
@@ -188,16 +194,7 @@ class LocalCluster:
         timeout_s: float = PATIENCE_S,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*self.program, *words],
-            env={**self.environment(), **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            cwd=APPS,
-            check=False,
-        )
+        done = self.sparkpace(environment).call(words, stderr=subprocess.PIPE, timeout_s=timeout_s)
         assert check is None or done.returncode == check, (
             f"{words} ended with {done.returncode}:\n{done.stderr}\n{done.stdout}"
         )
@@ -209,23 +206,13 @@ class LocalCluster:
         """Any command in the background, with this cluster's environment."""
         number = len(self.jobs)
         out, err = (self.home.path.parent / f"job-{number}.{name}" for name in ("out", "err"))
-        with out.open("wb") as out_file, err.open("wb") as err_file:
-            process = subprocess.Popen(
-                words,
-                env={**self.environment(), **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=out_file,
-                stderr=err_file,
-                cwd=cwd,
-                start_new_session=True,
-            )
-        job = Job(process, out, err)
+        job = Job(self.sparkpace(environment, cwd).start(words, out, err), out, err)
         self.jobs.append(job)
         return job
 
     def submit(self, *words: str) -> Job:
         """`sparkpace submit`."""
-        return self.start([*self.program, "submit", *words])
+        return self.start(self.sparkpace().command(("submit", *words)))
 
     def run(self, *words: str) -> Finished:
         """`sparkpace submit` from submission to end."""
@@ -248,8 +235,7 @@ class LocalCluster:
 
     @property
     def master_url(self) -> str:
-        cluster = self.cluster()
-        return f"sparkpace://{cluster.host}:{cluster.port}"
+        return self.sparkpace().master_url
 
     def client(self) -> MasterClient:
         return MasterClient(self.cluster().url, self.home.admin_token())
@@ -323,7 +309,7 @@ class LocalCluster:
         log = self.home.logs / "by-hand.log"
         with log.open("ab") as out:
             words = ("master", "--home", str(self.home.path), "--port", str(port))
-            process = subprocess.Popen([*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            process = subprocess.Popen(ours("controller.cli.main", *words), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         self.by_hand.append(process)
         client = MasterClient(f"http://127.0.0.1:{port}")
 
@@ -351,17 +337,6 @@ class LocalCluster:
 
     def _agent(self, worker: str) -> AgentProcess:
         return next(agent for agent in self.cluster().agents if agent.worker_id == worker)
-
-
-def spark_home(python: Path) -> Path:
-    """The pyspark package of that Python."""
-    asked = subprocess.run(
-        [str(python), "-c", "import pathlib, importlib.util as u; print(pathlib.Path(u.find_spec('pyspark').origin).parent)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return Path(asked.stdout.strip())
 
 
 def jar() -> str:

@@ -15,8 +15,9 @@ import pytest
 from controller.home import Home
 from controller.local.locks import holder
 from controller.processes import alive, identify, send
+from experiments.harness.live_cluster import free_port
 from tests.integration.engine import Engine
-from tests.integration.local_cluster import DEFAULTS, LocalCluster, eventually, free_port
+from tests.integration.local_cluster import DEFAULTS, LocalCluster, eventually
 from tests.integration.test_cluster import said
 from tests.integration.test_process_runtime import executors_of
 

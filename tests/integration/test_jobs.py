@@ -21,10 +21,11 @@ import pytest
 from bridge.build import find_javac
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanRequest
+from experiments.harness.live_cluster import spark_home
 from stage_model.units import format_duration
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
-from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar, spark_home
+from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]

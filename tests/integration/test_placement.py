@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controller.home import Home
+from controller.start import ours
 from experiments.workloads.hosted import make_jar
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
@@ -33,8 +34,8 @@ if verb == "start":
     words = ["agent", "--home", home, "--worker-id", name, "--cores", cores, "--memory", memory, "--runtime", "docker",
              "--resources", resources, "--labels", labels, "--master", os.environ["SPARKPACE_MASTER"], "--host", "127.0.0.4"]
     with open(Path(home, "logs", f"agent-{{name}}.log"), "ab") as log:
-        agent = subprocess.Popen([sys.executable, "-m", "controller.cli.main", *words], stdin=subprocess.DEVNULL, stdout=log,
-                                 stderr=log, start_new_session=True)
+        agent = subprocess.Popen([*{command!r}, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                 start_new_session=True)
     record.write_text(str(agent.pid))
 elif record.exists():
     os.kill(int(record.read_text()), signal.SIGTERM)
@@ -48,7 +49,7 @@ def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("placement")
     (folder / "shown").mkdir()
     starter = folder / "starter.py"
-    starter.write_text(STARTER.format(python=sys.executable))
+    starter.write_text(STARTER.format(python=sys.executable, command=ours("controller.cli.main")))
     starter.chmod(0o755)
     topology = folder / "topology"
     topology.write_text("127.0.0.2 rack=r1\n127.0.0.3 rack=r2\n")

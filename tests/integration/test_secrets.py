@@ -16,7 +16,7 @@ import pytest
 
 from controller.home import Home
 from tests.integration.engine import Engine
-from tests.integration.local_cluster import APPS, COMMAND, LocalCluster, eventually
+from tests.integration.local_cluster import APPS, LocalCluster, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -35,7 +35,7 @@ class Place:
         (cwd / "beside.txt").write_text("ordinary")
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.secrets]
         words = (*options, "--num-executors", "1", str(APPS / "look.py"), str(folder), str(cwd / "beside.txt"), *digests)
-        job = self.cluster.start([*COMMAND, "submit", *words], cwd=cwd)
+        job = self.cluster.start([*self.cluster.program, "submit", *words], cwd=cwd)
         first, second = job.finish().ok().answer["seen"]
         assert first == second
         return first

@@ -18,7 +18,8 @@ from controller.client import MasterClient
 from controller.runs.run_folder import write_summary
 from controller.wire.command import ApplicationView
 from experiments.harness import local_cluster
-from experiments.harness.local_cluster import LocalCluster, Sparkpace
+from experiments.harness.live_cluster import Sparkpace
+from experiments.harness.local_cluster import LocalCluster
 from experiments.harness.recorded import Order
 
 SUBMIT = """
@@ -130,16 +131,3 @@ def test_a_step_that_takes_too_long_is_ended_with_its_jobs(cluster: LocalCluster
 def test_a_job_that_never_registered_is_named_with_its_log(cluster: LocalCluster) -> None:
     with pytest.raises(SystemExit, match=r"lost never became an application; see .*step-0-lost\.log"):
         cluster.perform("step-0", [Order("lost", ("never.py", "."))], limit_s=1e9)
-
-
-def test_a_command_s_output_goes_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "import os, sys; print(os.environ['SPARKPACE_HOME']); sys.exit(('complaint', 4)[len(sys.argv) - 1])"
-    monkeypatch.setattr(Sparkpace, "command", lambda _, words: [sys.executable, "-c", script, *words])
-    sparkpace = Sparkpace(tmp_path / "home", tmp_path)
-    done = sparkpace.run([], errors=tmp_path / "errors")
-    assert (done.code, done.output) == (1, f"{tmp_path}/home\n")
-    assert (tmp_path / "errors").read_text() == "complaint\n"
-    done = sparkpace.run([], log=tmp_path / "log")
-    assert sorted(done.output.splitlines()) == [f"{tmp_path}/home", "complaint"]
-    with pytest.raises(SystemExit, match="sparkpace x ended with code 4"):
-        sparkpace.need("x")

@@ -1,0 +1,142 @@
+"""A live cluster of this machine, driven as a user would: the command `sparkpace` with a home of its own, jobs in the
+background, and their end. Experiments, measurements and the tests on real Spark all use it.
+
+Not covered: what is submitted when and what is kept of it (`local_cluster`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controller.home import VARIABLE, Home
+from controller.start import ours
+
+END_S = 20.0
+"""From SIGTERM of a submission until SIGKILL: it ends driver and application itself, which takes seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command's end. `output` is what it wrote to stdout, or all of a log that took both."""
+
+    code: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkpace:
+    """The command `sparkpace`, with one home and working directory. `variables` are set beyond the user's environment."""
+
+    home: Home
+    cwd: Path
+    program: tuple[str, ...] = ours("controller.cli.main")
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, VARIABLE: str(self.home.path), **self.variables}
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        return [*self.program, *words]
+
+    @contextmanager
+    def running(self, *options: str) -> Iterator[None]:
+        """Up with these options; down at the end. A cluster that a crash left behind in this home goes first."""
+        if self.home.cluster_file.exists():
+            self.need("down")
+        self.need("up", "--port", "0", *options)
+        try:
+            yield
+        finally:
+            self.need("down")
+
+    @property
+    def master_url(self) -> str:
+        """As stock Spark is told it. Raises `Unavailable` without a cluster."""
+        cluster = self.home.need_cluster()
+        return f"sparkpace://{cluster.host}:{cluster.port}"
+
+    # ------------------------------------------------------------------ commands
+
+    def run(self, words: Sequence[str], *, errors: Path | None = None, log: Path | None = None) -> Done:
+        """Runs it to its end. `errors` takes stderr, `log` takes stderr and stdout; else stderr is the terminal's."""
+        file = log or errors
+        if file is None:
+            done = self.call(words)
+        else:
+            with file.open("wb") as opened:
+                done = self.call(words, stdout=opened.fileno() if log else subprocess.PIPE, stderr=opened.fileno())
+        return Done(done.returncode, done.stdout if log is None else log.read_text(errors="replace"))
+
+    def need(self, *words: str) -> str:
+        """Its stdout. Raises `SystemExit` when it fails."""
+        done = self.run(words)
+        if done.code != 0:
+            raise SystemExit(f"sparkpace {' '.join(words)} ended with code {done.code}")
+        return done.output
+
+    def call(
+        self,
+        words: Sequence[str],
+        *,
+        stdout: int = subprocess.PIPE,
+        stderr: int | None = None,
+        timeout_s: float | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs it to its end, its output where `subprocess.run` is told. Raises `subprocess.TimeoutExpired`."""
+        return subprocess.run(
+            self.command(words),
+            env=self.environment(),
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def start(self, command: Sequence[str], out: Path, err: Path | None = None) -> subprocess.Popen[bytes]:
+        """Any command in the background, in a session of its own and with this environment. Its output goes to files, for a
+        full pipe would stop it; stdout and stderr both to `out` unless there is an `err`."""
+        with out.open("wb") as stdout, (err or Path(os.devnull)).open("wb") as stderr:
+            return subprocess.Popen(
+                command,
+                env=self.environment(),
+                cwd=self.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr if err else subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+def end_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ends submissions that still run, each with its application; by process, never by name."""
+    living = [process for process in processes if process.poll() is None]
+    for process in living:
+        process.send_signal(signal.SIGTERM)
+    for process in living:
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def spark_home(python: Path) -> Path:
+    """The pyspark package of that Python."""
+    find = "import pathlib, importlib.util as u; print(pathlib.Path(u.find_spec('pyspark').origin).parent)"
+    return Path(subprocess.run([str(python), "-c", find], capture_output=True, text=True, check=True).stdout.strip())

@@ -1,0 +1,58 @@
+"""The command with a home of its own: where its output goes, what it leaves running. A script stands for `sparkpace`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.home import Home
+from experiments.harness.live_cluster import Sparkpace
+
+TOLD = (
+    "import pathlib, sys; print(*sys.argv[1:], file=pathlib.Path('told').open('a')); sys.exit(sys.argv[1] == 'up' and 'no')"
+)
+
+
+def sparkpace(folder: Path, script: str) -> Sparkpace:
+    return Sparkpace(Home(folder / "home"), folder, program=(sys.executable, "-c", script))
+
+
+def test_a_command_s_output_goes_where_it_is_asked_to(tmp_path: Path) -> None:
+    script = "import os, sys; print(os.environ['SPARKPACE_HOME']); sys.exit(('complaint', 4)[len(sys.argv) - 1])"
+    ours = sparkpace(tmp_path, script)
+    done = ours.run([], errors=tmp_path / "errors")
+    assert (done.code, done.output) == (1, f"{tmp_path}/home\n")
+    assert (tmp_path / "errors").read_text() == "complaint\n"
+    done = ours.run([], log=tmp_path / "log")
+    assert sorted(done.output.splitlines()) == [f"{tmp_path}/home", "complaint"]
+    with pytest.raises(SystemExit, match="sparkpace x ended with code 4"):
+        ours.need("x")
+
+
+def test_a_cluster_goes_with_its_block_and_one_that_a_crash_left_behind_goes_first(tmp_path: Path) -> None:
+    ours = sparkpace(tmp_path, TOLD.replace(" and 'no'", " and 0"))
+    with pytest.raises(ZeroDivisionError), ours.running("--workers", "2"):
+        raise ZeroDivisionError
+    assert (tmp_path / "told").read_text() == "up --port 0 --workers 2\ndown\n"
+    (tmp_path / "told").unlink()
+    ours.home.path.mkdir()
+    ours.home.cluster_file.touch()
+    with ours.running():
+        assert (tmp_path / "told").read_text() == "down\nup --port 0\n"
+
+
+def test_a_cluster_that_does_not_come_up_is_not_used(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="sparkpace up --port 0 ended with code 1"), sparkpace(tmp_path, TOLD).running():
+        pytest.fail("there is no cluster")
+
+
+def test_a_job_in_the_background_writes_to_its_files_and_knows_the_variables(tmp_path: Path) -> None:
+    script = "import os, sys; print(os.environ['MINE'], os.getcwd(), flush=True); sys.exit(f'{os.getsid(0) == os.getpid()}')"
+    ours = Sparkpace(Home(tmp_path / "home"), tmp_path, variables={"MINE": "set"})
+    out, err, both = (tmp_path / name for name in ("out", "err", "both"))
+    assert ours.start([sys.executable, "-c", script], out, err).wait() == 1
+    assert (out.read_text(), err.read_text()) == (f"set {tmp_path}\n", "True\n")
+    assert ours.start([sys.executable, "-c", script], both).wait() == 1
+    assert both.read_text() == f"set {tmp_path}\nTrue\n"
