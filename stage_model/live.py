@@ -7,8 +7,10 @@ CPU time, else finished tasks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from statistics import NormalDist
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from stage_model.plan import StagePlan
 
@@ -43,8 +45,7 @@ def residual(used: float, cv: float) -> float:
     return LEAST_REMAINDER if beyond < 1e-9 else max(LEAST_REMAINDER, _NORMAL.cdf(place + sigma) / beyond - used)
 
 
-@dataclass(frozen=True, slots=True)
-class StageLive:
+class StageLive(Struct, frozen=True):
     """Sums over the application's executors; `own_running` is this executor's part of `running`.
 
     `records` are those of ended and running tasks, `records_running` of running ones only; `cpu_core_s` is container CPU, of
@@ -60,19 +61,19 @@ class StageLive:
     cpu_core_s: float
     own_running: int = 0
     cpu_running_core_s: float = 0.0
-    ended: int = field(init=False)
+    ended: int = 0
     """Tasks done, of the stage's tasks."""
-    started: int = field(init=False)
+    started: int = 0
     """Tasks running, of those not yet done."""
-    waiting: int = field(init=False)
+    waiting: int = 0
 
     def __post_init__(self) -> None:
         # worked out once: a decision asks for them two dozen times
         ended = min(self.done, self.plan.tasks)
         started = min(self.running, self.plan.tasks - ended)
-        object.__setattr__(self, "ended", ended)
-        object.__setattr__(self, "started", started)
-        object.__setattr__(self, "waiting", self.plan.tasks - ended - started)
+        force_setattr(self, "ended", ended)
+        force_setattr(self, "started", started)
+        force_setattr(self, "waiting", self.plan.tasks - ended - started)
 
     @property
     def signal(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -52,12 +51,11 @@ class _Stage(Struct):
 _NEW = _Stage()
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """One executor's account; an observation makes a new one. `slots` bounds what a progress file may claim to be running."""
 
     slots: int
-    stages: Mapping[StageKey, _Stage] = field(default_factory=dict)
+    stages: Mapping[StageKey, _Stage] = {}
     cpu_s: float | None = None
     at_s: float | None = None
     busy_at_s: float | None = None

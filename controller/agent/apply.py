@@ -7,7 +7,8 @@ raise, so that the sum never passes the worker's capacity on the way.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from controller.runtime.base import ExecutorKey
 
@@ -15,8 +16,7 @@ SAME_CORES = 0.005
 """Quotas closer than this are equal: half of the kernel's finest quota (1 ms of 100 ms)."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaChange:
+class QuotaChange(Struct, frozen=True):
     key: ExecutorKey
     before: float | None
     cores: float

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 PERIOD_S = 1.0
 """Deadlines closer than a period are equal: the laws cannot tell them apart."""
@@ -21,8 +22,7 @@ LEAST_CORES = 0.01
 Key = TypeVar("Key", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class CoreRequest(Generic[Key]):
+class CoreRequest(Struct, Generic[Key], frozen=True):
     """What one executor asks for. Cores, except where a name says otherwise.
 
     `left_s` until the application's deadline (None: it has none; 0 or less: past), `beyond_saving`: no number of cores

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, structs
 
 from controller.agent.accounting import Account
 from controller.agent.apply import QuotaChange, changes
@@ -28,8 +29,7 @@ SAMPLED_AFTER = 0.9
 """Of a period since the last samples, a look takes new ones: stage events wake the loop in between."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimedPlan:
+class TimedPlan(Struct, frozen=True):
     """A plan of the master and when it came (monotonic seconds)."""
 
     plan: ApplicationPlan
@@ -39,8 +39,7 @@ class TimedPlan:
         return aged(self.plan, now_s - self.at_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it told nothing that can
     be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have."""
 
@@ -56,8 +55,7 @@ class Seen:
         return self.observed.running if self.observed else not self.waits
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """A worker of `cores` with its executors and their applications' plans, by application."""
 
     cores: float
@@ -67,29 +65,26 @@ class Snapshot:
     plans: Mapping[str, TimedPlan]
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What is remembered of one executor. `sampled`: time and container CPU at its last sample; `over`: it has exited and its
     last sample is taken."""
 
     account: Account
-    law: LawState = field(default_factory=LawState)
+    law: LawState = LawState()
     decision: Decision | None = None
     sampled: tuple[float, float] | None = None
     over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """From period to period. `at_s`, `sampled_s`: the last step and the last one with samples, if there was one."""
 
-    held: Mapping[ExecutorKey, Held] = field(default_factory=dict)
+    held: Mapping[ExecutorKey, Held] = {}
     at_s: float | None = None
     sampled_s: float = -math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(Struct, frozen=True):
     """`grants` in cores; `changes` bring the observed quotas to them, those that lower first. `troubles`: errors that nobody
     thought of, each of which is its executor's alone."""
 
@@ -156,7 +151,7 @@ def _kept_apart(key: ExecutorKey, troubles: dict[ExecutorKey, Exception]) -> Ite
 
 
 def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
-    account = account if account.slots == seen.slots else replace(account, slots=seen.slots)
+    account = account if account.slots == seen.slots else structs.replace(account, slots=seen.slots)
     if seen.observed is None:
         return account
     return account.observed(now_s, seen.observed.cpu_s, seen.observed.quota_cores or 0.0, seen.progress)

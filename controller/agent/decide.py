@@ -8,9 +8,8 @@ a stage the master has not described yet. Arbitration between applications is `a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from stage_model.history.stage_run import StageKey
 from stage_model.laws import LAWS
@@ -20,8 +19,7 @@ from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
 
 
-@dataclass(frozen=True, slots=True)
-class OwnStage:
+class OwnStage(Struct, frozen=True):
     """What this executor has done of a stage attempt."""
 
     running: int = 0
@@ -32,8 +30,7 @@ class OwnStage:
     cpu_running_core_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedExecutor:
+class ObservedExecutor(Struct, frozen=True):
     """This executor as observed. `idle_s`: seconds since a task last ran here, None before the first task."""
 
     slots: int

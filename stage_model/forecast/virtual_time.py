@@ -14,9 +14,10 @@ import heapq
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+
+from msgspec import Struct
 
 Busy = tuple[float, ...]
 
@@ -115,8 +116,7 @@ def add(left: Busy, right: Busy) -> Busy:
     return (*map(operator.add, left, right), *left[len(right) :])
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """What is left to do: `busy` as above and `fixed_s` seconds that no core shortens (driver gaps, start-up, I/O).
 
     `speed_limit`: cores one task can use at most, in (0, 1]; below 1 where a worker is smaller than a core.

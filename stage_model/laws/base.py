@@ -22,8 +22,7 @@ from stage_model.plan import ApplicationPlan
 from stage_model.settings import CORE_QUANTUM, QuotaSettings, Topic
 
 
-@dataclass(frozen=True, slots=True)
-class LawState:
+class LawState(Struct, frozen=True):
     """What is remembered of one executor from period to period: its last demand, and what its law keeps besides, which no
     other looks into."""
 
@@ -47,8 +46,7 @@ class Decision(Struct, frozen=True):
     progress: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What a law sees. `plan` is aged to now and has a deadline; `own` and `total` are the tasks that this executor and all
     of them could run now, `slots` this executor's; `dt_s` is the time since the last decision."""
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
+
 from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import PROFILE_DOUBT, StageLive, tasks_worth
@@ -42,8 +44,7 @@ class ForecastSettings(Topic):
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """`cores`: the least for the whole application to end in time, None when no number is enough. `wary_cores`: at least as
     many, so that the stages to come still have time enough should the profile say too little of them."""
 

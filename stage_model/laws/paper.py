@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
+
 from stage_model.deadlines import round_up
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.stage_run import StageKey
@@ -51,15 +53,13 @@ class PaperSettings(Topic):
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class PaperState:
+class PaperState(Struct, frozen=True):
     """`csi`: the integral part, in cores. It starts as the initial cores."""
 
     csi: float
 
 
-@dataclass(frozen=True, slots=True)
-class PaperLimits:
+class PaperLimits(Struct, frozen=True):
     """Cores. `core_max`: see `core_max()`; the executor's `tasks_left` cap it further."""
 
     core_min: float
@@ -72,8 +72,7 @@ class PaperLimits:
         return max(0.0, min(self.tasks_left, self.core_max))
 
 
-@dataclass(frozen=True, slots=True)
-class PaperParts:
+class PaperParts(Struct, frozen=True):
     """What the demand was made of, in cores (for plots and the decision log). `error` has no unit."""
 
     error: float

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from stage_model.forecast.virtual_time import Forecast, stage_busy
 from stage_model.laws import LAWS, parse_constants
@@ -73,7 +73,7 @@ def twice(view: View) -> tuple[Decision, Decision]:
     law = LAWS[view.plan.law]
     first = law.decide(view)
     kept = LawState(first.demand, first.state.kept)
-    return first, law.decide(replace(view, state=kept))
+    return first, law.decide(structs.replace(view, state=kept))
 
 
 @pytest.mark.parametrize("name", LAWS)
