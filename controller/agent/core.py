@@ -8,8 +8,7 @@ shells around this function: they look, call it, and do what it orders. Not cove
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
@@ -98,56 +97,48 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
     """One period at `now_s` (monotonic seconds). Changes neither of its arguments; raises nothing because of one executor."""
     dt_s = snapshot.period_s if state.at_s is None else now_s - state.at_s
     troubles: dict[ExecutorKey, Exception] = {}
-    accounts: dict[ExecutorKey, Account] = {}
-    decisions: dict[ExecutorKey, Decision] = {}
+    looks: list[tuple[ExecutorKey, Seen, Held, Account, Decision | None]] = []
     requests = []
+    # what goes wrong with an executor is its trouble alone: whoever carries out the orders tells it
     for key, seen in snapshot.executors.items():
         before = state.held.get(key) or Held(Account(seen.slots))
-        account, plan = before.account, None
-        with _kept_apart(key, troubles):
+        account, plan, decision = before.account, None, None
+        try:
             account = _accounted(account, seen, now_s)
-        accounts[key] = account
-        if not seen.shares:
-            continue
-        # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
-        decision = Decision(float(account.slots), before.law, "no plan yet")
-        with _kept_apart(key, troubles):
-            if timed := snapshot.plans.get(key.application_id):
-                plan = timed.now(now_s)
-                decision = _decision(snapshot, account, before.law, plan, dt_s, now_s)
-        decisions[key] = decision
-        requests.append(request(key, key.application_id, decision, plan, seen.floor))
+        except Exception as error:  # noqa: BLE001 - told by the shell
+            troubles[key] = error
+        if seen.shares:
+            # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
+            decision = Decision(float(account.slots), before.law, "no plan yet")
+            try:
+                if timed := snapshot.plans.get(key.application_id):
+                    plan = timed.now(now_s)
+                    decision = _decision(snapshot, account, before.law, plan, dt_s, now_s)
+            except Exception as error:  # noqa: BLE001 - told by the shell
+                troubles[key] = error
+            requests.append(request(key, key.application_id, decision, plan, seen.floor))
+        looks.append((key, seen, before, account, decision))
     grants = arbitrate(requests, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
     due = now_s - state.sampled_s >= SAMPLED_AFTER * snapshot.period_s
     held: dict[ExecutorKey, Held] = {}
+    current: dict[ExecutorKey, float | None] = {}
     samples = []
-    for key, seen in snapshot.executors.items():
-        before, decided = state.held.get(key) or Held(accounts[key]), decisions.get(key)
-        law = decided.state if decided else before.law
+    for key, seen, before, account, decision in looks:
+        law = decision.state if decision else before.law
         sampled, over = before.sampled, before.over
         timed, observed = snapshot.plans.get(key.application_id), seen.observed
         if observed is not None and timed is not None and not over and (due or not observed.running):
-            with _kept_apart(key, troubles):
-                decision = decided or Decision(0.0, law, "exited")
-                samples.append(_sample(key, snapshot, decision, grants.get(key, 0.0), observed, sampled, timed, now_s))
+            try:
+                shown = decision or Decision(0.0, law, "exited")
+                samples.append(_sample(key, snapshot, shown, grants.get(key, 0.0), observed, sampled, timed, now_s))
+            except Exception as error:  # noqa: BLE001 - told by the shell
+                troubles[key] = error
             sampled, over = (now_s, observed.cpu_s), not observed.running
-        held[key] = Held(accounts[key], law, decided, sampled, over)
-    current = {
-        key: seen.observed.quota_cores
-        for key, seen in snapshot.executors.items()
-        if seen.observed is not None and seen.observed.running and key in grants
-    }
+        held[key] = Held(account, law, decision, sampled, over)
+        if observed is not None and observed.running:
+            current[key] = observed.quota_cores
     orders = Orders(grants, tuple(changes(current, grants)), tuple(samples), troubles)
     return orders, State(held, now_s, now_s if due else state.sampled_s)
-
-
-@contextmanager
-def _kept_apart(key: ExecutorKey, troubles: dict[ExecutorKey, Exception]) -> Iterator[None]:
-    """What goes wrong inside is this executor's trouble alone."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - whoever carries out the orders tells it
-        troubles[key] = error
 
 
 def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
