@@ -30,8 +30,7 @@ def identify(pid: int) -> ProcessId | None:
 
 def alive(process: ProcessId) -> bool:
     """Whether exactly this process still runs."""
-    identity = process_identity.ProcessIdentity(process.pid, process.start, process.boot_id)
-    return process_identity.is_this_boot(identity) and process_identity.is_alive(identity)
+    return process_identity.is_alive(process_identity.ProcessIdentity(process.pid, process.start, process.boot_id))
 
 
 def send(process: ProcessId, signal_number: int) -> None:

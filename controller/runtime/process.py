@@ -71,9 +71,8 @@ class ProcessRuntime:
             self._adopt(path, record)
 
     def _adopt(self, path: Path, record: executor_record.Record) -> None:
-        alive = process_identity.is_this_boot(record.process) and process_identity.is_alive(record.process)
         self._known[record.key] = _Known(path, record, _starting(record))
-        if alive and record.group is None:
+        if record.group is None and process_identity.is_alive(record.process):
             self._pacer.set_cores(record.key, record.process, record.quota_cores)
 
     # ---------------------------------------------------------------- starting and ending
@@ -224,7 +223,7 @@ class ProcessRuntime:
     def _look(self, known: _Known) -> Observed:
         if not known.last.running:
             return known.last
-        alive = process_identity.is_alive(known.record.process) and process_identity.is_this_boot(known.record.process)
+        alive = process_identity.is_alive(known.record.process)
         known.last = replace(known.last, **self._usage(known))
         if known.child is not None:
             alive = known.child.poll() is None

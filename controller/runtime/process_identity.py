@@ -48,7 +48,7 @@ def start_ticks(pid: int) -> int | None:
 
 def is_alive(identity: ProcessIdentity) -> bool:
     """Whether that very process still runs."""
-    fields = _fields(identity.pid)
+    fields = _fields(identity.pid) if is_this_boot(identity) else None
     return fields is not None and fields[STATE] not in "ZX" and int(fields[STARTTIME]) == identity.start_ticks
 
 
@@ -65,7 +65,7 @@ def send_signal(identity: ProcessIdentity, number: int) -> bool:
     except OSError:  # a kernel without it
         return False
     try:
-        if is_this_boot(identity) and is_alive(identity):
+        if is_alive(identity):
             signal.pidfd_send_signal(descriptor, number)
     except ProcessLookupError:
         return True
