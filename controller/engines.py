@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from controller.runtime.cgroup import CgroupTree
 from stage_model.errors import Unavailable
 
 DOCKER_SOCKET = "unix:///var/run/docker.sock"
@@ -77,21 +78,7 @@ def _knock(url: str) -> None:
 
 def machine_cores() -> float:
     """Cores this process may use: affinity and, in a container, its CPU quota."""
-    cores = float(len(os.sched_getaffinity(0)))
-    quota = _cgroup_quota(Path("/sys/fs/cgroup"))
-    return cores if quota is None else min(cores, quota)
-
-
-def _cgroup_quota(root: Path) -> float | None:
-    try:
-        quota, period = (root / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text().strip()
-            period = (root / "cpu" / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    return float(quota) / float(period) if quota.isdigit() else None
+    return min(float(len(os.sched_getaffinity(0))), CgroupTree().own_quota())
 
 
 def machine_memory_mb() -> int:

@@ -194,6 +194,12 @@ class CgroupTree:
             return math.inf
         return int(quota) / int(period)
 
+    def own_quota(self) -> float:
+        """Cores that the group at the root allows, in a container the container's own; inf without a quota."""
+        root = self._group(dict.fromkeys(("", "cpu", "cpuacct"), "/"))
+        quota = self.read_quota(root) if root is not None else None
+        return math.inf if quota is None else quota
+
     def _memory_bytes(self, group: Group, text: Text) -> int | None:
         if group.memory is None:
             return None

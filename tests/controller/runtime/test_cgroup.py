@@ -271,3 +271,22 @@ def test_a_parent_that_is_taken_away_meanwhile_is_made_again() -> None:
         stop.set()
         taker.join()
     tree.clear([])
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"fs/cgroup.controllers": "cpu", "fs/cpu.max": "50000 100000\n"},
+        {"fs/cpu/cpu.cfs_quota_us": "50000\n", "fs/cpu/cpu.cfs_period_us": "100000\n", "fs/cpuacct/cpuacct.usage": "1"},
+    ],
+)
+def test_a_containers_own_quota_is_that_of_the_root(tmp_path: Path, files: dict[str, str]) -> None:
+    assert plant(tmp_path, files).own_quota() == 0.5
+
+
+def test_a_machine_without_a_quota_has_no_end_of_cores(tmp_path: Path) -> None:
+    assert CgroupTree(tmp_path).own_quota() == math.inf
+    (tmp_path / "cgroup.controllers").touch()
+    assert CgroupTree(tmp_path).own_quota() == math.inf
+    (tmp_path / "cpu.max").write_text("max 100000")
+    assert CgroupTree(tmp_path).own_quota() == math.inf
