@@ -53,9 +53,8 @@ class Child:
     def __init__(self, options: AgentOptions) -> None:
         self.options = options
         home = Home(options.home)
-        self.gate = Gate()
         cluster_id = _cluster_id(options, home)
-        self.gate.cluster_id = cluster_id
+        self.gate = Gate(cluster_id)
         self.runtime = make_runtime(options, cluster_id)
         site: Site = make_site(options)
         launcher = Launcher(self.runtime, site, options.home / "agents" / options.worker_id)

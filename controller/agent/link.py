@@ -40,13 +40,11 @@ NO_MASTER = (OSError, http.client.HTTPException, msgspec.DecodeError, Refused, O
 class Gate:
     """Remembers which cluster and generation may give orders to this worker."""
 
-    def __init__(self, cluster_id: str | None = None) -> None:
+    def __init__(self, cluster_id: str) -> None:
         self.cluster_id, self.generation = cluster_id, 0
 
     def check(self, desired: Desired) -> None:
         """Raises `Refused` for a foreign cluster or an older generation."""
-        if self.cluster_id is None:
-            self.cluster_id = desired.cluster_id
         if desired.cluster_id != self.cluster_id:
             raise Refused(f"orders of cluster {desired.cluster_id} refused; this agent belongs to {self.cluster_id}")
         if desired.generation < self.generation:

@@ -35,13 +35,6 @@ def test_orders_of_an_older_generation_are_refused() -> None:
     gate.check(orders(generation=4))
 
 
-def test_an_agent_without_a_cluster_joins_the_first_that_answers() -> None:
-    gate = Gate()
-    gate.check(orders("mine"))
-    with pytest.raises(Refused):
-        gate.check(orders("foreign"))
-
-
 class Stop(threading.Event):
     """Set once its owner has waited so often."""
 
@@ -63,7 +56,7 @@ def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_a
     orders: list[WorkerReply] = []
     with serving() as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
         master.speaks, master.refuse = "3-4", (200, made_up(WorkerReply, full=True))
-        link = Link(master.url, TOKEN, "w1", Gate(), lambda: report, lambda reply, _: orders.append(reply))
+        link = Link(master.url, TOKEN, "w1", Gate("mine"), lambda: report, lambda reply, _: orders.append(reply))
         link.send_now = Stop(0)
         link.run_sync(Stop(3), lambda: None)
         link.run_notices(Stop(3), lambda: None)
