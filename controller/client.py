@@ -121,13 +121,10 @@ class MasterClient:
             failure = Failure(error=f"the master at {self.url} answered with status {status}")
         if status == 401:
             return Denied(failure.error)
-        return error_with(failure.exit_code, failure.error)
-
-
-def error_with(exit_code: int, sentence: str) -> PaceError:
-    """The error whose exit code this is; the root error for any other code."""
-    known: dict[int, type[PaceError]] = {kind.exit_code: kind for kind in (BadInput, Unavailable, InfeasibleDeadline, Denied)}
-    return known.get(exit_code, PaceError)(sentence)
+        known: dict[int, type[PaceError]] = {
+            kind.exit_code: kind for kind in (BadInput, Unavailable, InfeasibleDeadline, Denied)
+        }
+        return known.get(failure.exit_code, PaceError)(failure.error)
 
 
 def _quoted(part: str) -> str:

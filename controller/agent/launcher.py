@@ -40,12 +40,12 @@ VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`memory_mb` is the container's limit (None: the spec's fixed need)."""
+    """`memory_mb` is the container's limit."""
 
     key: ExecutorKey
     spec: ExecutorSpec
     cores: float
-    memory_mb: int | None = None
+    memory_mb: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,6 @@ class Launcher:
                 job()
             finally:
                 wake()
-
-    def work_off(self) -> None:
-        """Does all that waits now, on the calling thread."""
-        for jobs in (self._starts, self._stops):
-            while not jobs.empty():
-                jobs.get()()
 
     def start(self, start: Start) -> None:
         with self._lock:
@@ -171,9 +165,9 @@ class Launcher:
             if not self._wanted(key):
                 return
             self._check_python(spec)
-            memory_mb = spec.memory_mb if start.memory_mb is None else start.memory_mb
             java = self.runtime.java(spec.java_home, spec.image)
-            launch = self._archives.add_to(make_launch(spec, self.site, java.program, self._cores[key], memory_mb), java)
+            launch = make_launch(spec, self.site, java.program, self._cores[key], start.memory_mb)
+            launch = self._archives.add_to(launch, java)
             if not self._wanted(key):  # an image or an archive may have taken minutes
                 return
             make_directories(spec, self.site)
@@ -182,7 +176,7 @@ class Launcher:
             self._retry.pop(key, None)
             if spec.image and full_image_name(spec.image) not in self.images:
                 self._look_for_images()
-            log.info("started executor %s of %s with %.2f cores, %d MiB", *key[::-1], self._cores[key], memory_mb)
+            log.info("started executor %s of %s with %.2f cores, %d MiB", *key[::-1], self._cores[key], start.memory_mb)
         except RuntimeRefused as error:
             log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
             self._refused[key] = str(error)

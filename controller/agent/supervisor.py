@@ -146,15 +146,10 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def run_agent(options: AgentOptions) -> None:
-    """Runs one worker's agent until SIGTERM."""
-    sys.exit(Supervisor(options).run())
-
-
 def main() -> None:
     """Run with the options as JSON in SPARKPACE_AGENT: what `sparkpace agent` becomes by exec, so that the command line's
     libraries do not stay in memory."""
-    run_agent(AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT")))
+    sys.exit(Supervisor(AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT"))).run())
 
 
 def become(options: AgentOptions) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.runtime.base import Runtime
 from controller.runtime.process import ProcessRuntime
 from controller.runtime.table import Owner
 from controller.waiting import wait_until
@@ -16,13 +15,13 @@ def check() -> None:
     """Works everywhere."""
 
 
-def make(owner: Owner) -> Runtime:
-    return _of(owner)
+def make(owner: Owner) -> ProcessRuntime:
+    return ProcessRuntime(owner.cluster_id, owner.worker_id, owner.folder / "processes")
 
 
 def end_all(owner: Owner) -> int:
     """How many ran. Raises `RuntimeFailed` for those that do not end."""
-    runtime = _of(owner)
+    runtime = make(owner)
     try:
         found = runtime.observe()
         for key in found:
@@ -32,10 +31,6 @@ def end_all(owner: Owner) -> int:
         return sum(seen.running for seen in found.values())
     finally:
         runtime.close()
-
-
-def _of(owner: Owner) -> ProcessRuntime:
-    return ProcessRuntime(owner.cluster_id, owner.worker_id, owner.folder / "processes")
 
 
 def _left(runtime: ProcessRuntime) -> str:

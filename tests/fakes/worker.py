@@ -114,7 +114,10 @@ class FakeWorker:
         return report
 
     def work(self) -> None:
-        self.launcher.work_off()
+        """All that waits for the launcher's threads, on this one."""
+        for jobs in (self.launcher._starts, self.launcher._stops):
+            while not jobs.empty():
+                jobs.get()()
 
     def progress(self, key: ExecutorKey, *stages: StageProgress) -> None:
         """The executor's plugin writes."""

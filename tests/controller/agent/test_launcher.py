@@ -25,7 +25,7 @@ def worker(tmp_path: Path) -> FakeWorker:
 
 
 def ask(worker: FakeWorker, cores: float = 0.5, wanted: ExecutorSpec | None = None) -> None:
-    worker.launcher.start(Start(KEY, wanted or spec(), cores))
+    worker.launcher.start(Start(KEY, wanted or spec(), cores, 512))
 
 
 def test_asking_often_starts_once(worker: FakeWorker) -> None:
@@ -114,7 +114,7 @@ def test_an_unexpected_error_is_told_counted_and_that_executors_alone(worker: Fa
     worker.launcher.runtime = _Strange(worker.host, CLUSTER, "w1")
     for _ in range(2):
         ask(worker)
-        worker.launcher.start(Start(ExecutorKey("other", "1"), spec("other"), 0.5))
+        worker.launcher.start(Start(ExecutorKey("other", "1"), spec("other"), 0.5, 512))
         worker.work()
         worker.now_s += LAST_RETRY_S
     assert worker.running() == {ExecutorKey("other", "1")}
@@ -138,7 +138,7 @@ class _Clinging(FakeRuntime):
 def test_a_failed_stop_is_tried_again_and_keeps_no_other_from_its_own(worker: FakeWorker, error: Exception) -> None:
     other = ExecutorKey("other", "1")
     ask(worker)
-    worker.launcher.start(Start(other, spec("other"), 0.5))
+    worker.launcher.start(Start(other, spec("other"), 0.5, 512))
     worker.work()
     worker.launcher.runtime = runtime = _Clinging(worker.host, CLUSTER, "w1")
     runtime.error = error
@@ -167,7 +167,7 @@ class _Slow(FakeRuntime):
 
 def test_a_stop_waits_behind_no_start(worker: FakeWorker) -> None:
     other = ExecutorKey("other", "1")
-    worker.launcher.start(Start(other, spec("other"), 0.5))
+    worker.launcher.start(Start(other, spec("other"), 0.5, 512))
     worker.work()
     worker.launcher.runtime = slow = _Slow(worker.host)
     stop, stopped = threading.Event(), threading.Event()
