@@ -103,7 +103,7 @@ class DockerProvider:
     Raises `Unavailable` without an engine, `BadInput` without the image."""
 
     def __init__(self, grown: GrowthOptions, cluster_id: str, master_url: str, home: Path) -> None:
-        from controller.runtime.docker_engine import connect
+        from controller.runtime.engine_client import connect
 
         self._client = connect(None)
         self._grown, self._cluster_id, self._url, self._home = grown, cluster_id, master_url, home

@@ -21,16 +21,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import docker
-import docker.utils
-from docker.constants import MINIMUM_DOCKER_API_VERSION
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 
 from controller.runtime import docker_container as container
 from controller.runtime import executor_record, launching, process_identity
@@ -38,15 +36,12 @@ from controller.runtime import image as images
 from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.chores import Chores, NoAnswer, NotYet
+from controller.runtime.engine_client import Engine, for_callers, for_chores, there
 from controller.runtime.engine_updates import Updates
 from controller.runtime.executor_record import ContainerRecord
-from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
+from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
-REQUEST_TIMEOUT_S = 30
-"""Of what starts containers and builds images, which takes time."""
-QUICK_TIMEOUT_S = 5
-"""Of everything else."""
 EXIT_S, EXIT_LATE_S = 10.0, 60.0
 """How long an executor whose process is gone counts as running until the engine tells its exit code: while the engine does
 not answer, and while it answers but has not noticed."""
@@ -87,49 +82,7 @@ class _Known:
 
     def lives(self) -> bool:
         """Whether its process is there; False also where that is not visible."""
-        process = self.process
-        return process is not None and process_identity.is_this_boot(process) and process_identity.is_alive(process)
-
-
-class _Engine:
-    """Clients of one engine, made when they are first needed: the engine's version must be known for that."""
-
-    def __init__(self, base_url: str | None) -> None:
-        self.settings: dict[str, Any] = {"base_url": base_url} if base_url else dict(docker.utils.kwargs_from_env())
-        self._clients: dict[int, docker.APIClient] = {}
-
-    def patient(self) -> docker.APIClient:
-        """Raises `DockerException` or `OSError` when the engine does not answer, as every use of a client does."""
-        return self._client(REQUEST_TIMEOUT_S)
-
-    def quick(self) -> docker.APIClient:
-        """As `patient`, within `QUICK_TIMEOUT_S`."""
-        return self._client(QUICK_TIMEOUT_S)
-
-    def _client(self, timeout_s: int) -> docker.APIClient:
-        found = self._clients.get(timeout_s)
-        if found is None:
-            made = docker.APIClient(version=self._version(timeout_s), timeout=timeout_s, **self.settings)
-            found = self._clients.setdefault(timeout_s, made)
-            if found is not made:  # two threads at once
-                made.close()
-        return found
-
-    def _version(self, timeout_s: int) -> str:
-        """The engine's own API version. The library can ask for it, too, but leaves its connection open when none answers."""
-        for other in list(self._clients.values()):
-            return str(other.api_version)
-        with closing(docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, timeout=timeout_s, **self.settings)) as asking:
-            return str(asking.version(api_version=False)["ApiVersion"])
-
-    def knock(self) -> None:
-        """Raises `NoAnswer`."""
-        with _answering("a knock"):
-            self.quick().ping()
-
-    def close(self) -> None:
-        for client in self._clients.values():
-            client.close()
+        return self.process is not None and process_identity.is_alive(self.process)
 
 
 class DockerRuntime:
@@ -163,7 +116,7 @@ class DockerRuntime:
         self._records = records
         self._clock = clock
         self._cgroups = cgroups or CgroupTree()
-        self._engine = _Engine(base_url)
+        self._engine = Engine(base_url)
         self._updates = Updates(self._engine.quick)
         self.chores = Chores(self._engine.knock)
         self._known: dict[ExecutorKey, _Known] = {}
@@ -178,7 +131,7 @@ class DockerRuntime:
         if self._listed:
             self._recall()
         else:
-            with _there(self._engine.settings):
+            with there(self._engine.settings):
                 self._engine.quick()
 
     def _recall(self) -> None:
@@ -198,7 +151,7 @@ class DockerRuntime:
     def prepare_image(self, image: str | None = None) -> str:
         """The image executors will run in, built or pulled now if it is missing. Raises as `start` does."""
         image = image or self._image
-        with _engine(f"image {image or 'of executors'}"):
+        with for_callers(f"image {image or 'of executors'}"):
             if image is not None:
                 return images.ensure_named_image(self._engine.patient(), image)
             return images.ensure_executor_image(self._engine.patient(), self._base_image, self._lock_file)
@@ -206,12 +159,12 @@ class DockerRuntime:
     def java(self, java_home: str, image: str | None) -> JavaProgram:  # noqa: ARG002 - the driver's Java is not in the image
         """The image's own `java`, by PATH: the default image and the usual public ones have it there."""
         name = self.prepare_image(image)
-        with _engine(f"image {name}"):
+        with for_callers(f"image {name}"):
             return JavaProgram("java", images.image_id(self._engine.patient(), name) or name)
 
     def run_program(self, program: Program) -> str:
         name = self.prepare_image(program.image)
-        with _engine(f"program {program.argv[0]}"):
+        with for_callers(f"program {program.argv[0]}"):
             return container.run_program(self._engine.patient(), name, program, self._program_labels)
 
     # ---------------------------------------------------------------- starting and ending
@@ -234,7 +187,7 @@ class DockerRuntime:
         launching.ensure_log_dir(launch)
         name = launching.unique_name(self._cluster_id, self._worker_id, launch.key)
         labels = {**launch.labels, **self._labels(launch.key)}
-        with _engine(f"executor {'/'.join(launch.key)}"):
+        with for_callers(f"executor {'/'.join(launch.key)}"):
             client = self._engine.patient()
             try:
                 created = container.create(client, name, launch, image, labels)
@@ -276,19 +229,15 @@ class DockerRuntime:
         known.kill_at = min(known.kill_at or math.inf, self._clock() + grace_s)
         number = signal.SIGKILL if grace_s <= 0 else signal.SIGTERM
         if not _signal(known, number):
-            with _engine(f"executor {'/'.join(key)}"):
+            with for_callers(f"executor {'/'.join(key)}"):
                 self._have_signalled(known, number)
 
     def _kill(self, key: ExecutorKey, known: _Known) -> None:
         """Its grace is over."""
         if _signal(known, signal.SIGKILL):
             return
-
-        def have_killed() -> None:
-            with _answering(f"the end of executor {'/'.join(key)}"):
-                self._have_signalled(known, signal.SIGKILL)
-
-        self.chores.ask(("kill", known.id), have_killed)
+        kill = partial(self._have_signalled, known, signal.SIGKILL)
+        self.chores.ask(("kill", known.id), for_chores(f"the end of executor {'/'.join(key)}")(kill))
 
     def _have_signalled(self, known: _Known, number: signal.Signals) -> None:
         """By the engine. Raises its errors."""
@@ -313,7 +262,7 @@ class DockerRuntime:
         self.chores.ask(("remove", known.id), partial(self._have_removed, key, known))
 
     def _have_removed(self, key: ExecutorKey, known: _Known) -> None:
-        with _answering(f"the removal of executor {'/'.join(key)}"):
+        with for_chores(f"the removal of executor {'/'.join(key)}"):
             try:
                 # by force: an engine that was away may not know yet that it has ended
                 self._engine.quick().remove_container(known.id, v=True, force=True)
@@ -323,7 +272,7 @@ class DockerRuntime:
         self._removing.discard(known.id)
 
     def images(self) -> tuple[str, ...]:
-        with _engine("listing its images"):
+        with for_callers("listing its images"):
             found = self._engine.quick().images()
         return tuple(sorted({tag for image in found for tag in image["RepoTags"] or ()}))
 
@@ -333,20 +282,16 @@ class DockerRuntime:
     def close(self) -> None:
         """As the protocol says; a program that is under way ends. An engine that answers is still told what it is to know."""
         self.chores.ask("clear", self._clear)
-        self.settle(CLOSE_S)
+        self.chores.settle(CLOSE_S)
         self.chores.close(self._hang_up)
 
     def _hang_up(self) -> None:
         self._updates.close()
         self._engine.close()
 
+    @for_chores("the end of programs")
     def _clear(self) -> None:
-        with _answering("the end of programs"):
-            container.clear(self._engine.quick(), self._program_labels)
-
-    def settle(self, timeout_s: float) -> bool:
-        """Waits until the engine has been told everything that is due, not for one that is away. Whether nothing is left."""
-        return self.chores.settle(timeout_s)
+        container.clear(self._engine.quick(), self._program_labels)
 
     # ---------------------------------------------------------------- pacing
 
@@ -405,7 +350,7 @@ class DockerRuntime:
     def _have_limited(self, key: ExecutorKey, known: _Known, memory_bytes: int) -> bool:
         """A memory limit by the engine. Who asks must know whether it holds before others get the memory, so this waits, but
         not for an engine that is known to be away."""
-        with _engine(f"the memory limit of executor {'/'.join(key)}"):
+        with for_callers(f"the memory limit of executor {'/'.join(key)}"):
             if self.chores.away:
                 raise TimeoutError("it did not answer the last time")
             try:
@@ -425,7 +370,7 @@ class DockerRuntime:
         if self._known.get(key) is not known:
             return
         try:
-            with _answering(f"the {what} of executor {'/'.join(key)}"):
+            with for_chores(f"the {what} of executor {'/'.join(key)}"):
                 if what == "quota" and known.quota_us is not None:
                     self._updates.set_quota(known.id, known.quota_us)
                 elif what == "memory" and known.memory_bytes is not None:
@@ -465,7 +410,7 @@ class DockerRuntime:
         self._see_that_known()
         if now >= self._list_at:
             self._list_at = now + LIST_EVERY_S
-            self.chores.ask("list", self._have_listed)
+            self.chores.ask("list", for_chores("the list of containers")(self._list))
         seen: dict[ExecutorKey, Observed] = {}
         for key, known in list(self._known.items()):
             found = self._look(known)
@@ -485,13 +430,9 @@ class DockerRuntime:
     def _see_that_known(self) -> None:
         """The engine is waited for only before the first list or record: an empty answer would mean that nothing runs."""
         if not self._listed:
-            with _engine("the list of containers"):
+            with for_callers("the list of containers"):
                 self._list()
             self._list_at = self._clock() + LIST_EVERY_S
-
-    def _have_listed(self) -> None:
-        with _answering("the list of containers"):
-            self._list()
 
     def _list(self) -> None:
         """Brings `_known` in line with the engine."""
@@ -572,7 +513,7 @@ class DockerRuntime:
         key = known.last.key
         if self._known.get(key) is not known:
             return
-        with _answering(f"executor {'/'.join(key)}"):
+        with for_chores(f"executor {'/'.join(key)}"):
             client = self._engine.quick()
             try:
                 inspected = client.inspect_container(known.id)
@@ -636,25 +577,6 @@ def _signal(known: _Known, number: signal.Signals) -> bool:
     return known.process is not None and process_identity.send_signal(known.process, number)
 
 
-def connect(base_url: str | None) -> docker.APIClient:
-    """A client that speaks the engine's own API version. Raises `Unavailable` when no engine answers."""
-    engine = _Engine(base_url)
-    with _there(engine.settings):
-        return engine.patient()
-
-
-@contextmanager
-def _there(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Turns the client's errors into `Unavailable`: where an engine must be."""
-    try:
-        yield
-    except (DockerException, OSError) as error:
-        raise Unavailable(
-            f"no Docker engine answers at {settings.get('base_url', 'the default socket')} ({error}); "
-            "start it (`make engine`) or choose --runtime process"
-        ) from error
-
-
 @contextmanager
 def _told(what: str) -> Iterator[None]:
     """A file that cannot be written (a full disk) is said and stops nothing."""
@@ -662,23 +584,3 @@ def _told(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         log.warning("%s cannot be changed: %s", what, error)
-
-
-@contextmanager
-def _engine(what: str) -> Iterator[None]:
-    """Turns the client's errors into `RuntimeFailed`: the engine is away, slow, or in trouble; later it may work."""
-    try:
-        yield
-    except (DockerException, OSError) as error:  # requests' errors are OSErrors
-        raise RuntimeFailed(f"the Docker engine failed on {what} ({error}); is it running?") from error
-
-
-@contextmanager
-def _answering(what: str) -> Iterator[None]:
-    """The same for chores: `NotYet` when the engine refused, `NoAnswer` when it did not answer."""
-    try:
-        yield
-    except APIError as error:
-        raise NotYet(f"the Docker engine refused {what} ({error})") from error
-    except (DockerException, OSError) as error:
-        raise NoAnswer(f"the Docker engine did not answer on {what} ({error})") from error

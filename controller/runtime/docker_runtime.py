@@ -11,7 +11,8 @@ from docker.errors import APIError, DockerException
 from controller.engines import docker_version
 from controller.runtime import docker_container
 from controller.runtime.base import Runtime
-from controller.runtime.docker_engine import DockerRuntime, connect
+from controller.runtime.docker_engine import DockerRuntime
+from controller.runtime.engine_client import connect
 from controller.runtime.table import Owner
 from controller.waiting import wait_until
 from stage_model.errors import Unavailable

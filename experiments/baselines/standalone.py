@@ -29,7 +29,7 @@ from controller.engines import machine_cores
 from controller.runtime import docker_container, image
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
-from controller.runtime.docker_engine import connect
+from controller.runtime.engine_client import connect
 from controller.submit.spark_install import find_spark
 from controller.wire.driver import PythonEnvironment
 from experiments.baselines.cpu_shares import divide, refuse_without_shares

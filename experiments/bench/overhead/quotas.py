@@ -92,7 +92,7 @@ def _change_all(runtime: DockerRuntime, wanted: Mapping[ExecutorKey, float]) -> 
 
 
 def _settle(runtime: DockerRuntime) -> None:
-    if not runtime.settle(SETTLED_S):
+    if not runtime.chores.settle(SETTLED_S):
         raise SystemExit(f"the engine was not told all quotas within {SETTLED_S:g} s; is it running?")
 
 

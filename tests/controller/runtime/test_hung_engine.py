@@ -23,7 +23,7 @@ import msgspec
 import pytest
 
 from controller.agent.open_quotas import open_all
-from controller.runtime import docker_engine, executor_record, launching, process_identity
+from controller.runtime import docker_engine, engine_client, executor_record, launching, process_identity
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import CgroupTree, Group
 from controller.runtime.docker_engine import EXIT_S, DockerRuntime
@@ -59,7 +59,7 @@ def rig(tmp_path: Path, engine: HangingEngine) -> Iterator[DockerRig]:
 @pytest.fixture(autouse=True)
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine counts as away sooner than in production: these tests wait for that."""
-    monkeypatch.setattr(docker_engine, "QUICK_TIMEOUT_S", 1)
+    monkeypatch.setattr(engine_client, "QUICK_TIMEOUT_S", 1)
     monkeypatch.setattr("controller.runtime.engine_updates.TIMEOUT_S", 1.0)
 
 
@@ -131,7 +131,7 @@ def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_ans
     assert runtime.set_quota(KEY, 0.42)
     assert host(client, rig, "CpuQuota") == 50_000
     engine.resume()
-    rig.until(lambda: runtime.settle(0.1))
+    rig.until(lambda: runtime.chores.settle(0.1))
     assert host(client, rig, "CpuQuota") == 42_000
     assert quota_of(group) == pytest.approx(0.42)
     updates = [line for line in engine.requests if line.endswith("/update HTTP/1.1")]
@@ -151,7 +151,7 @@ def test_an_older_value_that_the_engine_writes_late_is_put_right(
     rig.until(lambda: any(line.endswith("/update HTTP/1.1") for line in engine.requests))
     assert runtime.set_quota(KEY, 0.3)
     engine.resume()
-    rig.until(lambda: runtime.settle(0.1))
+    rig.until(lambda: runtime.chores.settle(0.1))
     assert host(client, rig, "CpuQuota") == 30_000
     assert quota_of(group) == pytest.approx(0.3)
 
@@ -163,7 +163,7 @@ def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: Docker
     started(rig, runtime)
     group = group_of(client, rig)
     assert runtime.set_quota(KEY, 0.3)
-    rig.until(lambda: runtime.settle(0.1))
+    rig.until(lambda: runtime.chores.settle(0.1))
     known = runtime._known[KEY]
     assert CgroupTree().write_quota(group, 0.5)  # as an update of the engine's own would
     runtime._tell(KEY, known, "memory")
@@ -181,7 +181,7 @@ def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: Hangi
     with_swap = CgroupTree().read_memory_limit(group_of(client, rig))
     assert with_swap == 3 * MEMORY_BYTES
     engine.resume()
-    rig.until(lambda: runtime.settle(0.1))
+    rig.until(lambda: runtime.chores.settle(0.1))
     assert host(client, rig, "Memory") == host(client, rig, "MemorySwap") == 3 * MEMORY_BYTES
     assert runtime.observe()[KEY].memory_limit_bytes == 3 * MEMORY_BYTES
 
@@ -260,7 +260,7 @@ def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: Hangi
     first = rig.docker()
     started(rig, first, KEY, OTHER)
     assert first.set_quota(KEY, 0.75)
-    rig.until(lambda: first.settle(0.1))
+    rig.until(lambda: first.chores.settle(0.1))
     pid = first.observe()[KEY].pid
     engine.hang()
     second = without_waiting(engine, lambda: rig.restart(first))

@@ -1,0 +1,100 @@
+"""Clients of a Docker engine, and what their errors mean to whoever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import docker
+import docker.utils
+from docker.constants import MINIMUM_DOCKER_API_VERSION
+from docker.errors import APIError, DockerException
+
+from controller.runtime.chores import NoAnswer, NotYet
+from stage_model.errors import RuntimeFailed, Unavailable
+
+REQUEST_TIMEOUT_S = 30
+"""Of what starts containers and builds images, which takes time."""
+QUICK_TIMEOUT_S = 5
+"""Of everything else."""
+
+
+class Engine:
+    """Clients of one engine, made when they are first needed: the engine's version must be known for that."""
+
+    def __init__(self, base_url: str | None) -> None:
+        self.settings: dict[str, Any] = {"base_url": base_url} if base_url else dict(docker.utils.kwargs_from_env())
+        self._clients: dict[int, docker.APIClient] = {}
+
+    def patient(self) -> docker.APIClient:
+        """Raises `DockerException` or `OSError` when the engine does not answer, as every use of a client does."""
+        return self._client(REQUEST_TIMEOUT_S)
+
+    def quick(self) -> docker.APIClient:
+        """As `patient`, within `QUICK_TIMEOUT_S`."""
+        return self._client(QUICK_TIMEOUT_S)
+
+    def _client(self, timeout_s: int) -> docker.APIClient:
+        found = self._clients.get(timeout_s)
+        if found is None:
+            made = docker.APIClient(version=self._version(timeout_s), timeout=timeout_s, **self.settings)
+            found = self._clients.setdefault(timeout_s, made)
+            if found is not made:  # two threads at once
+                made.close()
+        return found
+
+    def _version(self, timeout_s: int) -> str:
+        """The engine's own API version. The library can ask for it, too, but leaves its connection open when none answers."""
+        for other in list(self._clients.values()):
+            return str(other.api_version)
+        with closing(docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, timeout=timeout_s, **self.settings)) as asking:
+            return str(asking.version(api_version=False)["ApiVersion"])
+
+    def knock(self) -> None:
+        """Raises `NoAnswer`."""
+        with for_chores("a knock"):
+            self.quick().ping()
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
+def connect(base_url: str | None) -> docker.APIClient:
+    """A client that speaks the engine's own API version. Raises `Unavailable` when no engine answers."""
+    engine = Engine(base_url)
+    with there(engine.settings):
+        return engine.patient()
+
+
+@contextmanager
+def there(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Turns the client's errors into `Unavailable`: where an engine must be."""
+    try:
+        yield
+    except (DockerException, OSError) as error:
+        raise Unavailable(
+            f"no Docker engine answers at {settings.get('base_url', 'the default socket')} ({error}); "
+            "start it (`make engine`) or choose --runtime process"
+        ) from error
+
+
+@contextmanager
+def for_callers(what: str) -> Iterator[None]:
+    """Turns the client's errors into `RuntimeFailed`: the engine is away, slow, or in trouble; later it may work."""
+    try:
+        yield
+    except (DockerException, OSError) as error:  # requests' errors are OSErrors
+        raise RuntimeFailed(f"the Docker engine failed on {what} ({error}); is it running?") from error
+
+
+@contextmanager
+def for_chores(what: str) -> Iterator[None]:
+    """The same for chores: `NotYet` when the engine refused, `NoAnswer` when it did not answer."""
+    try:
+        yield
+    except APIError as error:
+        raise NotYet(f"the Docker engine refused {what} ({error})") from error
+    except (DockerException, OSError) as error:
+        raise NoAnswer(f"the Docker engine did not answer on {what} ({error})") from error
