@@ -14,7 +14,7 @@ from rich.table import Table
 from controller.cli.common import home_option, table_console
 from controller.client import MasterClient
 from controller.home import Home
-from controller.runs.run_folders import RunFolder, find_run, need_summary
+from controller.runs.run_folders import RunFolder, find_ended_run, find_run
 from stage_model.errors import BadInput, PaceError
 
 FOLLOW_S = 0.25
@@ -26,13 +26,12 @@ FOLLOW_S = 0.25
 @click.option("--json", "as_json", is_flag=True)
 def report(home: Home, application: str, as_json: bool) -> None:
     """Shows a run's summary. APP is an id, a unique start of one, a name, or `last`: the last run that has ended."""
-    run = find_run(home.runs, application, ended=True)
-    summary = need_summary(run)
+    run = find_ended_run(home.runs, application)
     if as_json:
-        click.echo(json.dumps(summary, indent=2))
+        click.echo(json.dumps(run.summary, indent=2))
         return
     table = Table(box=None, pad_edge=False, show_header=False)
-    for key, value in summary.items():
+    for key, value in run.summary.items():
         table.add_row(key, _shown(value))
     console = table_console()
     console.print(table)
@@ -48,7 +47,7 @@ def plot(home: Home, applications: tuple[str, ...], output: Path) -> None:
     over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
     if not output.parent.is_dir():
         raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
-    folders = list(dict.fromkeys(_ended(home, application) for application in applications))
+    folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
         from controller.runs.plot import plot_run  # here, because matplotlib takes a second to import
 
@@ -58,12 +57,6 @@ def plot(home: Home, applications: tuple[str, ...], output: Path) -> None:
 
         plot_runs(folders, output)
     click.echo(str(output))
-
-
-def _ended(home: Home, application: str) -> Path:
-    run = find_run(home.runs, application, ended=True)
-    need_summary(run)
-    return run.path
 
 
 @click.command()

@@ -49,11 +49,12 @@ def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
     raise BadInput(f"there is no run {wanted!r} in {runs}; {names}; an id or `last` is accepted, too")
 
 
-def need_summary(run: RunFolder) -> dict[str, Any]:
-    """Raises `BadInput` while the run has no summary yet."""
+def find_ended_run(runs: Path, wanted: str) -> RunFolder:
+    """As `find_run`. Raises `BadInput`, also while the run has no summary yet."""
+    run = find_run(runs, wanted, ended=True)
     if not run.summary:
         raise BadInput(f"run {run.application_id} has no {SUMMARY} yet; it is written when the application has ended")
-    return run.summary
+    return run
 
 
 def _date(path: Path) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.runs.run_folder import SUMMARY, write_summary
-from controller.runs.run_folders import find_run, need_summary
+from controller.runs.run_folders import find_ended_run, find_run
 from stage_model.errors import BadInput
 
 
@@ -25,7 +25,7 @@ def test_the_last_run_may_go_on_and_the_last_ended_one_has_a_summary(tmp_path: P
     assert find_run(tmp_path, "last").application_id == "pace-running"
     assert find_run(tmp_path, "last", ended=True).application_id == "pace-2000"
     with pytest.raises(BadInput, match=r"pace-running has no summary.json yet; it is written when the application has ended"):
-        need_summary(find_run(tmp_path, "pace-running", ended=True))
+        find_ended_run(tmp_path, "pace-running")
 
 
 def test_without_an_ended_run_the_last_one_is_told_to_go_on(tmp_path: Path) -> None:
