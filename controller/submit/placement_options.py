@@ -64,9 +64,7 @@ def placement_options(conf: Mapping[str, str], prefix: str) -> PlacementOptions:
     spark = {found[1]: conf[key] for key in conf if (found := _SPARK.fullmatch(key))}
     ours = parse_asked(text("placement.resources"), option=f"{prefix}placement.resources")
     return PlacementOptions(
-        policy=parse_policy(text("placement.policy"), option=f"{prefix}placement.policy")
-        if text("placement.policy")
-        else None,
+        policy=_policy(text("placement.policy"), f"{prefix}placement.policy"),
         resources=_with_sparks(ours, spark),
         labels=parse_requirements(text("placement.labels"), option=f"{prefix}placement.labels"),
         ports=_ports(text("placement.ports"), f"{prefix}placement.ports"),
@@ -83,11 +81,10 @@ def placement_options(conf: Mapping[str, str], prefix: str) -> PlacementOptions:
     )
 
 
-def parse_policy(text: str, *, option: str = "--placement") -> str:
-    """Raises `BadInput` for a policy that nobody knows."""
-    if text not in POLICIES:
+def _policy(text: str, option: str) -> str | None:
+    if text and text not in POLICIES:
         raise BadInput(f"{option} {text[:60]!r} is no policy; accepted: {', '.join(POLICIES)}")
-    return text
+    return text or None
 
 
 def _with_sparks(ours: ResourceSet, spark: Mapping[str, str]) -> dict[str, int]:
