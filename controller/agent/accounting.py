@@ -21,14 +21,10 @@ STAGES_KEPT = 512
 name new ones all the time."""
 
 
-class _Stage(Struct):
+class _Stage(OwnStage):
     """Changed only while `Account.observed` makes the account that holds it."""
 
-    running: int = 0
-    done: int = 0
     records_done: float = 0.0
-    records_running: float = 0.0
-    cpu_core_s: float = 0.0
     allocated_core_s: float = 0.0
     speed: float = 0.0
     touched_s: float = 0.0
@@ -36,16 +32,8 @@ class _Stage(Struct):
     """What a task that had run all the time would have used."""
     begun: tuple[float, ...] = ()
     """`each_core_s` when the running tasks began, the oldest first."""
-
-    @property
-    def cpu_running_core_s(self) -> float:
-        """What the running tasks have used so far."""
-        return sum(self.each_core_s - begun for begun in self.begun)
-
-    @property
-    def moves(self) -> bool:
-        """Whether the next observation may change it although nothing is claimed of it."""
-        return bool(self.running or self.speed or self.records_running or self.begun)
+    moves: bool = False
+    """Whether the next observation may change it although nothing is claimed of it."""
 
 
 _NEW = _Stage()
@@ -78,6 +66,9 @@ class Account(Struct, frozen=True):
             if share > 0:
                 stage.touched_s = now_s
             _follow(stage, before.running, before.done, used * share)
+            stage.records = stage.records_done + stage.records_running
+            stage.cpu_running_core_s = sum([stage.each_core_s - begun for begun in stage.begun])
+            stage.moves = bool(stage.running or stage.speed or stage.records_running or stage.begun)
         return Account(self.slots, stages, cpu_s, now_s, now_s if total > 0 else self.busy_at_s)
 
     def _take(
@@ -108,18 +99,7 @@ class Account(Struct, frozen=True):
 
     def executor(self, now_s: float) -> ObservedExecutor:
         """The executor as `decide_demand` sees it."""
-        stages = {
-            k: OwnStage(
-                s.running,
-                s.done,
-                s.records_done + s.records_running,
-                s.records_running,
-                s.cpu_core_s,
-                s.cpu_running_core_s,
-            )
-            for k, s in self.stages.items()
-        }
-        return ObservedExecutor(self.slots, stages, None if self.busy_at_s is None else now_s - self.busy_at_s)
+        return ObservedExecutor(self.slots, self.stages, None if self.busy_at_s is None else now_s - self.busy_at_s)
 
     def uses(self, since_s: float = 0.0) -> Iterable[StageUse]:
         """Counters of the stages that have run since `since_s`."""
@@ -131,7 +111,7 @@ class Account(Struct, frozen=True):
                 attempt=attempt,
                 running=s.running,
                 done=s.done,
-                records=s.records_done + s.records_running,
+                records=s.records,
                 records_running=s.records_running,
                 cpu_core_s=s.cpu_core_s,
                 cpu_running_core_s=s.cpu_running_core_s,

@@ -19,8 +19,8 @@ from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
 
 
-class OwnStage(Struct, frozen=True):
-    """What this executor has done of a stage attempt."""
+class OwnStage(Struct):
+    """What this executor has done of a stage attempt, as `accounting` counts it; not to be changed here."""
 
     running: int = 0
     done: int = 0
