@@ -2,7 +2,7 @@
 
 What each executor has done (`accounting`), what it needs (`decide` and its law), who gets which cores (`arbitrate`), which
 quotas change and in which order (`apply`), and the samples for the records. The agent, the simulator and the benchmarks are
-shells around this function: they look, call it, and do what it orders. Not covered: memory (`budgets`), starting (`loop`).
+shells around this function: they look, call it, and do what it orders. Not covered: memory (`resizing`), starting (`loop`).
 """
 
 from __future__ import annotations

@@ -197,7 +197,10 @@ class CgroupTree:
     def own_quota(self) -> float:
         """Cores that the group at the root allows, in a container the container's own; inf without a quota."""
         root = self._group(dict.fromkeys(("", "cpu", "cpuacct"), "/"))
-        quota = self.read_quota(root) if root is not None else None
+        try:
+            quota = self.read_quota(root) if root is not None else None
+        except ValueError:  # an emulated file system
+            quota = None
         return math.inf if quota is None else quota
 
     def _memory_bytes(self, group: Group, text: Text) -> int | None:

@@ -36,7 +36,7 @@ from controller.runtime import image as images
 from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.chores import Chores, NoAnswer, NotYet
-from controller.runtime.engine_client import Engine, for_callers, for_chores, there
+from controller.runtime.engine_client import EngineClients, for_callers, for_chores, there
 from controller.runtime.engine_updates import Updates
 from controller.runtime.executor_record import ContainerRecord
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -116,7 +116,7 @@ class DockerRuntime:
         self._records = records
         self._clock = clock
         self._cgroups = cgroups or CgroupTree()
-        self._engine = Engine(base_url)
+        self._engine = EngineClients(base_url)
         self._updates = Updates(self._engine.quick)
         self.chores = Chores(self._engine.knock)
         self._known: dict[ExecutorKey, _Known] = {}

@@ -20,7 +20,7 @@ QUICK_TIMEOUT_S = 5
 """Of everything else."""
 
 
-class Engine:
+class EngineClients:
     """Clients of one engine, made when they are first needed: the engine's version must be known for that."""
 
     def __init__(self, base_url: str | None) -> None:
@@ -63,7 +63,7 @@ class Engine:
 
 def connect(base_url: str | None) -> docker.APIClient:
     """A client that speaks the engine's own API version. Raises `Unavailable` when no engine answers."""
-    engine = Engine(base_url)
+    engine = EngineClients(base_url)
     with there(engine.settings):
         return engine.patient()
 
