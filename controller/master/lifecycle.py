@@ -19,6 +19,8 @@ from stage_model.errors import PaceError
 
 CLEAN_UP_S = 15.0
 """Longest wait for executors' last words before a run's record is written."""
+HEARD_S = 2.5
+"""A driver that was heard of so lately lives: bridges speak every second."""
 SILENCE_S = 60.0
 """A driver on another host that was silent for so long, with no executor running, is gone."""
 
@@ -77,13 +79,16 @@ class Lifecycle:
             return False
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
-        """A driver on the master's host is looked at; one elsewhere is gone when it and all its executors are silent."""
+        """A silent driver on the master's host is looked at; one elsewhere is gone when its executors are silent, too."""
+        silent_s = now_s - application.heard_s
+        if silent_s < HEARD_S:
+            return False
         registration = application.record.registration
         if registration.boot_id == application.record.boot_id:
             driver = ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)
             return not alive(driver)
         running = any(e.report and e.report.state == "running" for e in application.live_executors())
-        return not running and now_s - application.heard_s > SILENCE_S
+        return not running and silent_s > SILENCE_S
 
     def _try_finish(self, application: Application, now_s: float) -> None:
         if application.finished or application.ended_monotonic_s is None:

@@ -280,6 +280,8 @@ def turns(crowd: Crowd, times: int) -> TurnsRow:
         crowd.now_s += TICK_S
         for worker in crowd.state.workers.by_id.values():
             worker.seen_s = crowd.now_s
+        for application in crowd.state.applications.values():
+            application.heard_s = crowd.now_s
         begun_s = time.thread_time()
         crowd.state.tick(crowd.now_s)
         took_ms.append(round(1000 * (time.thread_time() - begun_s), 3))

@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from controller.master.application import ExecutorRecord
+from controller.master.lifecycle import HEARD_S
 from controller.runtime.process_identity import of
 from tests.fakes.cluster import FakeCluster, report, use
 
@@ -40,9 +41,15 @@ def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
     identity = of(driver.pid)
     assert identity is not None
     application_id = cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
+    for death in (lambda: None, lambda: driver.communicate(b"\n")):
+        cluster.now_s += HEARD_S
+        cluster.state.tick(cluster.now_s)
+        assert cluster.state.commands.view(application_id, cluster.now_s).state != "ended"
+        cluster.driver(application_id)
+        death()
     cluster.state.tick(cluster.now_s)
-    assert cluster.state.commands.view(application_id, cluster.now_s).state != "ended"
-    driver.communicate(b"\n")
+    assert cluster.state.commands.view(application_id, cluster.now_s).state != "ended", "its last word was a moment ago"
+    cluster.now_s += HEARD_S
     cluster.state.tick(cluster.now_s)
     view = cluster.state.commands.view(application_id, cluster.now_s)
     assert (view.state, view.reason) == ("ended", "its driver died")
@@ -74,6 +81,7 @@ def test_a_driver_of_before_a_reboot_is_dead(cluster: FakeCluster) -> None:
     application = cluster.state.applications[application_id]
     application.record.boot_id = "before"
     application.record.registration = structs.replace(application.record.registration, boot_id="before")
+    cluster.now_s += HEARD_S
     cluster.state.tick(cluster.now_s)
     assert cluster.state.commands.view(application_id, cluster.now_s).reason == "its driver died"
 
