@@ -18,8 +18,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("stage_model", "placement", "master_memory", "controller", "experiments")
 SCRIPTS = ("bridge/build.py", "hatch_build.py", "sparkpace.py")
 """Programs of the project outside its packages: they use names but define none for others."""
-FOR_TESTS = frozenset({"controller.runtime.fake.FakeRuntime"})
-"""What tests alone may use: the runtime in memory keeps to the same contract as the others."""
 DEMANDED = {
     "*": {"main"},
     "stage_model.laws.*": {"decide", "planned_cores"},
@@ -43,7 +41,7 @@ Name = tuple[str, str]
 
 
 def test_no_name_is_used_by_tests_alone() -> None:
-    assert unused(ROOT, PRODUCT, SCRIPTS) == sorted(FOR_TESTS)
+    assert unused(ROOT, PRODUCT, SCRIPTS) == []
 
 
 def test_the_finder_tells_the_unused_names_of_a_tree(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What every runtime can do: start, see, pace and remove the executors of one worker.
 
-Implementations: `docker` (real), `process` (embedded default without an engine), `fake` (in-memory twin).
+Implementations: `docker` (real), `process` (embedded default without an engine), and in memory `tests.fakes.runtime`.
 One contract suite (`tests/controller/runtime/test_contract.py`) runs over all three. Cores are floats, memory is bytes.
 """
 

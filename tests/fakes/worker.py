@@ -16,11 +16,11 @@ from controller.agent.launcher import Launcher
 from controller.agent.loop import Agent, Received
 from controller.runtime import process_identity
 from controller.runtime.base import ExecutorKey
-from controller.runtime.fake import FakeHost, FakeRuntime
 from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
+from tests.fakes.runtime import FakeHost, FakeRuntime
 
 CLUSTER = "cluster-1"
 

@@ -18,10 +18,10 @@ from controller.agent.child import LEAST_PAUSE_S, STUCK_CODE, Child, allow_files
 from controller.home import Home
 from controller.options import AgentOptions
 from controller.runtime.base import ExecutorKey, Observed
-from controller.runtime.fake import FakeRuntime
 from stage_model.errors import RuntimeFailed
 from tests.controller.runtime import rigs
 from tests.fakes.options import agent_options
+from tests.fakes.runtime import FakeRuntime
 
 KEYS = [ExecutorKey("app-1", "1"), ExecutorKey("app-1", "2")]
 

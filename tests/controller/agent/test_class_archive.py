@@ -14,8 +14,8 @@ import pytest
 from controller.agent.class_archive import KEPT, ClassArchives, archive_key, class_path_of, jar_stamps, use
 from controller.files import locked
 from controller.runtime.base import Bind, ExecutorKey, JavaProgram, Launch, Mask, Program
-from controller.runtime.fake import FakeHost, FakeRuntime
 from stage_model.errors import RuntimeRefused
+from tests.fakes.runtime import FakeHost, FakeRuntime
 
 JAVA = JavaProgram("/opt/java/bin/java", "java 17")
 GIB = 1 << 30

@@ -10,10 +10,10 @@ import pytest
 
 from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S, Start
 from controller.runtime.base import ExecutorKey, Launch
-from controller.runtime.fake import FakeHost, FakeRuntime
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec
 from stage_model.errors import RuntimeFailed
+from tests.fakes.runtime import FakeHost, FakeRuntime
 from tests.fakes.worker import CLUSTER, FakeWorker, spec
 
 KEY = ExecutorKey("app", "1")

@@ -15,11 +15,11 @@ from controller.agent.loop import SAMPLES_KEPT
 from controller.agent.open_quotas import open_all
 from controller.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
-from controller.runtime.fake import FakeRuntime
 from controller.wire.worker import Sample
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import StageProgress
+from tests.fakes.runtime import FakeRuntime
 from tests.fakes.worker import CLUSTER, FakeWorker, report_of, spec
 
 KEY = ExecutorKey("app", "1")

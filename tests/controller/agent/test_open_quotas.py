@@ -10,10 +10,10 @@ import pytest
 from controller.agent import open_quotas
 from controller.agent.open_quotas import open_all
 from controller.runtime.base import ExecutorKey
-from controller.runtime.fake import FakeRuntime
 from stage_model.errors import RuntimeFailed
 from tests.controller.runtime import rigs
 from tests.fakes.options import agent_options
+from tests.fakes.runtime import FakeRuntime
 
 
 class _Failing(FakeRuntime):

@@ -11,11 +11,11 @@ import pytest
 
 from controller.agent.resizing import NAME, OrderFile
 from controller.runtime.base import ExecutorKey, Observed
-from controller.runtime.fake import FakeRuntime
 from controller.wire.worker import Desired, WorkerSync
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, MemoryProgress, Progress
+from tests.fakes.runtime import FakeRuntime
 from tests.fakes.worker import CLUSTER, FakeWorker, report_of, spec
 
 FIRST, SECOND = ExecutorKey("first", "1"), ExecutorKey("second", "1")

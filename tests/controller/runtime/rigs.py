@@ -19,9 +19,9 @@ from controller.runtime.base import ExecutorKey, Launch, Observed, Runtime
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import DockerRuntime
 from controller.runtime.engine_client import connect
-from controller.runtime.fake import FakeHost, FakeRuntime
 from controller.runtime.process import ProcessRuntime
 from stage_model.errors import RuntimeFailed
+from tests.fakes.runtime import FakeHost, FakeRuntime
 
 KEY = ExecutorKey("app-1", "1")
 
