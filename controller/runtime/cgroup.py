@@ -318,19 +318,18 @@ class CgroupTree:
         """Moves a process (all its threads) into the group; False when either is gone."""
         return all(_write(directory / "cgroup.procs", str(pid)) for directory in group.directories())
 
-    def signal_all(self, group: Group, number: int) -> int:
-        """Signals every process of the group once; how many there were."""
-        found = self.pids(group)
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        return len(found)
-
     def kill_all(self, group: Group) -> bool:
         """SIGKILLs every process of the group, also those forked meanwhile; True when none is left to signal."""
         if (group.cpu / "cgroup.kill").exists():
             return _write(group.cpu / "cgroup.kill", "1")
-        return any(self.signal_all(group, signal.SIGKILL) == 0 for _ in range(KILL_ROUNDS))
+        for _ in range(KILL_ROUNDS):
+            found = self.pids(group)
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return True
+        return False
 
     def remove(self, group: Group) -> bool:
         """Removes an empty group; False when processes are still in it. A missing one counts as removed."""

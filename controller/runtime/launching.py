@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from pathlib import Path
 
 from controller.runtime.base import ExecutorKey, Launch, Program
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
@@ -71,11 +70,3 @@ def still_runs(key: ExecutorKey) -> RuntimeFailed:
 def does_not_run(program: Program, where: str, reason: str) -> RuntimeRefused:
     """The error of a program that cannot run to a good end."""
     return RuntimeRefused(f"{program.argv[0]} does not run {where} ({reason.strip()[-300:]})")
-
-
-def missing_program(launch: Launch) -> str | None:
-    """Why `argv[0]`, if it is an absolute path on this machine, cannot be run; None if nothing speaks against it."""
-    program = Path(launch.argv[0])
-    if program.is_absolute() and not (program.is_file() and os.access(program, os.X_OK)):
-        return f"program {program} does not exist or is not executable; an executable file is needed"
-    return None

@@ -110,7 +110,10 @@ class ProcessRuntime:
 
     def _refuse(self, launch: Launch) -> None:
         """Raises `RuntimeRefused` for what no later try can mend."""
-        reason = launching.missing_program(launch)
+        reason: str | None = None
+        program = Path(launch.argv[0])
+        if program.is_absolute() and not (program.is_file() and os.access(program, os.X_OK)):
+            reason = f"program {program} does not exist or is not executable; an executable file is needed"
         if not launch.working_dir.is_dir():
             reason = f"working directory {launch.working_dir} does not exist; an existing directory is needed"
         for bind in launch.binds:
