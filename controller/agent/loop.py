@@ -27,9 +27,8 @@ from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
-from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, Sample, StageUse, WorkerInfo, WorkerSync
+from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, Sample, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
-from stage_model.laws.base import Decision
 from stage_model.progress import MemoryProgress, Progress
 from stage_model.settings import QuotaSettings
 
@@ -220,7 +219,7 @@ class Agent:
 
     def _set_quota(self, change: QuotaChange) -> bool:
         """Whether it was written, or the executor is gone and needs none."""
-        decision = self._decision(change.key)
+        held = self.state.held.get(change.key)
         try:
             self.runtime.set_quota(change.key, change.cores)
         except Exception as error:
@@ -234,13 +233,9 @@ class Agent:
             change.key.executor_id,
             "none" if change.before is None else f"{change.before:.2f}",
             change.cores,
-            decision.reason if decision else "",
+            held.decision.reason if held and held.decision else "",
         )
         return True
-
-    def _decision(self, key: ExecutorKey) -> Decision | None:
-        held = self.state.held.get(key)
-        return held.decision if held else None
 
     def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
         desired = self.received.desired if self.received else None
@@ -319,14 +314,11 @@ class Agent:
                 self.notes.append(text)
             del self.notes[:-100]
 
-    def _uses(self, key: ExecutorKey) -> tuple[StageUse, ...]:
-        held = self.state.held.get(key)
-        return tuple(held.account.uses(self._heard_s - REPEATED_S)) if held else ()
-
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
         reports, gone = [], set()
         for key, known in self.known.items():
-            seen, decision = observed.get(key), self._decision(key)
+            seen, held = observed.get(key), self.state.held.get(key)
+            decision = held.decision if held else None
             state, reason, code = self.launcher.state(key), "", None
             if seen is not None:
                 state = "running" if seen.running else "exited"
@@ -355,7 +347,7 @@ class Agent:
                     off_heap_execution_mb=answer.execution_mb if answer else 0,
                     off_heap_storage_mb=answer.storage_mb if answer else 0,
                     log_dir=known.log_dir,
-                    stages=self._uses(key),
+                    stages=tuple(held.account.uses(self._heard_s - REPEATED_S)) if held else (),
                 )
             )
         desired = self.received.desired if self.received else None

@@ -171,7 +171,8 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
         cluster = _as_found(home, structs.replace(cluster, cluster_id=client.health().cluster_id))
         children.clear()  # it came
         if healing.master:
-            _await_reports(client, home, healing.living)
+            # agents that live find the new master by themselves; a job submitted next is to find them there
+            wait_until(lambda: not _silent(client, home, healing.living), JOIN_S, LOOK_S)
         words = {agent.worker_id: agent.words for agent in cluster.agents}
         orphans = {name: holder(home.child_lock(name)) for name in healing.agents}
         children.extend(_spawn(f"agent-{name}", words[name], home) for name in healing.agents)
@@ -243,11 +244,6 @@ def _silent(
         if child is None or child.process is None or child == orphan or heard.get(name) != child.process.pid:
             late.append(f"agent-{name}")
     return late
-
-
-def _await_reports(client: MasterClient, home: Home, workers: Collection[str]) -> None:
-    """Until agents that live have found a new master, so that a job submitted next finds them; they come by themselves."""
-    wait_until(lambda: not _silent(client, home, workers), JOIN_S, LOOK_S)
 
 
 def _wait(home: Home, children: Sequence[_Child], missing: Callable[[], Sequence[str]]) -> None:

@@ -29,7 +29,7 @@ class ProgressLine:
         if view.ui_url and not self._ui_told:
             self._ui_told = True
             self._note(f"sparkpace: application {view.application_id}, Spark UI at {view.ui_url}")
-        waiting = waiting_note(view) or ""
+        waiting = waiting_note(view)
         if waiting and waiting != self._waiting_told:
             self._note(waiting)
         self._waiting_told = waiting
@@ -64,10 +64,10 @@ def late_warning(view: ApplicationView) -> str | None:
     )
 
 
-def waiting_note(view: ApplicationView) -> str | None:
-    """Place and reason of an application that waits for memory; else None."""
+def waiting_note(view: ApplicationView) -> str:
+    """Place and reason of an application that waits for memory; else empty."""
     if view.queue_position is None or view.state == "ended":
-        return None
+        return ""
     return f"sparkpace: waits, place {view.queue_position}: {view.reason}"
 
 
