@@ -60,12 +60,13 @@ class Account(Struct, frozen=True):
         for key, stage in moved.items():
             before = self.stages.get(key, _NEW)
             share = weights.get(key, 0.0) / total if total > 0 else 0.0
-            stage.cpu_core_s += used * share
+            core_s = used * share
+            stage.cpu_core_s += core_s
             stage.allocated_core_s += quota_cores * elapsed * share
-            stage.speed = used * share / elapsed if elapsed > 0 else stage.speed
+            stage.speed = core_s / elapsed if elapsed > 0 else stage.speed
             if share > 0:
                 stage.touched_s = now_s
-            _follow(stage, before.running, before.done, used * share)
+            _follow(stage, before.running, before.done, core_s)
             stage.records = stage.records_done + stage.records_running
             stage.cpu_running_core_s = sum([stage.each_core_s - begun for begun in stage.begun])
             stage.moves = bool(stage.running or stage.speed or stage.records_running or stage.begun)
@@ -92,9 +93,10 @@ class Account(Struct, frozen=True):
         for key, stage in moved.items():
             if key not in weights:
                 stage.running, stage.records_running, stage.speed = 0, 0.0, 0.0
-        for key in list(stages)[: max(0, len(stages) - STAGES_KEPT)]:
-            del stages[key]
-            moved.pop(key, None)
+        while len(stages) > STAGES_KEPT:
+            oldest = next(iter(stages))
+            del stages[oldest]
+            moved.pop(oldest, None)
         return weights
 
     def executor(self, now_s: float) -> ObservedExecutor:

@@ -42,7 +42,7 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
     """The plan `age_s` seconds after it was sent: less time left, and the other executors gone on at their last speed."""
     if age_s <= 0:
         return plan
-    stages = tuple(
+    stages = [
         structs.replace(
             s,
             left_s=None if s.left_s is None else s.left_s - age_s,
@@ -50,16 +50,19 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
             elsewhere_cpu_running_core_s=s.elsewhere_cpu_running_core_s + s.elsewhere_speed * age_s,
         )
         for s in plan.stages
-    )
+    ]
     left_s = None if plan.left_s is None else plan.left_s - age_s
-    return structs.replace(plan, stages=stages, left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
+    return structs.replace(plan, stages=tuple(stages), left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
+
+
+NOTHING_DONE = OwnStage()
 
 
 def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[StageLive]:
     """The plan's stages with this executor's own part added."""
     stages = []
     for s in plan.stages:
-        own = executor.stages.get((s.stage, s.attempt), OwnStage())
+        own = executor.stages.get((s.stage, s.attempt), NOTHING_DONE)
         stages.append(
             StageLive(
                 plan=s,
@@ -91,11 +94,11 @@ def decide_demand(
 ) -> Decision:
     """Demand of this executor; `plan` must be aged to now, `dt_s` is the time since the last decision."""
     stages = live_stages(plan, executor)
-    waiting = sum(s.waiting for s in stages)
-    own_running = sum(s.running for s in executor.stages.values())
+    waiting = sum([s.waiting for s in stages])
+    own_running = sum([s.running for s in executor.stages.values()])
     # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them
     own = min(executor.slots, own_running + waiting)
-    total = max(own, min(plan.slots, sum(s.running for s in stages) + waiting))
+    total = max(own, min(plan.slots, sum([s.running for s in stages]) + waiting))
     if plan.left_s is None or plan.deadline_s is None:
         constrained = None
     else:

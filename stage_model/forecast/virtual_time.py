@@ -11,6 +11,7 @@ Not covered: where task works come from (`estimate`, `laws`).
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import operator
 from collections.abc import Iterable, Sequence
@@ -129,14 +130,15 @@ class Forecast(Struct, frozen=True):
     def time_s(self, cores: float) -> float:
         """T(c): seconds until the end with `cores` > 0; convex and falling in cores."""
         slow = 1.0 / self.speed_limit
-        return self.fixed_s + sum([v * max(slow, k / cores) for k, v in enumerate(self.busy, 1) if v])
+        # not `max`: a call for each state would be most of the time
+        return self.fixed_s + sum([v * (s if (s := k / cores) > slow else slow) for k, v in enumerate(self.busy, 1) if v])
 
     def least_time_s(self) -> float:
         """The end with as many cores as there are running tasks."""
         return self.fixed_s + sum(self.busy) / self.speed_limit
 
     def work_core_s(self) -> float:
-        return sum([k * v for k, v in enumerate(self.busy, 1)])
+        return sum(map(operator.mul, self.busy, itertools.count(1)))
 
     def least_cores(self, left_s: float) -> float | None:
         """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when nothing is left to do.

@@ -94,6 +94,6 @@ def control_groups(stages: Sequence[StageLive]) -> dict[StageKey, list[StageLive
 
 def group_progress(stages: Sequence[StageLive]) -> float:
     """Progress of a control group of which these stages are under way: those of it that have ended count in full."""
-    submitted = max(stage.plan.group_base + stage.plan.group_share for stage in stages)
-    ended = submitted - math.fsum(stage.plan.group_share for stage in stages)
-    return min(1.0, max(0.0, ended) + math.fsum(stage.plan.group_share * stage.progress() for stage in stages))
+    submitted = max([stage.plan.group_base + stage.plan.group_share for stage in stages])
+    ended = submitted - math.fsum([stage.plan.group_share for stage in stages])
+    return min(1.0, max(0.0, ended) + math.fsum([stage.plan.group_share * stage.progress() for stage in stages]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -53,7 +53,7 @@ class Outlook(Struct, frozen=True):
     forecast: Forecast
 
 
-class WorkLeft(NamedTuple):
+class WorkLeft(Struct, frozen=True):
     """Core-seconds left of each running and each waiting task, and of the waiting ones beyond `STEADY_WAVES`, which keep
     all slots busy; seconds left that no core shortens."""
 
@@ -141,7 +141,7 @@ def decide(view: View) -> Decision:
     """This executor's share, by runnable tasks, of the least cores for the application; never more than its own tasks use."""
     plan = view.plan
     settings = ForecastSettings.from_numbers(plan.settings)
-    last_task_s = plan.future_task_sd_s or max((stage.plan.task_sd_s for stage in view.stages), default=0.0)
+    last_task_s = plan.future_task_sd_s or max([stage.plan.task_sd_s for stage in view.stages], default=0.0)
     aim_s = view.left_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
     seen = outlook(
         view.stages,
