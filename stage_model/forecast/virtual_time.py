@@ -138,7 +138,7 @@ class Forecast(Struct, frozen=True):
         return self.fixed_s + sum(self.busy) / self.speed_limit
 
     def work_core_s(self) -> float:
-        return sum(map(operator.mul, self.busy, itertools.count(1)))
+        return float(sum(map(operator.mul, self.busy, itertools.count(1))))
 
     def least_cores(self, left_s: float) -> float | None:
         """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when nothing is left to do.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stage_model.forecast.virtual_time import STEADY_WAVES, Busy
-from stage_model.laws.forecast import WARY, Outlook, outlook, stage_work_left
+from stage_model.laws.forecast import WARY, Outlook, WorkLeft, outlook, stage_work_left
 from stage_model.live import LEAST_REMAINDER, PROFILE_DOUBT, StageLive, residual
 from stage_model.plan import StagePlan
 
@@ -75,7 +75,7 @@ def test_impossible_counts_never_make_negative_work() -> None:
 
 def test_a_stage_without_tasks_has_nothing_left() -> None:
     left = stage_work_left(live(tasks=0, running=1, work_core_s=0.0), 2)
-    assert left == ([], [], 0.0, 0.0)
+    assert left == WorkLeft([], [], 0.0, 0.0)
 
 
 def look(
