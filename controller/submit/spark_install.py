@@ -25,10 +25,6 @@ class SparkInstall:
     def home(self) -> Path:
         return self.submit.parent.parent
 
-    @property
-    def defaults_file(self) -> Path:
-        return self.home / "conf" / "spark-defaults.conf"
-
 
 def find_spark(environment: Mapping[str, str]) -> SparkInstall:
     """Raises `Unavailable` when there is none, or SPARK_HOME names none."""

@@ -183,8 +183,8 @@ def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
 
 def _file_settings(named: str | None, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
     """What spark-submit will read from the user's file of settings: --properties-file, else spark-defaults.conf."""
-    conf_dir = environment.get("SPARK_CONF_DIR")
-    file = Path(named) if named else Path(conf_dir) / "spark-defaults.conf" if conf_dir else spark.defaults_file
+    conf_dir = Path(environment.get("SPARK_CONF_DIR") or spark.home / "conf")
+    file = Path(named) if named else conf_dir / "spark-defaults.conf"
     try:
         return parse_properties(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
