@@ -113,7 +113,7 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
             try:
                 if timed := snapshot.plans.get(key.application_id):
                     plan = timed.now(now_s)
-                    decision = _decision(snapshot, account, before.law, plan, dt_s, now_s)
+                    decision = _decision(snapshot, account, before.law, plan, dt_s, now_s, now_s - timed.at_s)
             except Exception as error:  # noqa: BLE001 - told by the shell
                 troubles[key] = error
             requests.append(request(key, key.application_id, decision, plan, seen.floor))
@@ -149,10 +149,11 @@ def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
 
 
 def _decision(
-    snapshot: Snapshot, account: Account, law: LawState, plan: ApplicationPlan, dt_s: float, now_s: float
+    snapshot: Snapshot, account: Account, law: LawState, plan: ApplicationPlan, dt_s: float, now_s: float, age_s: float
 ) -> Decision:
-    """What its application's plan, aged to now, asks for the executor."""
-    decision = decide_demand(plan, account.executor(now_s), law, dt_s=dt_s, period_s=snapshot.period_s, quota=snapshot.quota)
+    """What its application's plan, which came `age_s` ago and is aged to now, asks for the executor."""
+    executor, quota = account.executor(now_s), snapshot.quota
+    decision = decide_demand(plan, executor, law, dt_s=dt_s, period_s=snapshot.period_s, quota=quota, age_s=age_s)
     if math.isnan(decision.demand):
         raise ValueError(f"its law asks for {decision.demand} cores")
     return decision

@@ -18,6 +18,9 @@ from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
 
+SILENT_S = 10.0
+"""A plan that came longer ago is of a master that is away: it sends one every two seconds."""
+
 
 class OwnStage(Struct):
     """What this executor has done of a stage attempt, as `accounting` counts it; not to be changed here."""
@@ -91,8 +94,9 @@ def decide_demand(
     dt_s: float,
     period_s: float,
     quota: QuotaSettings,
+    age_s: float = 0.0,
 ) -> Decision:
-    """Demand of this executor; `plan` must be aged to now, `dt_s` is the time since the last decision."""
+    """Demand of this executor. `plan` came `age_s` ago and must be aged to now; `dt_s`: since the last decision."""
     stages = live_stages(plan, executor)
     waiting = sum([s.waiting for s in stages])
     own_running = sum([s.running for s in executor.stages.values()])
@@ -122,6 +126,8 @@ def decide_demand(
         decision = _idle(executor, state, period_s, others_run=total > 0)
     elif constrained is None:
         decision = Decision(own * plan.speed_limit, state, "no deadline")
+    elif age_s > SILENT_S and LAWS[plan.law].stage_deadlines and _undescribed(plan, executor):
+        decision = Decision(own * plan.speed_limit, state, "the master is away and has not described this stage")
     elif not plan.known:
         decision = Decision(own * plan.speed_limit, state, "no profile")
     else:
@@ -134,6 +140,12 @@ def decide_demand(
         set_point=shown.plan.set_point if shown else None,
         progress=group_progress([s for s in stages if s.plan.control_group == shown.plan.control_group]) if shown else None,
     )
+
+
+def _undescribed(plan: ApplicationPlan, executor: ObservedExecutor) -> bool:
+    """Whether tasks of a stage run here that the plan does not know: by its law it would have no cores."""
+    known = {(stage.stage, stage.attempt) for stage in plan.stages}
+    return any(stage.running and key not in known for key, stage in executor.stages.items())
 
 
 def _idle(executor: ObservedExecutor, state: LawState, period_s: float, *, others_run: bool) -> Decision:

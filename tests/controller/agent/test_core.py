@@ -81,6 +81,15 @@ def test_without_a_plan_it_has_all_it_can_use_and_no_sample() -> None:
     assert (orders.grants, orders.samples) == ({KEY: 2.0}, ())
 
 
+def test_a_stage_that_an_absent_master_has_not_described_has_all_it_can_use() -> None:
+    # by the stage deadlines that it was told nothing runs; the plan came at 0 s, and the master is away from 10 s on
+    granted = []
+    for now_s in (5.0, 11.0):
+        orders, _ = period(State(), now_s, {KEY: seen()}, plan(law="paper", stages=()))
+        granted.append(orders.grants[KEY])
+    assert granted == [QUOTA.floor, 2.0]
+
+
 def test_an_unlimited_executor_is_limited() -> None:
     orders, _ = period(State(), 0.0, {KEY: seen(quota=None)}, plan())
     assert orders.changes == (QuotaChange(KEY, None, 0.5),)
