@@ -42,7 +42,7 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --deadline TIME      90s, 10min, 1h30m after submission, or an ISO time
   --priority P         low, normal, high, or 0 to 100 (larger wins)
   --profile NAME|FILE  what earlier runs taught [default: by name and main file]
-  --law LAW            forecast or paper
+  --law LAW            forecast, paper or constant
   --dry-run            plan only
   --detach             return once the application runs
   --force              submit although the deadline cannot be met
