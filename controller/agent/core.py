@@ -16,7 +16,7 @@ from controller.agent.accounting import Account
 from controller.agent.apply import QuotaChange, changes
 from controller.agent.arbitrate import arbitrate
 from controller.agent.asking import is_squeezed, request
-from controller.agent.decide import aged, decide_demand
+from controller.agent.decide import ObservedExecutor, aged, decide_demand
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import Sample
 from stage_model.laws.base import Decision, LawState
@@ -113,7 +113,7 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
             try:
                 if timed := snapshot.plans.get(key.application_id):
                     plan = timed.now(now_s)
-                    decision = _decision(snapshot, account, before.law, plan, dt_s, now_s, now_s - timed.at_s)
+                    decision = _decision(snapshot, account.executor(now_s), before.law, plan, dt_s, now_s - timed.at_s)
             except Exception as error:  # noqa: BLE001 - told by the shell
                 troubles[key] = error
             requests.append(request(key, key.application_id, decision, plan, seen.floor))
@@ -149,11 +149,11 @@ def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
 
 
 def _decision(
-    snapshot: Snapshot, account: Account, law: LawState, plan: ApplicationPlan, dt_s: float, now_s: float, age_s: float
+    snapshot: Snapshot, executor: ObservedExecutor, law: LawState, plan: ApplicationPlan, dt_s: float, age_s: float
 ) -> Decision:
     """What its application's plan, which came `age_s` ago and is aged to now, asks for the executor."""
-    executor, quota = account.executor(now_s), snapshot.quota
-    decision = decide_demand(plan, executor, law, dt_s=dt_s, period_s=snapshot.period_s, quota=quota, age_s=age_s)
+    period_s, quota = snapshot.period_s, snapshot.quota
+    decision = decide_demand(plan, executor, law, dt_s=dt_s, period_s=period_s, quota=quota, age_s=age_s)
     if math.isnan(decision.demand):
         raise ValueError(f"its law asks for {decision.demand} cores")
     return decision
