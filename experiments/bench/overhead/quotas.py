@@ -33,14 +33,15 @@ Change = Callable[[ExecutorKey, float], object]
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
     """`busy` containers compute all the time. `each_ms`: of every change made alone; `together_s`: until the last of as many
-    changes, which the agent makes in one period, is in the kernel. `cpu_ms`: this process's CPU for a change, on average,
-    with telling the engine; `docker_py_cpu_ms`: for telling it through the client library (None: from before these were
-    measured)."""
+    changes, which the agent makes in one period, is in the kernel; `told_s`: until the engine's record has them all, too.
+    `cpu_ms`: this process's CPU for a change, on average, with telling the engine; `docker_py_cpu_ms`: for telling it through
+    the client library (None: from before these were measured)."""
 
     containers: int
     busy: int
     each_ms: tuple[float, ...]
     together_s: float
+    told_s: float | None = None
     cpu_ms: float | None = None
     docker_py_cpu_ms: float | None = None
 
@@ -61,6 +62,7 @@ def measure_changes(containers: int, busy: int, seed: int) -> QuotaRow:
             _change(runtime, groups[key], key, wanted[key])
         together_s = time.monotonic() - begun_s
         _settle(runtime)
+        told_s = time.monotonic() - begun_s
         own_s = _cpu_s(lambda: _change_all(runtime, {key: _cores(rng) for key in keys}))
         docker_py_s = sum(_cpu_s(partial(update, key, _cores(rng))) for key in keys)
     return QuotaRow(
@@ -68,6 +70,7 @@ def measure_changes(containers: int, busy: int, seed: int) -> QuotaRow:
         busy=busy,
         each_ms=tuple(round(ms, 2) for ms in each),
         together_s=round(together_s, 3),
+        told_s=round(told_s, 3),
         cpu_ms=round(1000 * own_s / containers, 3),
         docker_py_cpu_ms=round(1000 * docker_py_s / containers, 3),
     )

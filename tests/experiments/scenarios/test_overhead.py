@@ -49,7 +49,15 @@ def made_up(slower: float = 1.0) -> Data:
             QuotaRow(containers=100, busy=0, each_ms=each_ms, together_s=0.9 * slower, cpu_ms=0.6, docker_py_cpu_ms=1.4)
         ],
         "quota-loaded-0": [
-            QuotaRow(containers=100, busy=2, each_ms=thrice_ms, together_s=0.9 * slower, cpu_ms=0.6, docker_py_cpu_ms=1.4)
+            QuotaRow(
+                containers=100,
+                busy=2,
+                each_ms=thrice_ms,
+                together_s=0.9 * slower,
+                told_s=1.5,
+                cpu_ms=0.6,
+                docker_py_cpu_ms=1.4,
+            )
         ],
         "agent-0": [spent],
         "agent-woken-0": [spent],
@@ -111,7 +119,7 @@ def test_the_tables_tell_all_of_it() -> None:
     assert "| 1000 | 1000 | 4000 | 10 | 40 | 1 | 9.0 | 10.0 | 19.0 | 19.0 | 19.0 |" in text
     assert "| 1000 | 1000 | 1000 | 10 | 90.0 | 90.0 | 90.0 |" in text
     assert "| 100 | 60 | 2.83 | 2.0 | 0.1 | 70 |" in text
-    assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.90 | 0.60 | 1.40 |" in text
+    assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.90 | 1.50 | 0.60 | 1.40 |" in text
     assert "| controller/agent/loop.py | 40.0% |" in text
     assert "| controller/master/planning.py | 25.0% |" in text
     assert SMALL.tables(Data()) == ""
