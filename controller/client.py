@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import http.client
 import urllib.parse
+from contextlib import closing
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from controller.home import Home
+from controller.tls import address_of, connect_master
 from controller.wire import version
 from controller.wire.command import (
     ApplicationList,
@@ -35,19 +39,14 @@ TIMEOUT_S = 10.0
 
 
 class MasterClient:
-    """Methods raise `Unavailable` when no master answers (`OtherVersion`: one that speaks no version of ours), `Denied` for a
-    wrong token, else the master's own error."""
+    """`ca` is the file with the certificate that is pinned. Methods raise `Unavailable` when no master answers, or one that
+    does not prove itself, which learns no token (`OtherVersion`: one that speaks no version of ours), `Denied` for a wrong
+    token, else the master's own error."""
 
-    def __init__(self, url: str, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or parts.hostname is None:
-            raise BadInput(f"master URL {url!r} is not usable; it must look like http://127.0.0.1:7070")
+    def __init__(self, url: str, ca: Path, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self.url = url.rstrip("/")
-        self._token = token
-        self._timeout_s = timeout_s
-        self._secure = parts.scheme == "https"
-        self._host = parts.hostname
-        self._port = parts.port or (443 if self._secure else 80)
+        address_of(url)
+        self._ca, self._token, self._timeout_s = ca, token, timeout_s
 
     def health(self) -> Health:
         """Needs no token."""
@@ -92,23 +91,21 @@ class MasterClient:
             raise Unavailable(f"what answers at {self.url} is no Sparkpace master of this version ({error})") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout_s)
         headers = {"Accept": "application/json", version.HEADER: version.SPOKEN}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
-            connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            status, reply = response.status, response.read()
+            connection = connect_master(self.url, self._ca, self._timeout_s)
+            with closing(connection):
+                connection.request(method, path, body, headers)
+                response = connection.getresponse()
+                status, reply = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(
                 f"no Sparkpace master answers at {self.url} ({error}); start one with `sparkpace up`"
             ) from error
-        finally:
-            connection.close()
         version.check_header(response.headers.get(version.HEADER), f"the master at {self.url}", "this command")
         if status >= 400:
             raise self._failure(status, reply)
@@ -125,6 +122,16 @@ class MasterClient:
             kind.exit_code: kind for kind in (BadInput, Unavailable, InfeasibleDeadline, Denied)
         }
         return known.get(failure.exit_code, PaceError)(failure.error)
+
+
+def submit_client(home: Home) -> MasterClient:
+    """Of the cluster that was started here. Raises `Unavailable` without one."""
+    return MasterClient(home.need_cluster().url, home.ca_file, home.submit_token())
+
+
+def admin_client(home: Home, url: str | None = None, timeout_s: float = TIMEOUT_S) -> MasterClient:
+    """The same with all rights, or of the master at `url`."""
+    return MasterClient(url or home.need_cluster().url, home.ca_file, home.admin_token(), timeout_s)
 
 
 def _quoted(part: str) -> str:

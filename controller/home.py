@@ -1,6 +1,8 @@
 """The home directory of one user's cluster: tokens, the running cluster's address, records.
 
     admin.token, submit.token   0600, made by the first `up`
+    ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
+    master.pem                  0600, the master's key and certificate, made at each start
     cluster.json                0600, there from `up` to `down`, whatever dies in between
     cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
     master.lock                 0600, held by the master; agents have theirs (`controller.local.locks`)
@@ -58,6 +60,9 @@ class Home:
         self.path = path
         self.admin_token_file = path / "admin.token"
         self.submit_token_file = path / "submit.token"
+        self.ca_key_file = path / "ca.key"
+        self.ca_file = path / "ca.pem"
+        self.master_certificate = path / "master.pem"
         self.cluster_file = path / "cluster.json"
         self.identity_file = path / "cluster.id"
         self.master_lock = path / "master.lock"

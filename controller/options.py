@@ -32,6 +32,8 @@ class MasterOptions:
 
     home: Path
     host: str = "127.0.0.1"
+    names: tuple[str, ...] = ()
+    """Further ones under which it is reached: its certificate is good for them, too."""
     port: int = 7070
     keep_runs: int = 100
     """Run folders kept; older ones are removed when a run ends."""

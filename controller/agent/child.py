@@ -73,7 +73,9 @@ class Child:
         self._lock = threading.Lock()
         self._report: WorkerSync | None = None
         self._replies: list[tuple[WorkerReply, WorkerSync, float]] = []
-        self.link = Link(options.master_url, home.admin_token(), options.worker_id, self.gate, self._newest, self._deliver)
+        self.link = Link(
+            options.master_url, home.ca_file, home.admin_token(), options.worker_id, self.gate, self._newest, self._deliver
+        )
 
     def run(self) -> int:
         """Ticks until SIGTERM, the supervisor's death, or a thread that hangs; returns the exit code, 0 if all is well."""
@@ -166,9 +168,9 @@ def _cluster_id(options: AgentOptions, home: Home) -> str:
     path = options.home / "agents" / options.worker_id / "cluster_id"
     if path.exists():
         return path.read_text().strip()
-    from controller.client import MasterClient
+    from controller.client import admin_client
 
-    cluster_id = MasterClient(options.master_url, home.admin_token()).health().cluster_id
+    cluster_id = admin_client(home, options.master_url).health().cluster_id
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.write_text(cluster_id + "\n")
     return cluster_id

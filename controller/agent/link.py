@@ -12,14 +12,16 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
 from controller.agent.threads import Beat
+from controller.tls import connect_master
 from controller.wire import version
 from controller.wire.reading import reader
 from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
-from stage_model.errors import OtherVersion
+from stage_model.errors import Unavailable
 
 log = logging.getLogger("sparkpace.agent")
 
@@ -33,7 +35,7 @@ class Refused(Exception):
     """A reply that must not be obeyed; the message says why."""
 
 
-NO_MASTER = (OSError, http.client.HTTPException, msgspec.DecodeError, Refused, OtherVersion)
+NO_MASTER = (OSError, http.client.HTTPException, msgspec.DecodeError, Refused, Unavailable)
 """The call brought nothing to act upon, for whatever reason: the last orders stay in force and it is tried again."""
 
 
@@ -58,15 +60,14 @@ class Link:
     def __init__(
         self,
         url: str,
+        ca: Path,
         token: str,
         worker_id: str,
         gate: Gate,
         report: Callable[[], WorkerSync],
         deliver: Callable[[WorkerReply, WorkerSync], None],
     ) -> None:
-        parts = urllib.parse.urlsplit(url)
-        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._address = (parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80))
+        self._url, self._ca = url, ca
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",
@@ -125,7 +126,7 @@ class Link:
     def _call(self, method: str, path: str, body: bytes | None, timeout_s: float) -> bytes:
         connection = getattr(self._connections, "it", None)
         if connection is None:
-            connection = self._connections.it = self._kind(*self._address, timeout=timeout_s)
+            connection = self._connections.it = connect_master(self._url, self._ca, timeout_s)
         connection.request(method, path, body, self._headers)
         response = connection.getresponse()
         data: bytes = response.read()

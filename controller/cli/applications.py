@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from controller.cli.common import choose, home_option, submit_client, table_console
+from controller.cli.common import choose, home_option, table_console
 from controller.cli.tables import applications_table
+from controller.client import submit_client
 from controller.home import Home
 from controller.submit.driver_run import RECORD_S
 from controller.waiting import wait_until

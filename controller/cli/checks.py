@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Sequence
@@ -17,26 +16,15 @@ LEAST_MB = 512
 """Of a worker: an executor of Spark hardly starts in less."""
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def check_host(host: str, insecure: bool) -> None:
-    """Raises `BadInput` for a host beyond loopback unless `insecure`."""
-    if not is_loopback(host) and not insecure:
-        raise BadInput(f"--host {host} is reachable by others without TLS; use 127.0.0.1 or add --insecure")
-
-
-def check_address(host: str) -> str:
-    """An address or name under which others reach a worker's executors. Raises `BadInput`."""
+def check_address(host: str, option: str = "--host") -> str:
+    """An address or name under which others reach a worker's executors, or the master. Raises `BadInput`."""
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?", host):
-        raise BadInput(f"--host {host[:80]!r} is no address; accepted: an IP address or a host's name")
+        raise BadInput(f"{option} {host[:80]!r} is no address; accepted: an IP address or a host's name")
     return host
+
+
+def checked_names(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(check_address(name, "--name") for name in names)
 
 
 def check_memory_mb(memory_mb: int, what: str) -> int:

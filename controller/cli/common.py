@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console, ConsoleDimensions
 
-from controller.client import MasterClient
 from controller.home import Home, find_home
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
@@ -81,15 +80,6 @@ def table_console() -> Console:
     if not console.is_terminal or console.is_dumb_terminal:
         console.size = ConsoleDimensions(200, 25)
     return console
-
-
-def submit_client(home: Home) -> MasterClient:
-    """The local cluster's master with the submit scope. Raises `Unavailable` without a cluster."""
-    return MasterClient(home.need_cluster().url, home.submit_token())
-
-
-def admin_client(home: Home) -> MasterClient:
-    return MasterClient(home.need_cluster().url, home.admin_token())
 
 
 def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from controller.cli.checks import check_port
 from controller.cli.common import home_option, table_console
-from controller.client import MasterClient
+from controller.client import submit_client
 from controller.engines import docker_version, find_java, machine_cores
 from controller.home import Home, read_token
 from controller.local.cluster import look
@@ -84,8 +84,7 @@ def _cluster(home: Home, port: int) -> str:
         return f"none runs; port {port} is free"
     if dead := missing(cluster, look(home, cluster)):
         raise Unavailable(f"{' and '.join(dead)} died; run `sparkpace up`, which starts what is missing")
-    MasterClient(cluster.url).health()
-    workers = MasterClient(cluster.url, home.submit_token()).workers()
+    workers = submit_client(home).workers()
     return f"answers at {cluster.url}, {len(workers)} worker(s)"
 
 

@@ -6,7 +6,8 @@ import click
 import msgspec
 from rich.table import Table
 
-from controller.cli.common import admin_client, choose, home_option, submit_client, table_console
+from controller.cli.common import choose, home_option, table_console
+from controller.client import admin_client, submit_client
 from controller.home import Home
 from controller.wire.command import Explanation, Labels, WorkerExplanation
 from placement.labels import parse_labels

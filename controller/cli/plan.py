@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from controller.cli.common import home_option, submit_client, table_console
+from controller.cli.common import home_option, table_console
 from controller.cli.tables import figures_table
+from controller.client import submit_client
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile

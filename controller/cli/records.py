@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 
 from controller.cli.common import home_option, table_console
-from controller.client import MasterClient
+from controller.client import submit_client
 from controller.home import Home
 from controller.runs.run_folders import RunFolder, find_ended_run, find_run
 from stage_model.errors import BadInput, PaceError
@@ -96,7 +96,7 @@ def _driver_log(home: Home, run: RunFolder) -> Path | None:
         if cluster is None:
             return None
         try:
-            submission = MasterClient(cluster.url, home.submit_token()).application(run.application_id).submission
+            submission = submit_client(home).application(run.application_id).submission
         except PaceError:
             return None  # without a master, a running job's submission is not known; its executors' logs still are
     log = home.logs / f"driver-{submission}.log"

@@ -11,7 +11,14 @@ from typing import Any
 
 import click
 
-from controller.cli.checks import check_address, check_host, check_memory_mb, checked_folders, parse_period, parse_worker_id
+from controller.cli.checks import (
+    check_address,
+    check_memory_mb,
+    checked_folders,
+    checked_names,
+    parse_period,
+    parse_worker_id,
+)
 from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import parse_type
@@ -19,10 +26,10 @@ from controller.home import Home
 from controller.local.locks import agent_lock
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
 from controller.runtime.table import RUNTIMES
+from controller.tls import address_of
 from master_memory.split import POLICIES
 from placement.labels import parse_labels
 from placement.resources import SCALE, parse_advertised
-from stage_model.errors import BadInput
 from stage_model.laws import LAWS
 from stage_model.units import parse_memory_mb
 
@@ -37,10 +44,10 @@ absolute = click.Path(path_type=Path)
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
-@click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
-def master(home: Home, host: str, insecure: bool, placing: MasterPlacement, **plain: Any) -> None:
+@click.option("--name", "names", multiple=True, help="Further name or address under which others reach it (repeat).")
+def master(home: Home, host: str, names: tuple[str, ...], placing: MasterPlacement, **plain: Any) -> None:
     """Runs the master in the foreground; a home has one."""
-    check_host(host, insecure)
+    also = checked_names(names)
     home.create()
     from controller.master.main import run_master  # here, because the other commands need none of its web server
 
@@ -48,6 +55,7 @@ def master(home: Home, host: str, insecure: bool, placing: MasterPlacement, **pl
         MasterOptions(
             home=home.path,
             host=host,
+            names=also,
             **plain,
             placement=placing.placement,
             placement_weights=placing.placement_weights,
@@ -82,7 +90,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @click.option("--runtime", type=click.Choice(list(RUNTIMES)), required=True)
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
-@click.option("--master", "master_url", required=True, help="The master's URL, http://HOST:PORT.")
+@click.option("--master", "master_url", required=True, help="The master's URL, https://HOST:PORT.")
 @click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
 @click.option("--image", help="Executor image for jobs that name none.")
 @click.option("--host", help="Address of its executors [default: loopback with a loopback master, else its own].")
@@ -101,8 +109,7 @@ def agent(
     **plain: Any,
 ) -> None:
     """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
-    if not master_url.startswith(("http://", "https://")):
-        raise BadInput(f"--master {master_url!r} is no URL; it must look like http://127.0.0.1:7070")
+    address_of(master_url)
     options = AgentOptions(
         home=home.path,
         worker_id=parse_worker_id(worker_id),

@@ -15,7 +15,11 @@ from controller.submit.submission import CLASS_PATH
 @home_option
 def conf(home: Home) -> None:
     """Prints the driver's settings for `spark-submit --properties-file`."""
-    settings = driver_settings() | {CLASS_PATH: str(bridge_jar()), "spark.pace.token.file": str(home.submit_token_file)}
+    settings = driver_settings() | {
+        CLASS_PATH: str(bridge_jar()),
+        "spark.pace.token.file": str(home.submit_token_file),
+        "spark.pace.ca.file": str(home.ca_file),
+    }
     cluster = home.cluster()
     if cluster is not None:
         settings["spark.master"] = f"sparkpace://{cluster.host}:{cluster.port}"

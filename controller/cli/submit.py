@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from controller.cli.plan import print_plan
-from controller.client import MasterClient
+from controller.client import MasterClient, submit_client
 from controller.engines import find_java
 from controller.home import Home, find_home
 from controller.local.cluster import tail
@@ -82,7 +82,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     if "dry-run" not in given.flags:
         find_java(os.environ)
     cluster = home.need_cluster()
-    client = MasterClient(cluster.url, home.submit_token())
+    client = submit_client(home)
     reply, profile = _plan(job, home, client, memory_settings(job, spark=spark, environment=os.environ))
     if "dry-run" in given.flags:
         print_plan(reply, profile)

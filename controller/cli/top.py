@@ -10,9 +10,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from controller.cli.common import home_option, submit_client, table_console
+from controller.cli.common import home_option, table_console
 from controller.cli.tables import applications_table, workers_table
-from controller.client import MasterClient
+from controller.client import MasterClient, submit_client
 from controller.home import Home
 from stage_model.units import parse_duration
 

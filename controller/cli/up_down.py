@@ -14,10 +14,11 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from controller.cli.checks import LEAST_MB, check_host, check_port, checked_folders, parse_period
-from controller.cli.common import POLICY_HELP, admin_client, floor_option, home_option, option_words
+from controller.cli.checks import LEAST_MB, check_port, checked_folders, checked_names, parse_period
+from controller.cli.common import POLICY_HELP, floor_option, home_option, option_words
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
+from controller.client import admin_client
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
 from controller.home import Cluster, Home
 from controller.local.cluster import Plan, WorkerPlan, heal, look, start
@@ -41,7 +42,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--cores", type=float, help="For executors, all workers together [default: the machine's less 0.3].")
 @click.option("--memory", help="Memory for executors, all workers together, as 8g [default: 80% of the machine's].")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address the master listens on.")
-@click.option("--insecure", is_flag=True, help="Allow a --host beyond loopback without TLS.")
+@click.option("--name", "names", multiple=True, help="Further name or address under which others reach it (repeat).")
 @click.option("--port", type=click.IntRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
@@ -67,7 +68,7 @@ def up(
     cores: float | None,
     memory: str | None,
     host: str,
-    insecure: bool,
+    names: tuple[str, ...],
     port: int,
     period: str,
     floor: float,
@@ -82,7 +83,6 @@ def up(
 
     Where one was started before, starts again what has died of it, with its options; applications go on. Exit code 0 if
     nothing was missing."""
-    check_host(host, insecure)
     if each and any(_given(context, name) for name in ("workers", "cores", "memory")):
         raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
     sizes = _each(each, floor) if each else _alike(workers, cores, memory, floor)
@@ -94,7 +94,9 @@ def up(
     }
     agent_words = option_words(every_agent)
     started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
-    master_words = option_words({"keep-runs": keep_runs, "law": law, "memory-policy": memory_policy, "insecure": insecure})
+    master_words = option_words(
+        {"keep-runs": keep_runs, "law": law, "memory-policy": memory_policy, "name": checked_names(names)}
+    )
     plan = Plan(
         workers=sizes,
         runtime="",

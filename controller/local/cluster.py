@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import structs
 
-from controller.client import MasterClient
+from controller.client import MasterClient, admin_client
 from controller.home import AgentProcess, Cluster, Home
 from controller.local.healing import Found, FoundAgent, Healing
 from controller.local.locks import Holder, holder
@@ -35,7 +35,7 @@ LOOK_S = 0.1
 def url_of(host: str, port: int) -> str:
     """Where processes of this machine reach a service that listens there."""
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> C
     try:
         master = _spawn("master", plan.master_words(), home)
         children.append(master)
-        client = MasterClient(plan.url, home.admin_token())
+        client = admin_client(home, plan.url)
         _wait(home, children, lambda: _unanswered(client))
         agents = {w.worker_id: _spawn(f"agent-{w.worker_id}", plan.agent_words(w), home) for w in plan.workers}
         children.extend(agents.values())
@@ -162,7 +162,7 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
     """Starts what is missing, with the words it was started with, and waits until it is there; what lives is left alone.
 
     Raises `Unavailable`: then those of its parts that did not come are ended again."""
-    client = MasterClient(cluster.url, home.admin_token())
+    client = admin_client(home, cluster.url)
     children: list[_Child] = []
     try:
         if healing.master:

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from controller.client import MasterClient
+from controller.client import MasterClient, admin_client
 from controller.home import Cluster, Home
 from controller.local.cluster import LOOK_S, STOP_S, look
 from controller.local.leftovers import Removed, clear_groups, clear_grown, clear_worker
 from controller.local.locks import end
 from controller.processes import ProcessId, alive, send, send_group
 from controller.waiting import wait_until
-from stage_model.errors import PaceError
+from stage_model.errors import BadInput, PaceError
 
 END_S = 15.0
 """Longest wait for applications to end in `down`."""
@@ -48,10 +48,8 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
     stopped = Stopped()
     url = found.master.note if found.master is not None and found.master.note else cluster.url if cluster else ""
     if found.master is not None and url:
-        stopped.late = _end_applications(MasterClient(url, home.admin_token()))
-        with suppress(PaceError):  # a master that does not answer: its next life gives them back
-            MasterClient(url, home.admin_token(), timeout_s=GIVE_BACK_S).end_started_workers()
-        stopped.notes += _elsewhere(MasterClient(url, home.admin_token()), home)
+        with suppress(BadInput):  # a release before TLS, whose agents end what is theirs
+            _end_work(home, url, stopped)
     # Agents stop their remaining executors or free their quotas themselves; only then may the master go.
     for processes in (found.processes(master=False), found.processes(master=True)):
         _end_processes(processes)
@@ -69,6 +67,13 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
     if not stopped.left:
         home.forget_cluster()
     return stopped
+
+
+def _end_work(home: Home, url: str, stopped: Stopped) -> None:
+    stopped.late = _end_applications(admin_client(home, url))
+    with suppress(PaceError):  # a master that does not answer: its next life gives them back
+        admin_client(home, url, GIVE_BACK_S).end_started_workers()
+    stopped.notes += _elsewhere(admin_client(home, url), home)
 
 
 def _elsewhere(client: MasterClient, home: Home) -> list[str]:

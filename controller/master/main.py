@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 import sys
 import time
 
 import uvicorn
 
+from controller.authority import certify, names_of
 from controller.home import Home
 from controller.local.cluster import url_of
 from controller.local.locks import master_lock
@@ -33,8 +35,9 @@ TICK_S = 0.5
 def run_master(options: MasterOptions) -> None:
     """Serves until SIGTERM. Raises `Unavailable` when the home has a master already or the port is taken."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    url = url_of(options.host, options.port)
-    with master_lock(Home(options.home), url), _listen(options.host, options.port) as listening:
+    home, url = Home(options.home), url_of(options.host, options.port)
+    with master_lock(home, url), _listen(options.host, options.port) as listening:
+        certify(home.ca_key_file, home.ca_file, home.master_certificate, names_of(options.host, options.names))
         asyncio.run(_serve(options, listening))
 
 
@@ -50,7 +53,16 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
         cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
     gate = Gatekeeper(home.admin_token(), home.submit_token())
     api = Api(cluster, gate, changes, time.monotonic)
-    config = uvicorn.Config(api.application(), log_config=None, access_log=False, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        api.application(),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=2,
+        ssl_certfile=home.master_certificate,
+    )
+    config.load()
+    assert config.ssl is not None
+    config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
     server = uvicorn.Server(config)
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))

@@ -21,7 +21,7 @@ KNOWN = frozenset(
     (
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force"),
         # set by `sparkpace submit` and read by the bridge
-        *("submission", "submit.time.ms", "submit.uptime", "token.file", "main", "arguments", "tls"),
+        *("submission", "submit.time.ms", "submit.uptime", "token.file", "ca.file", "main", "arguments"),
         *NAMES,
     )
 )

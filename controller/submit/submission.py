@@ -169,6 +169,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "submit.time.ms": str(job.submitted_ms),
         "submit.uptime": job.submitted_uptime,
         "token.file": str(home.submit_token_file),
+        "ca.file": str(home.ca_file),
         "main": job.main,
         "arguments": arguments if len(arguments) <= MOST_ARGUMENTS else None,
     }

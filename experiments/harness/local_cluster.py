@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.client import MasterClient
+from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, read_summary
@@ -143,4 +143,4 @@ class LocalCluster:
         )
 
     def _client(self) -> MasterClient:
-        return MasterClient(self.home.need_cluster().url, self.home.submit_token())
+        return submit_client(self.home)

@@ -22,7 +22,7 @@ def home(tmp_path: Path) -> Home:
 def cluster(master: ProcessId) -> Cluster:
     return Cluster(
         cluster_id="c1",
-        url="http://127.0.0.1:7070",
+        url="https://127.0.0.1:7070",
         host="127.0.0.1",
         port=7070,
         runtime="process",

@@ -9,8 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 
+from controller.client import MasterClient
+from controller.home import Home
 from controller.wire.command import ApplicationView, PlanReply, PlanRequest, WorkerView
 from controller.wire.version import HEADER
+from tests.fakes.tls import secure
 
 TOKEN = "right"
 
@@ -28,12 +31,17 @@ class Server(ThreadingHTTPServer):
     """The versions of the wire that it names; None: none, as the first release."""
     heard: str | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, home: Home) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.home = home
+        secure(self, home)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"https://127.0.0.1:{self.server_port}"
+
+    def client(self, token: str = TOKEN) -> MasterClient:
+        return MasterClient(self.url, self.home.ca_file, token)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -83,8 +91,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    with Server() as server:
+def serving(home: Home) -> Iterator[Server]:
+    """The master of that home, whose CA is made."""
+    with Server(home) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

@@ -19,6 +19,6 @@ def agent_options(home: Path, **changed: Any) -> AgentOptions:
         runtime="process",
         period_s=1.0,
         floor=0.1,
-        master_url="http://127.0.0.1:1",
+        master_url="https://127.0.0.1:1",
     )
     return replace(plain, **changed)

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import msgspec
 
+from controller.home import Home
 from controller.wire.driver import DriverReply, DriverSync, ExecutorGone, Registered, Registration
 from stage_model.history.events import AnyEvent, ExecutorAdded
+from tests.fakes.tls import secure
 
 SUBMIT_TOKEN = "submit-token-of-the-test"
 APPLICATION = "app-of-the-test"
@@ -50,10 +52,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Peer:
-    """`faults`: "lost" (events taken, no reply), "forgot" (acknowledges none), "unknown", "stop" or an answer; one a sync."""
+    """`faults`: "lost" (events taken, no reply), "forgot" (acknowledges none), "unknown", "stop" or an answer; one a sync.
+    It proves itself by the CA of `home`, which is its directory unless it is given."""
 
-    def __init__(self, directory: Path, faults: list[str | Answer], *, refuse: Answer | None = None) -> None:
+    def __init__(
+        self, directory: Path, faults: list[str | Answer], *, home: Home | None = None, refuse: Answer | None = None
+    ) -> None:
         self.directory = directory
+        self.home = home or Home(directory)
         self.faults = faults
         self.refuse = refuse
         self.lock = threading.RLock()
@@ -77,6 +83,7 @@ class Peer:
 
     def open(self) -> None:
         self.server = Server(("127.0.0.1", self.port), Handler)
+        secure(self.server, self.home)
         self.server.peer = self
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from controller.client import MasterClient
+from controller.client import MasterClient, admin_client
 from controller.engines import machine_cores
 from controller.home import AgentProcess, Cluster, Home
 from controller.processes import alive, identify, send, send_group
@@ -238,7 +238,7 @@ class LocalCluster:
         return self.sparkpace().master_url
 
     def client(self) -> MasterClient:
-        return MasterClient(self.cluster().url, self.home.admin_token())
+        return admin_client(self.home)
 
     def cluster(self) -> Cluster:
         return self.home.need_cluster()
@@ -311,7 +311,7 @@ class LocalCluster:
             words = ("master", "--home", str(self.home.path), "--port", str(port))
             process = subprocess.Popen(ours("controller.cli.main", *words), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         self.by_hand.append(process)
-        client = MasterClient(f"http://127.0.0.1:{port}")
+        client = admin_client(self.home, f"https://127.0.0.1:{port}")
 
         def answers() -> bool:
             assert process.poll() is None, log.read_text()

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from controller.agent.resizing import write_order
+from controller.home import Home
 from master_memory.resize import BudgetOrder
 from stage_model.history.events import (
     AnyEvent,
@@ -112,6 +113,7 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
         conf = {
             "spark.master": f"sparkpace://127.0.0.1:{peer.port}",
             "spark.pace.token.file": str(peer.token_file),
+            "spark.pace.ca.file": str(peer.home.ca_file),
             "spark.pace.deadline": "90s",
             "spark.executorEnv.GREETING": "hello",
             "spark.my.password": "hidden",
@@ -227,8 +229,10 @@ def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
 ) -> None:
     (tmp_path / "no").mkdir()
     closed = b'{"error": "the queue of this user is closed", "exit_code": 77}'
-    refusing = Peer(tmp_path / "no", [], refuse=(403, closed))
+    refusing = Peer(tmp_path / "no", [], home=Home(tmp_path), refuse=(403, closed))
     stopping = Peer(tmp_path, ["stop"])
+    (tmp_path / "other").mkdir()
+    foreign = Peer(tmp_path / "other", [])
     open_token = tmp_path / "open.token"
     open_token.write_text("open")
     open_token.chmod(0o644)
@@ -239,11 +243,13 @@ def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
         f"{token},sparkpace://127.0.0.1",
         f"{token},sparkpace://127.0.0.1:{refusing.port}",
         f"{token},sparkpace://127.0.0.1:1",
+        f"{token},sparkpace://127.0.0.1:{foreign.port}",
         f"{token},sparkpace://127.0.0.1:{stopping.port}",
     ]
+    conf = {"spark.pace.ca.file": str(stopping.home.ca_file)}
     started_s = time.monotonic()
     try:
-        driver = start_driver(sys.executable, jar, "try_masters.py", [str(tmp_path / "go"), *tries], {})
+        driver = start_driver(sys.executable, jar, "try_masters.py", [str(tmp_path / "go"), *tries], conf)
         drivers.append(driver)
         wait_for("a farewell", lambda: driver.poll() is not None or any(sync.ended for sync in stopping.syncs))
         (tmp_path / "go").touch()
@@ -251,6 +257,7 @@ def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
     finally:
         refusing.end()
         stopping.end()
+        foreign.end()
     said = out.splitlines()
     assert len(said) == len(tries), err
     assert "open to others" in said[0]
@@ -258,7 +265,9 @@ def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
     assert "is not of the form sparkpace://HOST:PORT" in said[2]
     assert "the queue of this user is closed" in said[3]
     assert "no Sparkpace master answers at 127.0.0.1:1 " in said[4]
-    assert said[5] == "stopped"
+    assert f"what answers at 127.0.0.1:{foreign.port} is not the master of the CA in {tmp_path}/ca.pem" in said[5]
+    assert foreign.registrations == []
+    assert said[6] == "stopped"
     assert "the test has seen enough" in err
     assert stopping.problems == []
     assert stopping.syncs[-1].ended

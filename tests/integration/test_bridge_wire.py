@@ -6,19 +6,27 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
+from controller.home import Home
 from controller.wire.version import HEADER, NEWEST, OLDEST, SPOKEN
+from tests.fakes.tls import make_ca, secure, squatting
 
 pytestmark = pytest.mark.spark
+
+CLIENT_HELLO = b"\x16\x03"
+"""A TLS record of the handshake, version 3.x."""
 
 
 class Server(ThreadingHTTPServer):
     """Gives the answers one after the other: status, the versions it names (None: it names none), body."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: Home) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.home = home
+        secure(self, home)
         self.answers: list[tuple[int, str | None, bytes]] = []
         self.heard: list[str | None] = []
 
@@ -42,8 +50,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as made:
+def server(tmp_path: Path) -> Iterator[Server]:
+    with Server(Home(tmp_path)) as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield made
@@ -54,8 +62,13 @@ def server() -> Iterator[Server]:
 def told(server: Server, classes: str, answers: list[tuple[int, str | None, bytes]]) -> tuple[list[str], str]:
     """What the bridge makes of these answers, a line for each; and what it says to the user."""
     server.answers = answers
-    master = f"sparkpace://127.0.0.1:{server.server_port}"
-    command = ["java", "-cp", classes, "org.sparkpace.bridge.WireHarness", master, str(len(answers))]
+    return ask(server.server_port, server.home, classes, len(answers))
+
+
+def ask(port: int, home: Home, classes: str, times: int) -> tuple[list[str], str]:
+    """The same of whoever has that port, when the CA of `home` is pinned."""
+    words = [f"sparkpace://127.0.0.1:{port}", str(times), str(home.ca_file)]
+    command = ["java", "-cp", classes, "org.sparkpace.bridge.WireHarness", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines(), done.stderr
 
@@ -89,3 +102,30 @@ def test_a_field_that_the_bridge_does_not_know_is_ignored_and_said_once(server: 
     lines, said = told(server, classes, [(200, SPOKEN, b'{"a":1,"mood":2}')] * 3)
     assert lines == ['answer {"a":1,"mood":2}'] * 3
     assert said.count("Answer.mood is not known to this bridge and ignored") == 1
+
+
+@pytest.mark.parametrize("dressed", ["plainly", "of another CA"])
+def test_who_squats_the_port_learns_no_token_and_is_refused(dressed: str, classes: str, tmp_path: Path) -> None:
+    ours, other = Home(tmp_path / "ours"), Home(tmp_path / "other")
+    for home in (ours, other):
+        home.create()
+        make_ca(home)
+    with squatting(None if dressed == "plainly" else other.master_certificate) as squatter:
+        [line], _ = ask(squatter.port, ours, classes, 1)
+    if dressed == "plainly":
+        # taken for a master that is ill: the bridge tries again, and says no more to it
+        assert line.startswith("failed ")
+    else:
+        assert line.startswith(f"refused false what answers at 127.0.0.1:{squatter.port} is not the master of the CA in")
+    assert squatter.secret == b""
+    assert squatter.plain.startswith(CLIENT_HELLO) or dressed != "plainly"
+    assert b"token" not in squatter.plain
+
+
+def test_a_ca_file_that_is_missing_or_damaged_is_named(classes: str, tmp_path: Path) -> None:
+    command = ["java", "-cp", classes, "org.sparkpace.bridge.WireHarness", "sparkpace://127.0.0.1:1", "1"]
+    missing = subprocess.run([*command, str(tmp_path / "ca.pem")], capture_output=True, text=True, check=False)
+    assert f"there is no CA file {tmp_path}/ca.pem; the first `sparkpace up` makes it" in missing.stderr
+    (tmp_path / "ca.pem").write_bytes(b"no PEM")
+    damaged = subprocess.run([*command, str(tmp_path / "ca.pem")], capture_output=True, text=True, check=False)
+    assert f"the CA file {tmp_path}/ca.pem cannot be used" in damaged.stderr

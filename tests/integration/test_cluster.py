@@ -92,6 +92,7 @@ def test_a_wrong_token_is_refused(process_cluster: LocalCluster, tmp_path: Path)
     forged.create()
     forged.write_cluster(process_cluster.cluster())
     write_whole(forged.submit_token_file, b"not-the-token")
+    write_whole(forged.ca_file, process_cluster.home.ca_file.read_bytes())
     known = process_cluster.client().applications()
     for words in (("submit", "--home", str(forged.path), "rounds.py", "never"), ("ps", "--home", str(forged.path))):
         said(process_cluster.command(*words, check=77).stderr, "token")

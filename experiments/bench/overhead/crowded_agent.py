@@ -9,7 +9,6 @@ worker's size, which is so large that the law and not the arbiter decides. Not c
 from __future__ import annotations
 
 import cProfile
-import http.client
 import json
 import math
 import os
@@ -19,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,13 +30,14 @@ import psutil
 
 from controller.agent import child
 from controller.cli.checks import check_port
-from controller.client import MasterClient
+from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.local.cluster import Plan, WorkerPlan, start
 from controller.local.ending import stop
 from controller.options import AgentOptions
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
+from controller.tls import connect_master
 from controller.wire.command import Change
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered
 from controller.wire.version import HEADER, SPOKEN
@@ -262,7 +261,7 @@ class _Scene:
                 executable=str(ours / "bin" / "python3"), version="3.11", prefix=str(ours), base_prefix=str(ours)
             ),
         )
-        connection = _Connection(self.home.need_cluster().url)
+        connection = _Connection(self.home)
         reply = connection.post("/v1/applications", self.home.submit_token(), asked, Registered)
         return MadeUpDriver(reply.application_id, reply.token, self.stages, self.stage_s)
 
@@ -270,7 +269,7 @@ class _Scene:
         return sum(view.executors for view in self._client().applications())
 
     def _client(self) -> MasterClient:
-        return MasterClient(self.home.need_cluster().url, self.home.submit_token())
+        return submit_client(self.home)
 
     def _kill_applications(self) -> None:
         client = self._client()
@@ -303,7 +302,7 @@ class _Scene:
 
     def _sync_all(self) -> None:
         """Every driver once a second, spread over it."""
-        connection = _Connection(self.home.need_cluster().url)
+        connection = _Connection(self.home)
         while not self.stopped.is_set():
             begun_s = time.monotonic()
             for number, driver in enumerate(self.drivers):
@@ -322,9 +321,8 @@ class _Scene:
 class _Connection:
     """One to the master, kept open."""
 
-    def __init__(self, url: str) -> None:
-        parts = urllib.parse.urlsplit(url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=30.0)
+    def __init__(self, home: Home) -> None:
+        self._connection = connect_master(home.need_cluster().url, home.ca_file, 30.0)
 
     def post(self, path: str, token: str, body: msgspec.Struct, kind: type[T]) -> T:
         """Raises `OSError` when the master does not take it."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from controller.agent.link import Gate, Link, Refused
+from controller.home import Home
 from controller.wire.worker import Desired, WorkerReply, WorkerSync
 from tests.fakes.master import TOKEN, serving
 from tests.fakes.messages import made_up
@@ -50,13 +52,15 @@ class Stop(threading.Event):
 
 
 def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_again(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     report = msgspec.json.decode(made_up(WorkerSync, full=True), type=WorkerSync)
     orders: list[WorkerReply] = []
-    with serving() as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
+    with serving(Home(tmp_path)) as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
         master.speaks, master.refuse = "3-4", (200, made_up(WorkerReply, full=True))
-        link = Link(master.url, TOKEN, "w1", Gate("mine"), lambda: report, lambda reply, _: orders.append(reply))
+        link = Link(
+            master.url, master.home.ca_file, TOKEN, "w1", Gate("mine"), lambda: report, lambda reply, _: orders.append(reply)
+        )
         link.send_now = Stop(0)
         link.run_sync(Stop(3), lambda: None)
         link.run_notices(Stop(3), lambda: None)

@@ -13,11 +13,11 @@ from controller.runtime.base import ExecutorKey
 from tests.fakes.options import agent_options
 
 
-def options(home: Path, master_url: str = "http://127.0.0.1:7070") -> AgentOptions:
+def options(home: Path, master_url: str = "https://127.0.0.1:7070") -> AgentOptions:
     return agent_options(home, cores=1.5, memory_mb=2048, period_s=2.5, master_url=master_url, allow_mounts=(home / "data",))
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"])
+@pytest.mark.parametrize("url", ["https://127.0.0.1:1", "https://localhost:1", "https://[::1]:1"])
 def test_with_a_loopback_master_executors_are_on_loopback(tmp_path: Path, url: str) -> None:
     assert make_site(options(tmp_path, url)).host == "127.0.0.1"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_the_line_to_the_master_goes_on_after_an_unexpected_error(rig: Rig) -> N
         asked.release()
         raise RuntimeError("a report that cannot be made")
 
-    link = Link("http://127.0.0.1:1", "token", "w1", Gate("mine"), report, lambda _reply, _sent: None)
+    link = Link("https://127.0.0.1:1", Path("/no/ca.pem"), "token", "w1", Gate("mine"), report, lambda _reply, _sent: None)
     link.send_now.set()
     rig.threads.add("link", lambda beat: link.run_sync(rig.stop, beat), patience_s=PATIENCE_S)
     for _ in range(3):

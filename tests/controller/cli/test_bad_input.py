@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from controller.cli.main import main
 from controller.home import Cluster, Home
 from controller.processes import identify
+from tests.fakes.tls import make_ca
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--floor", "nan"], ["--floor", "no number of cores"]),
         (["--floor", "0.07"], ["--floor", "no multiple of 0.05"]),
         (["--cores", "0.15", "--workers", "2"], ["--cores", "0.1 core"]),
-        (["--host", "0.0.0.0"], ["--host", "--insecure"]),
+        (["--name", "no name"], ["--name", "'no name'", "a host's name"]),
         (["--port", "70000"], ["--port"]),
         (["--allow-mount", "/no/such/root"], ["--allow-mount", "/no/such/root"]),
         (["--law", "fair"], ["--law"]),
@@ -213,8 +214,9 @@ def test_a_second_up(place: Path) -> None:
     assert ours is not None
     home = Home(place.parent / "home")
     home.create()
+    make_ca(home)
     home.write_cluster(
-        Cluster(cluster_id="c", url="http://127.0.0.1:1", host="127.0.0.1", port=1, runtime="process", master=ours)
+        Cluster(cluster_id="c", url="https://127.0.0.1:1", host="127.0.0.1", port=1, runtime="process", master=ours)
     )
     before = sorted(home.path.iterdir())
     assert_refused(
@@ -237,15 +239,16 @@ def test_a_master_that_died(place: Path) -> None:
 
 def test_services_refuse_before_they_start(place: Path) -> None:
     agent = ["agent", "--worker-id", "w1", "--cores", "1", "--memory", "1024", "--runtime", "process"]
-    assert_refused(run(*agent, "--master", "localhost"), 2, "--master", "http://")
-    assert_refused(run(*agent, "--master", "http://localhost:1", "--period", "0s"), 2, "--period")
-    assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "nan"), 2, "--cores")
-    assert_refused(run(*agent, "--master", "http://localhost:1", "--cores", "inf"), 2, "--cores")
-    assert_refused(run(*agent, "--master", "http://localhost:1", "--labels", "zone"), 2, "--labels", "'zone'")
-    assert_refused(run(*agent, "--master", "http://localhost:1", "--resources", "gpu=-1"), 2, "--resources", "gpu=-1")
-    assert_refused(run(*agent, "--master", "http://localhost:1", "--memory", "100m"), 2, "--memory 100m", "512m or more")
-    assert_refused(run(*agent, "--master", "http://localhost:1", "--memory", "-4g"), 2, "--memory", "'-4g'")
-    assert_refused(run("master", "--host", "0.0.0.0"), 2, "--host", "--insecure")
+    assert_refused(run(*agent, "--master", "localhost"), 2, "master URL 'localhost'", "https://")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--period", "0s"), 2, "--period")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--cores", "nan"), 2, "--cores")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--cores", "inf"), 2, "--cores")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--labels", "zone"), 2, "--labels", "'zone'")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--resources", "gpu=-1"), 2, "--resources", "gpu=-1")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--memory", "100m"), 2, "--memory 100m", "512m or more")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--memory", "-4g"), 2, "--memory", "'-4g'")
+    assert_refused(run(*agent, "--master", "http://localhost:1"), 2, "'http://localhost:1'", "https://")
+    assert_refused(run("master", "--name", "a b"), 2, "--name", "'a b'")
     assert_nothing_left(place)
 
 

@@ -78,7 +78,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         monkeypatch.delenv(name, raising=False)
     ours = identify(os.getpid())
     assert ours is not None
-    with serving() as master:
+    with serving(home) as master:
         home.write_cluster(
             Cluster(
                 cluster_id="c",

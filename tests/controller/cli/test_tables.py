@@ -18,7 +18,6 @@ from controller.cli.common import table_console
 from controller.cli.main import main
 from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show_top
-from controller.client import MasterClient
 from controller.files import write_whole
 from controller.home import Cluster, Home
 from controller.processes import identify
@@ -65,7 +64,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home
     monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
     ours = identify(os.getpid())
     assert ours is not None
-    with serving() as master:
+    with serving(home) as master:
         master.view, master.workers = view(), (WORKER,)
         port = master.server_port
         home.write_cluster(
@@ -138,7 +137,7 @@ def looks(home: tuple[Home, Server], term: str) -> str:
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    show_top(MasterClient(home[1].url, TOKEN), console, 2.5, sleep)
+    show_top(home[1].client(), console, 2.5, sleep)
     assert waits == [2.5, 2.5, 2.5]
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

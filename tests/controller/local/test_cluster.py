@@ -29,7 +29,7 @@ def test_services_are_started_with_all_that_up_was_asked_for() -> None:
     words = plan.agent_words(plan.workers[0])
     assert words[0] == "agent"
     told = dict(zip(words[1::2], words[2::2], strict=True))
-    assert (told["--cores"], told["--period"], told["--master"]) == ("0.4", "0.5s", "http://127.0.0.1:7171")
+    assert (told["--cores"], told["--period"], told["--master"]) == ("0.4", "0.5s", "https://127.0.0.1:7171")
     assert (told["--worker-id"], told["--memory"], told["--labels"]) == ("w1", "4096", "zone=a")
 
 
@@ -50,7 +50,7 @@ def me() -> ProcessId:
 def recorded(process: ProcessId) -> Cluster:
     return Cluster(
         cluster_id="c1",
-        url="http://here:1",
+        url="https://here:1",
         host="here",
         port=1,
         runtime="process",
@@ -60,10 +60,10 @@ def recorded(process: ProcessId) -> Cluster:
 
 
 def test_what_was_started_by_hand_is_found_by_its_locks(home: Home, me: ProcessId) -> None:
-    with master_lock(home, "http://here:1"), agent_lock(home, "m3"), child_lock(home, "m3", "docker"):
+    with master_lock(home, "https://here:1"), agent_lock(home, "m3"), child_lock(home, "m3", "docker"):
         for cluster in (None, recorded(GONE)):
             assert look(home, cluster) == Found(
-                master=Holder(process=me, note="http://here:1"),
+                master=Holder(process=me, note="https://here:1"),
                 agents={"m3": FoundAgent(supervisor=Holder(process=me), child=Holder(process=me, note="docker"))},
             )
     assert look(home, recorded(GONE)) == Found()
@@ -74,6 +74,6 @@ def test_what_the_cluster_file_names_is_found_without_its_lock(home: Home, me: P
 
 
 def test_after_healing_the_cluster_file_names_the_processes_that_live_now(home: Home, me: ProcessId) -> None:
-    with master_lock(home, "http://here:1"), agent_lock(home, "w1"):
+    with master_lock(home, "https://here:1"), agent_lock(home, "w1"):
         _as_found(home, recorded(GONE))
     assert home.cluster() == recorded(me)

@@ -20,7 +20,7 @@ WHOLE, CHILDLESS, ORPHANED = FoundAgent(SOME, SOME), FoundAgent(SOME, None), Fou
 def recorded(**changes: Any) -> Cluster:
     plain: dict[str, Any] = {
         "cluster_id": "c1",
-        "url": "http://127.0.0.1:7171",
+        "url": "https://127.0.0.1:7171",
         "host": "127.0.0.1",
         "port": 7171,
         "runtime": "process",

@@ -23,7 +23,7 @@ from pathlib import Path
 from controller.home import Home
 from controller.local.locks import child_lock, master_lock, turn
 home = Home(Path(sys.argv[2]))
-locks = {"master": lambda: master_lock(home, "http://there:1"), "child": lambda: child_lock(home, "w1", "docker"),
+locks = {"master": lambda: master_lock(home, "https://there:1"), "child": lambda: child_lock(home, "w1", "docker"),
          "turn": lambda: turn(home)}
 with locks[sys.argv[1]]():
     print("held", flush=True)
@@ -67,7 +67,7 @@ def test_a_second_master_of_a_home_is_refused_and_told_who_the_first_is(home: Ho
     ):
         pass
     assert refused.value.exit_code == 69
-    assert holder(home.master_lock) == Holder(process=identify(first.pid), note="http://there:1")
+    assert holder(home.master_lock) == Holder(process=identify(first.pid), note="https://there:1")
     assert home.master_lock.stat().st_mode & 0o777 == 0o600
 
 
@@ -76,16 +76,16 @@ def test_a_lock_ends_with_its_holder_however_that_ends(home: Home, other: Other)
     first.kill()
     first.wait()
     assert holder(home.master_lock) is None
-    with master_lock(home, "http://here:2"):
-        assert holder(home.master_lock) == Holder(process=identify(os.getpid()), note="http://here:2")
+    with master_lock(home, "https://here:2"):
+        assert holder(home.master_lock) == Holder(process=identify(os.getpid()), note="https://here:2")
     assert holder(home.master_lock) is None
 
 
 def test_a_holder_of_another_boot_or_namespace_is_out_of_reach_but_holds(home: Home, other: Other) -> None:
     other("master")
     elsewhere = ProcessId(pid=1, start=1, boot_id="of another machine")
-    home.master_lock.write_bytes(msgspec.json.encode(Holder(process=elsewhere, note="http://there:1")))
-    assert holder(home.master_lock) == Holder(process=None, note="http://there:1")
+    home.master_lock.write_bytes(msgspec.json.encode(Holder(process=elsewhere, note="https://there:1")))
+    assert holder(home.master_lock) == Holder(process=None, note="https://there:1")
     with pytest.raises(Unavailable, match="out of reach"), master_lock(home, "x"):
         pass
 

@@ -252,15 +252,15 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_a_users_program_is_told_name_size_pieces_and_labels(script: Path, tmp_path: Path) -> None:
-    provider = CommandProvider(script, "http://127.0.0.1:7070", tmp_path, ("--allow-mount", "/a b"))
+    provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path, ("--allow-mount", "/a b"))
     provider.start("grown-1", WorkerType(0.5, 1024, ResourceSet.of(gpu=1), (("zone", "a"),)))
     told = (tmp_path / "asked").read_text().splitlines()
-    assert told[:3] == ["http://127.0.0.1:7070", str(tmp_path), "--allow-mount '/a b'"]
+    assert told[:3] == ["https://127.0.0.1:7070", str(tmp_path), "--allow-mount '/a b'"]
     assert told[3:] == ["start", "grown-1", "0.5", "1024", "gpu=1", "zone=a"]
 
 
 def test_its_failure_is_told_with_its_last_line(script: Path, tmp_path: Path) -> None:
-    provider = CommandProvider(script, "http://127.0.0.1:7070", tmp_path)
+    provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path)
     with pytest.raises(RuntimeFailed, match="end grown-1 ended with code 3: never heard of grown-1"):
         provider.end("grown-1")
     script.unlink()

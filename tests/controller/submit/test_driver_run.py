@@ -14,18 +14,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.client import MasterClient
+from controller.home import Home
 from controller.submit.driver_run import DriverRun, find
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, Unavailable
-from tests.fakes.master import TOKEN, Server, serving
+from tests.fakes.master import Server, serving
 
 SUBMISSION = "0a1b2c3d-0000-0000-0000-000000000000"
 
 
 @pytest.fixture
-def master() -> Iterator[Server]:
-    with serving() as server:
+def master(tmp_path: Path) -> Iterator[Server]:
+    with serving(Home(tmp_path)) as server:
         yield server
 
 
@@ -43,7 +43,7 @@ def running(**changes: object) -> ApplicationView:
 
 
 def drive(master: Server, script: str, show: object = None) -> tuple[int, DriverRun]:
-    run = DriverRun(MasterClient(master.url, TOKEN), SUBMISSION)
+    run = DriverRun(master.client(), SUBMISSION)
     code = run.run([sys.executable, "-c", script], os.environ, show if callable(show) else lambda _view: None)
     return code, run
 
@@ -92,20 +92,20 @@ def test_handlers_are_put_back(master: Server) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_driver_goes_on_without_a_master() -> None:
-    with Server() as server:
-        url = server.url
-    run = DriverRun(MasterClient(url, TOKEN), SUBMISSION)
+def test_a_driver_goes_on_without_a_master(tmp_path: Path) -> None:
+    with Server(Home(tmp_path)) as server:
+        gone = server.client()
+    run = DriverRun(gone, SUBMISSION)
     assert run.run([sys.executable, "-c", "raise SystemExit(3)"], os.environ, lambda _view: None) == 3
 
 
 def test_a_missing_spark_submit_is_named(master: Server) -> None:
     with pytest.raises(Unavailable, match="/nowhere/spark-submit"):
-        DriverRun(MasterClient(master.url, TOKEN), SUBMISSION).run(["/nowhere/spark-submit"], {}, lambda _view: None)
+        DriverRun(master.client(), SUBMISSION).run(["/nowhere/spark-submit"], {}, lambda _view: None)
 
 
 def test_an_application_is_found_by_its_submission(master: Server) -> None:
-    client = MasterClient(master.url, TOKEN)
+    client = master.client()
     assert find(client, SUBMISSION) is None
     master.view = running()
     assert find(client, SUBMISSION) == master.view
@@ -114,26 +114,26 @@ def test_an_application_is_found_by_its_submission(master: Server) -> None:
 
 def test_the_masters_refusals_become_our_errors(master: Server) -> None:
     with pytest.raises(Denied, match="wrong token"):
-        MasterClient(master.url, "wrong").applications()
+        master.client("wrong").applications()
     for code, kind in ((2, BadInput), (69, Unavailable), (75, InfeasibleDeadline), (77, Denied)):
         master.refuse = 400, msgspec.json.encode({"error": "no.", "exit_code": code})
         with pytest.raises(kind, match="no"):
-            MasterClient(master.url, TOKEN).applications()
+            master.client().applications()
     master.refuse = 200, b"<html>"
     with pytest.raises(Unavailable, match="is no Sparkpace master"):
-        MasterClient(master.url, TOKEN).applications()
+        master.client().applications()
 
 
-def test_a_master_that_is_not_there_is_one_sentence() -> None:
-    with Server() as server:
-        url = server.url
+def test_a_master_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with Server(Home(tmp_path)) as server:
+        gone = server.client()
     with pytest.raises(Unavailable, match="no Sparkpace master answers at"):
-        MasterClient(url, TOKEN).applications()
+        gone.applications()
 
 
 @pytest.mark.parametrize("answer", [(200, b'{"applications": []}'), (400, b'{"error": "no.", "exit_code": 2}')])
 def test_a_master_of_another_version_is_told_from_one_that_refuses(master: Server, answer: tuple[int, bytes]) -> None:
     master.refuse, master.speaks = answer, "3-4"
     with pytest.raises(OtherVersion, match=r"speaks wire version 3-4, this command 1-2; upgrade this command") as refused:
-        MasterClient(master.url, TOKEN).applications()
+        master.client().applications()
     assert (refused.value.exit_code, master.heard) == (69, "1-2")

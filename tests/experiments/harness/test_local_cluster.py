@@ -88,7 +88,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, submi
 
     monkeypatch.setattr(Sparkpace, "command", command)
     monkeypatch.setattr(local_cluster, "find", find)
-    monkeypatch.setattr(LocalCluster, "_client", lambda _: MasterClient("http://127.0.0.1:1"))
+    monkeypatch.setattr(LocalCluster, "_client", lambda _: MasterClient("https://127.0.0.1:1", Path("/no/ca.pem")))
     return cluster
 
 

@@ -3,11 +3,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.*;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.*;
+import javax.net.ssl.SSLException;
 import org.apache.spark.SparkConf;
 
-/** HTTP to the master: one JSON object there, one back, each in a version of the wire (controller/wire/version.py). */
+/** HTTPS to the master: one JSON object there, one back, each in a version of the wire (controller/wire/version.py). */
 final class MasterClient {
   private static final String VERSIONS = "Sparkpace-Wire";
   private static final int OLDEST = 1, NEWEST = 2;
@@ -26,15 +28,17 @@ final class MasterClient {
   final String address;
   private final Set<String> told = new HashSet<>();
   private final URI root;
-  private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)
-      .proxy(HttpClient.Builder.NO_PROXY).connectTimeout(Duration.ofSeconds(3)).build();
+  private final Path ca;
+  private final HttpClient http;
 
   MasterClient(String master, SparkConf conf) {
-    String scheme = conf.getBoolean("spark.pace.tls", false) ? "https" : "http";
-    root = URI.create(master.replaceFirst("^sparkpace", scheme).replaceFirst("/$", ""));
+    root = URI.create(master.replaceFirst("^sparkpace", "https").replaceFirst("/$", ""));
     if (root.getHost() == null || root.getPort() < 1 || !root.getPath().isEmpty())
       throw new IllegalArgumentException("the master URL " + master + " is not of the form sparkpace://HOST:PORT");
     address = root.getAuthority();
+    ca = HomeFile.path(conf, "spark.pace.ca.file", "ca.pem");
+    http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).proxy(HttpClient.Builder.NO_PROXY)
+        .connectTimeout(Duration.ofSeconds(3)).sslContext(Pinned.to(ca)).build();
   }
 
   /** Says once of each further field of a part of the master's answer that it is ignored. */
@@ -45,13 +49,20 @@ final class MasterClient {
     });
   }
 
-  /** Throws Refused for 4xx, IOException for anything else that is not a JSON object, a missing answer included. */
+  /** Throws Refused for 4xx and for one that is not the master, IOException for anything else that is not a JSON object, a missing answer included. */
   JsonNode post(String path, String token, Object message, Duration timeout) throws IOException, InterruptedException, Refused {
     HttpRequest request = HttpRequest.newBuilder(root.resolve(path)).timeout(timeout)
         .header("Authorization", "Bearer " + token).header("Content-Type", "application/json")
         .header(VERSIONS, OLDEST + "-" + NEWEST)
         .POST(HttpRequest.BodyPublishers.ofByteArray(Json.MAPPER.writeValueAsBytes(message))).build();
-    HttpResponse<byte[]> response = http.send(request, HttpResponse.BodyHandlers.ofByteArray());
+    HttpResponse<byte[]> response;
+    try {
+      response = http.send(request, HttpResponse.BodyHandlers.ofByteArray());
+    } catch (SSLException e) {
+      if (!Pinned.refused(e)) throw e;
+      throw new Refused(403, "what answers at " + address + " is not the master of the CA in " + ca + " (" + e.getMessage()
+          + "); nothing was told to it");
+    }
     int status = response.statusCode();
     if (status / 100 != 2 && status / 100 != 4) throw new IOException("HTTP " + status);
     check(response.headers().firstValue(VERSIONS).orElse("1-1"));

@@ -7,9 +7,7 @@ import org.apache.spark.*;
 /** The token that lets this user submit: read from a private file, sent as a header, never kept in a conf. */
 final class SubmitToken {
   static String read(SparkConf conf) throws SparkException {
-    String home = System.getenv("SPARKPACE_HOME");
-    if (home == null || home.isEmpty()) home = System.getProperty("user.home") + "/.sparkpace";
-    Path file = Path.of(conf.get("spark.pace.token.file", home + "/submit.token"));
+    Path file = HomeFile.path(conf, "spark.pace.token.file", "submit.token");
     try {
       String mode = PosixFilePermissions.toString(Files.getPosixFilePermissions(file));
       if (!mode.endsWith("------"))

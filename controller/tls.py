@@ -1,0 +1,58 @@
+"""Connections to the master, which must prove itself first: no CA is trusted but the one that the cluster's home has.
+
+Made by `controller.authority`; used by commands and agents. The bridge has its own end (`Pinned.java`).
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import urllib.parse
+from functools import lru_cache
+from pathlib import Path
+
+from stage_model.errors import BadInput, Unavailable
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of a master's URL. Raises `BadInput`."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "https" or parts.hostname is None:
+        raise BadInput(f"master URL {url!r} is not usable; it must look like https://127.0.0.1:7070")
+    return parts.hostname, parts.port or 443
+
+
+def connect_master(url: str, ca: Path, timeout_s: float) -> http.client.HTTPSConnection:
+    """A connection to the master at `url`, which has proved itself: only now may a token be sent.
+
+    Raises `OSError` when nobody answers, `Unavailable` when somebody else does or `ca` cannot be used."""
+    connection = http.client.HTTPSConnection(*address_of(url), timeout=timeout_s, context=_pinning(ca))
+    try:
+        connection.connect()
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        raise  # it hung up, as one that dies does
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or error
+        raise Unavailable(
+            f"what answers at {url} is not the master of the CA in {ca} ({why}); nothing was told to it"
+        ) from error
+    return connection
+
+
+def _pinning(ca: Path) -> ssl.SSLContext:
+    try:
+        return _context(ca, ca.stat().st_mtime_ns)
+    except FileNotFoundError:
+        raise Unavailable(
+            f"there is no CA file {ca}; the first `sparkpace up` makes it, other machines need a copy"
+        ) from None
+    except OSError as error:  # an error of ssl is one
+        raise Unavailable(f"the CA file {ca} cannot be used ({error}); it must be a certificate in PEM") from error
+
+
+@lru_cache(maxsize=8)
+def _context(ca: Path, _changed_ns: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(ca)
+    return context
