@@ -108,6 +108,11 @@ class ClusterState:
         with self.parts.guarded("emptying the store's log"):
             self._empty_log(now_s)
 
+    def close(self) -> None:
+        """Waits for the records that are being written, then closes the store."""
+        self._pool.shutdown()
+        self.store.close()
+
     def _empty_log(self, now_s: float) -> None:
         """Now and then, and soon where it holds what should not lie about; raises what the last try raised."""
         if self._emptying is None and (self.registry.replaced or now_s - self._emptied_s > EMPTY_S):

@@ -77,7 +77,7 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await ticking
-    kept.store.close()
+    cluster.close()
 
 
 async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:

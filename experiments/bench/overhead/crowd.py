@@ -95,6 +95,10 @@ class Crowd:
             stages = sum(isinstance(e, StageCompleted) for e in driver.kind.events)
             self._tell(driver, self.rng.randrange(stages - STAGES_LEFT))
 
+    def close(self) -> None:
+        """Nothing is written into its folder any more."""
+        self.state.close()
+
     def _woken(self, worker_ids: Collection[str]) -> None:
         self.woken |= set(worker_ids)
 
