@@ -1,6 +1,7 @@
 """The home directory of one user's cluster: tokens, the running cluster's address, records.
 
     admin.token, submit.token   0600, made by the first `up`
+    agent-tokens/W              0600, the token of worker W's agent, by which it speaks for W alone
     ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
     cluster.json                0600, there from `up` to `down`, whatever dies in between
@@ -14,6 +15,7 @@ Covers paths and safe reading; who writes into `runs/` and `profiles/` is the ma
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from collections.abc import Mapping
@@ -24,9 +26,11 @@ import msgspec
 
 from controller.files import write_whole
 from controller.processes import ProcessId
-from stage_model.errors import BadInput, Denied, Unavailable
+from stage_model.errors import BadInput, Denied, PaceError, Unavailable
 
 VARIABLE = "SPARKPACE_HOME"
+WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+"""A worker's name is a file's, too."""
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +67,7 @@ class Home:
         self.ca_key_file = path / "ca.key"
         self.ca_file = path / "ca.pem"
         self.master_certificate = path / "master.pem"
+        self.agent_tokens = path / "agent-tokens"
         self.cluster_file = path / "cluster.json"
         self.identity_file = path / "cluster.id"
         self.master_lock = path / "master.lock"
@@ -108,6 +113,25 @@ class Home:
     def submit_token(self) -> str:
         return read_token(self.submit_token_file)
 
+    def agent_token(self, worker_id: str) -> str:
+        """Raises as `read_token` does."""
+        return read_token(self.agent_tokens / worker_id, f"sparkpace token {worker_id}")
+
+    def make_agent_token(self, worker_id: str) -> Path:
+        """The file with the token of that worker's agent, which is made if there is none. Raises `OSError`."""
+        file = self.agent_tokens / worker_id
+        self.agent_tokens.mkdir(mode=0o700, exist_ok=True)
+        if not file.exists():
+            write_whole(file, f"{secrets.token_urlsafe(32)}\n".encode())
+        return file
+
+    def find_agent_token(self, worker_id: str) -> str | None:
+        """None for a worker that has none, or whose file cannot be used. `worker_id` may be anything."""
+        try:
+            return self.agent_token(worker_id) if WORKER_ID.fullmatch(worker_id) else None
+        except PaceError:
+            return None
+
     def cluster(self) -> Cluster | None:
         """The cluster that was started here; None when none was. It may have died: ask `controller.local.cluster.look`."""
         try:
@@ -141,13 +165,13 @@ def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
     return Home(chosen.expanduser().absolute())
 
 
-def read_token(path: Path) -> str:
-    """The token in `path`. Raises `Denied` for a file that others may read, that is not ours, a link or empty;
-    `Unavailable` when there is none."""
+def read_token(path: Path, maker: str = "sparkpace up") -> str:
+    """The token in `path`, which `maker` makes. Raises `Denied` for a file that others may read, that is not ours,
+    a link or empty; `Unavailable` when there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise Unavailable(f"there is no token file {path}; `sparkpace up` makes it") from None
+        raise Unavailable(f"there is no token file {path}; `{maker}` makes it") from None
     except OSError as error:
         raise Denied(f"token file {path} cannot be opened ({error.strerror}); it must be a file of yours") from error
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:

@@ -73,9 +73,8 @@ class Child:
         self._lock = threading.Lock()
         self._report: WorkerSync | None = None
         self._replies: list[tuple[WorkerReply, WorkerSync, float]] = []
-        self.link = Link(
-            options.master_url, home.ca_file, home.admin_token(), options.worker_id, self.gate, self._newest, self._deliver
-        )
+        token = home.agent_token(options.worker_id)
+        self.link = Link(options.master_url, home.ca_file, token, options.worker_id, self.gate, self._newest, self._deliver)
 
     def run(self) -> int:
         """Ticks until SIGTERM, the supervisor's death, or a thread that hangs; returns the exit code, 0 if all is well."""
@@ -168,9 +167,9 @@ def _cluster_id(options: AgentOptions, home: Home) -> str:
     path = options.home / "agents" / options.worker_id / "cluster_id"
     if path.exists():
         return path.read_text().strip()
-    from controller.client import admin_client
+    from controller.client import MasterClient
 
-    cluster_id = admin_client(home, options.master_url).health().cluster_id
+    cluster_id = MasterClient(options.master_url, home.ca_file).health().cluster_id
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.write_text(cluster_id + "\n")
     return cluster_id

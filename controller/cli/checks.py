@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from controller.home import WORKER_ID
 from stage_model.errors import BadInput, Unavailable
 from stage_model.units import parse_duration
 
@@ -43,7 +44,7 @@ def parse_period(text: str) -> float:
 
 
 def parse_worker_id(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,62}", text):
+    if not WORKER_ID.fullmatch(text):
         raise BadInput(f"--worker-id {text!r} is not usable; it must be 1 to 63 of a-z, 0-9, '.', '_', '-'")
     return text
 

@@ -46,6 +46,7 @@ for command in (
     doctor.doctor,
     services.master,
     services.agent,
+    services.token,
 ):
     main.add_command(command)
 

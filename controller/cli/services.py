@@ -124,5 +124,17 @@ def agent(
     )
     from controller.agent.supervisor import become  # here, because the other commands need no agent
 
+    if home.admin_token_file.exists():  # the master's own home; elsewhere its admin gives the agent one
+        home.make_agent_token(options.worker_id)
+    home.agent_token(options.worker_id)
     with agent_lock(home, options.worker_id):
         become(options)
+
+
+@click.command()
+@home_option
+@click.argument("worker_id")
+def token(home: Home, worker_id: str) -> None:
+    """Makes the token of a worker's agent, for another machine, and prints its file."""
+    home.admin_token()
+    click.echo(str(home.make_agent_token(parse_worker_id(worker_id))))

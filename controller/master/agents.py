@@ -16,6 +16,7 @@ from controller.master.registry import Registry
 from controller.master.workers import Worker
 from controller.wire.worker import Desired, ExecutorReport, Sample, WorkerReply, WorkerSync
 from master_memory.split import POLICIES
+from stage_model.errors import Denied
 from stage_model.plan import ApplicationPlan
 
 log = logging.getLogger("sparkpace.master")
@@ -35,7 +36,10 @@ class Agents:
         self.identity, self._divide = identity, POLICIES[memory_policy]
 
     def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
-        """Takes an agent's report in; the reply holds what its worker should be like."""
+        """Takes an agent's report in; the reply holds what its worker should be like. Raises `Denied` for a report of another
+        worker than the one whose agent sent it."""
+        if sync.worker.worker_id != worker_id:
+            raise Denied(f"a report of worker {sync.worker.worker_id!r:.80} came from {worker_id}'s agent; accepted: its own")
         worker, joins = self.registry.workers.heard(sync.worker, now_s)
         for note in sync.notes:
             log.warning("worker %s: %s", worker_id, note)
@@ -58,7 +62,8 @@ class Agents:
                 executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
         for application_id in sync.drivers_gone:
             gone = self.registry.applications.get(application_id)
-            if gone and not gone.ended:
+            # of a driver elsewhere it cannot know
+            if gone and not gone.ended and gone.record.registration.boot_id == worker.info.boot_id:
                 changed[application_id] = gone
                 with guarded(gone, "ending it"):
                     self.registry.end(gone, "its driver died", now_s)
@@ -132,7 +137,7 @@ class Agents:
         for sample in sync.samples[max(0, worker.samples_acknowledged - sync.sample_seq) :]:
             application = self.registry.applications.get(sample.application_id)
             executor = application.executors.get(sample.executor_id) if application else None
-            if application and executor:
+            if application and executor and executor.record.worker_id == worker.info.worker_id:
                 with guarded(application, "taking in a sample"):
                     fresh[application.id].append(executor.sampled(sample))
                     planning.watch_forecast(application, sample)

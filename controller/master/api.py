@@ -65,13 +65,13 @@ class Api:
         self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
 
     def application(self) -> Starlette:
-        admin, submit = self.gate.admin, self.gate.submit
+        admin, submit, own, worker = self._admin, self._submit, self._own, self._worker
         routes = [
             Route("/v1/health", self._handler(self.health, None), methods=["GET"]),
             Route("/v1/applications", self._handler(self.register, submit), methods=["POST"]),
             Route("/v1/applications", self._handler(self.views, submit), methods=["GET"]),
             Route("/v1/applications/{id}", self._handler(self.view, submit), methods=["GET"]),
-            Route("/v1/applications/{id}/sync", self._handler(self.driver_sync, None), methods=["POST"]),
+            Route("/v1/applications/{id}/sync", self._handler(self.driver_sync, own), methods=["POST"]),
             Route("/v1/applications/{id}/kill", self._handler(self.kill, submit), methods=["POST"]),
             Route("/v1/applications/{id}/set", self._handler(self.change, submit), methods=["POST"]),
             Route("/v1/applications/{id}/explain", self._handler(self.explain, submit), methods=["GET"]),
@@ -79,21 +79,21 @@ class Api:
             Route("/v1/workers", self._handler(self.workers, submit), methods=["GET"]),
             Route("/v1/started-workers/end", self._handler(self.end_started_workers, admin), methods=["POST"]),
             Route("/v1/workers/{id}/labels", self._handler(self.label, admin), methods=["POST"]),
-            Route("/v1/workers/{id}/sync", self._handler(self.worker_sync, admin), methods=["POST"]),
-            Route("/v1/workers/{id}/changes", self._handler(self.worker_changes, admin), methods=["GET"]),
+            Route("/v1/workers/{id}/sync", self._handler(self.worker_sync, worker), methods=["POST"]),
+            Route("/v1/workers/{id}/changes", self._handler(self.worker_changes, worker), methods=["GET"]),
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: _no_such_call})
 
     def _handler(
-        self, answer: Callable[[Request], Awaitable[object]], allow: Callable[[str], None] | None
+        self, answer: Callable[[Request], Awaitable[object]], allow: Callable[[Request], None] | None
     ) -> Callable[[Request], Awaitable[Response]]:
-        """`allow` refuses a token; None: anybody may call, or `answer` looks at the token."""
+        """`allow` refuses who has not the right token, before the body is read; None: anybody may call."""
 
         async def handle(request: Request) -> Response:
             try:
                 version.check_header(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
                 if allow is not None:
-                    allow(_token(request))
+                    allow(request)
                 return _json(await answer(request))
             except OtherVersion as error:
                 warn_once(str(error))
@@ -105,6 +105,22 @@ class Api:
                 return _json(Failure(error="the master failed on this call; see its log"), 500)
 
         return handle
+
+    # ------------------------------------------------------------------ who may call
+
+    def _admin(self, request: Request) -> None:
+        self.gate.admin(_token(request))
+
+    def _submit(self, request: Request) -> None:
+        self.gate.submit(_token(request))
+
+    def _own(self, request: Request) -> None:
+        """The driver of the application that the path names."""
+        self.gate.application(_token(request), self.cluster.drivers.token_hash(request.path_params["id"]))
+
+    def _worker(self, request: Request) -> None:
+        """The agent of the worker that the path names."""
+        self.gate.worker(_token(request), request.path_params["id"])
 
     # ------------------------------------------------------------------ anybody
 
@@ -118,7 +134,6 @@ class Api:
 
     async def driver_sync(self, request: Request) -> object:
         application_id = request.path_params["id"]
-        self.gate.application(_token(request), self.cluster.drivers.token_hash(application_id))
         return await self.cluster.drivers.sync(application_id, await _body(request, DriverSync), self.clock)
 
     # ------------------------------------------------------------------ commands

@@ -51,7 +51,7 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
         grown, here = options.growth, url_of(options.host, listening.getsockname()[1])
         provider = make_provider(grown, cluster_id=kept.identity.cluster_id, master_url=here, home=options.home)
         cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
-    gate = Gatekeeper(home.admin_token(), home.submit_token())
+    gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token)
     api = Api(cluster, gate, changes, time.monotonic)
     config = uvicorn.Config(
         api.application(),

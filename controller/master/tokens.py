@@ -1,10 +1,11 @@
-"""Who may do what: admin, submit, or one application's own token (docs/protocol.md). Only hashes are kept."""
+"""Who may do what: admin, submit, one application's own token, or one worker's (docs/protocol.md). Only hashes are kept."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable
 
 from stage_model.errors import Denied
 
@@ -18,10 +19,11 @@ def mint() -> str:
 
 
 class Gatekeeper:
-    """Checks bearer tokens against the scope a call needs; admin may do all that submit may."""
+    """Checks bearer tokens against the scope a call needs. Admin may do all that people and drivers may, but speaks for no
+    worker: its token has no business on a worker's machine. `worker_token` gives that of its agent, None: there is none."""
 
-    def __init__(self, admin: str, submit: str) -> None:
-        self._admin, self._submit = digest(admin), digest(submit)
+    def __init__(self, admin: str, submit: str, worker_token: Callable[[str], str | None]) -> None:
+        self._admin, self._submit, self._worker_token = digest(admin), digest(submit), worker_token
 
     def admin(self, token: str) -> None:
         self._check(token, (self._admin,), "admin")
@@ -32,6 +34,11 @@ class Gatekeeper:
     def application(self, token: str, token_hash: str | None) -> None:
         """The application's own token, or the admin's."""
         self._check(token, (self._admin, token_hash or ""), "that application's")
+
+    def worker(self, token: str, worker_id: str) -> None:
+        """The token of that worker's agent."""
+        own = self._worker_token(worker_id)
+        self._check(token, ("" if own is None else digest(own),), f"{worker_id} agent's")
 
     def _check(self, token: str, accepted: tuple[str, ...], scope: str) -> None:
         given = digest(token)

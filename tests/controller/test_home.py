@@ -131,3 +131,16 @@ def test_what_is_written_lasts_through_a_loss_of_power(home: Home, monkeypatch: 
     assert Path(written[1]).name.startswith(".cluster.json.")
     assert renamed == ("rename", str(home.cluster_file))
     assert named == ("sync", str(home.path))
+
+
+def test_each_worker_has_a_token_of_its_own_and_a_name_that_is_no_workers_has_none(home: Home) -> None:
+    first, second = (home.make_agent_token(name).read_text() for name in ("w1", "w2"))
+    assert first != second
+    assert home.make_agent_token("w1").read_text() == first
+    assert (home.find_agent_token("w1"), home.agent_token("w2")) == (first.strip(), second.strip())
+    for name in ("w3", "../submit.token", "..", "", "w1\0", "x" * 5000):
+        assert home.find_agent_token(name) is None
+    with pytest.raises(Unavailable, match=r"agent-tokens/w3; `sparkpace token w3` makes it"):
+        home.agent_token("w3")
+    home.make_agent_token("w1").chmod(0o644)
+    assert home.find_agent_token("w1") is None

@@ -12,7 +12,7 @@ import pytest
 
 from controller.home import Home
 from controller.wire.version import HEADER, NEWEST, OLDEST, SPOKEN
-from tests.fakes.tls import make_ca, secure, squatting
+from tests.fakes.master import make_ca, secure, squatting
 
 pytestmark = pytest.mark.spark
 

@@ -51,6 +51,7 @@ def test_as_many_files_may_be_open_as_the_system_allows() -> None:
 
 def options_of(home: Path, period_s: float) -> AgentOptions:
     Home(home).create()
+    Home(home).make_agent_token("w1")
     (home / "agents/w1").mkdir(parents=True)
     (home / "agents/w1/cluster_id").write_text("mine\n")
     return agent_options(home, cores=1.0, period_s=period_s)

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from controller.cli.main import main
 from controller.home import Cluster, Home
 from controller.processes import identify
-from tests.fakes.tls import make_ca
+from tests.fakes.master import make_ca
 
 
 @pytest.fixture
@@ -249,6 +249,8 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     assert_refused(run(*agent, "--master", "https://localhost:1", "--memory", "-4g"), 2, "--memory", "'-4g'")
     assert_refused(run(*agent, "--master", "http://localhost:1"), 2, "'http://localhost:1'", "https://")
     assert_refused(run("master", "--name", "a b"), 2, "--name", "'a b'")
+    assert_refused(run(*agent, "--master", "https://localhost:1"), 69, "agent-tokens/w1", "`sparkpace token w1`")
+    assert_refused(run("token", "w1"), 69, "admin.token")
     assert_nothing_left(place)
 
 

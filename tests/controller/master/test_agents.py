@@ -153,3 +153,26 @@ class TestDebt:
         application = cluster.state.applications[application_id]
         assert application.debt_core_s() == 0.0
         assert application.withheld_core_s() == pytest.approx(1.0)
+
+
+def test_an_agent_ends_no_application_whose_driver_is_on_another_host(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    elsewhere = cluster.register(boot_id="of another host", uid=1, instance="second", pid=7)
+    cluster.worker("w1", drivers_gone=(elsewhere,))
+    assert not cluster.state.applications[elsewhere].ended
+    cluster.worker("w1", drivers_gone=(application_id,))
+    assert cluster.state.applications[application_id].ended
+
+
+def test_an_agent_tells_nothing_of_an_executor_on_another_worker(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application_id = cluster.register()
+    executor = cluster.state.applications[application_id].executors["1"]
+    mine = executor.record.worker_id
+    (other,) = {"w1", "w2"} - {mine}
+    forged = sample(application_id, executor.record.executor_id, 1.0)
+    cluster.worker(other, samples=(forged,))
+    assert executor.sample is None
+    cluster.worker(mine, samples=(forged,))
+    assert executor.sample is not None

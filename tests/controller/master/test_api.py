@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from starlette.routing import Route
 
 from controller.master.api import Api, Changes
 from controller.master.tokens import Gatekeeper
@@ -21,12 +22,13 @@ from tests.fakes.release_1 import WRITTEN
 
 
 class Caller:
-    """Calls the API of a master with no worker and no application."""
+    """Calls the API of a master with no worker and no application. Agents' tokens are "of w1" and "of w2"."""
 
     def __init__(self, path: Path) -> None:
         self.cluster = FakeCluster(path)
-        gate = Gatekeeper("admin", "submit")
-        self._application = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s).application()
+        gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get)
+        self.api = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s)
+        self._application = self.api.application()
 
     def __call__(self, method: str, path: str, body: Any = None, *, speaks: str | None = SPOKEN, token: str = "admin") -> Any:
         """The answer's body; `status` and `spoken` are those of the last answer."""
@@ -56,6 +58,11 @@ class Caller:
         self.spoken = dict(sent[0]["headers"]).get(HEADER.lower().encode(), b"").decode()
         return msgspec.json.decode(sent[1]["body"])
 
+    def status_of(self, method: str, path: str, token: str) -> int:
+        """Of a call with a body that fits none, so that nothing is done."""
+        self(method, path, 0, token=token)
+        return self.status
+
 
 @pytest.fixture
 def call(tmp_path: Path) -> Caller:
@@ -75,8 +82,9 @@ def test_a_peer_of_the_release_before_is_served(call: Caller) -> None:
     assert (call.status, call.spoken) == (200, SPOKEN)
     worker = {**WRITTEN["WorkerSync"][1], "cluster_id": call.cluster.state.identity.cluster_id}
     worker["worker"]["worker_id"] = "w1"
-    assert call("POST", "/v1/workers/w1/sync", worker, speaks=None)["desired"]["cluster_id"] == worker["cluster_id"]
-    assert set(call("GET", "/v1/workers/w1/changes", speaks=None)) == {"version"}
+    answer = call("POST", "/v1/workers/w1/sync", worker, speaks=None, token="of w1")
+    assert answer["desired"]["cluster_id"] == worker["cluster_id"]
+    assert set(call("GET", "/v1/workers/w1/changes", speaks=None, token="of w1")) == {"version"}
     assert [one["worker_id"] for one in call("GET", "/v1/workers", speaks=None)["workers"]] == ["w1"]
 
 
@@ -105,3 +113,53 @@ def test_every_answer_names_the_versions(call: Caller) -> None:
     assert "has no call GET /v9/dreams" in answers[2]["error"]
     call("DELETE", "/v1/workers")
     assert (call.status, call.spoken) == (405, SPOKEN)
+
+
+EVERYBODY = {"no token", "submit", "own application", "another application", "own worker", "another worker", "admin"}
+MAY = {
+    "GET /v1/health": EVERYBODY,
+    "POST /v1/applications": {"submit", "admin"},
+    "GET /v1/applications": {"submit", "admin"},
+    "GET /v1/applications/{id}": {"submit", "admin"},
+    "POST /v1/applications/{id}/sync": {"own application", "admin"},
+    "POST /v1/applications/{id}/kill": {"submit", "admin"},
+    "POST /v1/applications/{id}/set": {"submit", "admin"},
+    "GET /v1/applications/{id}/explain": {"submit", "admin"},
+    "POST /v1/plan": {"submit", "admin"},
+    "GET /v1/workers": {"submit", "admin"},
+    "POST /v1/started-workers/end": {"admin"},
+    "POST /v1/workers/{id}/labels": {"admin"},
+    "POST /v1/workers/{id}/sync": {"own worker"},
+    "GET /v1/workers/{id}/changes": {"own worker"},
+}
+"""Who may call what. A route that is not here fails the test."""
+
+
+def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> None:
+    ours = msgspec.to_builtins(registration())
+    own, another = (call("POST", "/v1/applications", {**ours, "instance": name}) for name in ("one", "two"))
+    tokens = {
+        "no token": "",
+        "submit": "submit",
+        "own application": own["token"],
+        "another application": another["token"],
+        "own worker": "of w1",
+        "another worker": "of w2",
+        "admin": "admin",
+    }
+    routes = [route for route in call.api.application().routes if isinstance(route, Route)]
+    let_in: dict[str, set[str]] = {}
+    for route in routes:
+        (method,) = (route.methods or set()) - {"HEAD"}
+        path = route.path.replace("{id}", own["application_id"] if "/applications/" in route.path else "w1")
+        let_in[f"{method} {route.path}"] = {who for who in tokens if call.status_of(method, path, tokens[who]) != 401}
+    assert let_in == MAY
+
+
+def test_an_agent_reports_of_its_own_worker_only(call: Caller) -> None:
+    report = {**WRITTEN["WorkerSync"][1], "cluster_id": call.cluster.state.identity.cluster_id}
+    report["worker"] = {**report["worker"], "worker_id": "w2"}
+    refused = call("POST", "/v1/workers/w1/sync", report, token="of w1")
+    assert (call.status, refused["exit_code"]) == (401, 77)
+    assert "a report of worker 'w2' came from w1's agent" in refused["error"]
+    assert call("GET", "/v1/workers")["workers"] == []

@@ -7,7 +7,7 @@ import pytest
 from controller.master.tokens import Gatekeeper, digest, mint
 from stage_model.errors import Denied
 
-GATE = Gatekeeper("the admin", "a user")
+GATE = Gatekeeper("the admin", "a user", {"w1": "of w1", "w2": "of w2"}.get)
 
 
 def test_admin_may_do_all() -> None:
@@ -32,6 +32,16 @@ def test_an_application_may_touch_itself_only() -> None:
             check("own")
     with pytest.raises(Denied):
         GATE.application("own", digest("another"))
+
+
+def test_an_agent_speaks_for_its_worker_only_and_nobody_else_does() -> None:
+    GATE.worker("of w1", "w1")
+    for token, worker_id in (("of w2", "w1"), ("the admin", "w1"), ("a user", "w1"), ("of w1", "w3"), ("", "w3")):
+        with pytest.raises(Denied, match=f"the {worker_id} agent's token"):
+            GATE.worker(token, worker_id)
+    for check in (GATE.admin, GATE.submit):
+        with pytest.raises(Denied):
+            check("of w1")
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "the admi", "the admin ", "пароль"])

@@ -36,7 +36,7 @@ final class MasterClient {
     if (root.getHost() == null || root.getPort() < 1 || !root.getPath().isEmpty())
       throw new IllegalArgumentException("the master URL " + master + " is not of the form sparkpace://HOST:PORT");
     address = root.getAuthority();
-    ca = HomeFile.path(conf, "spark.pace.ca.file", "ca.pem");
+    ca = HomeFiles.ca(conf);
     http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).proxy(HttpClient.Builder.NO_PROXY)
         .connectTimeout(Duration.ofSeconds(3)).sslContext(Pinned.to(ca)).build();
   }

@@ -164,7 +164,7 @@ final class SyncLoop implements Runnable {
   }
 
   private void register() throws SparkException, IOException, InterruptedException, MasterClient.Refused {
-    JsonNode reply = master.post("/v1/applications", SubmitToken.read(conf), registration.message(applicationId, wanted), PATIENCE);
+    JsonNode reply = master.post("/v1/applications", HomeFiles.token(conf), registration.message(applicationId, wanted), PATIENCE);
     String id = reply.path("application_id").asText(), own = reply.path("token").asText();
     if (!id.matches("[A-Za-z0-9._-]+") || own.isEmpty() || (applicationId != null && !id.equals(applicationId)))
       throw new IOException("an answer without a usable application_id and token");

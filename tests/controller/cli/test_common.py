@@ -1,10 +1,12 @@
-"""Which application a word names."""
+"""What commands share: which application a word names, and options that `up` hands on as words of other commands."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from controller.cli.common import choose
+from controller.cli.common import choose, option_words
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
 
@@ -33,3 +35,13 @@ def test_the_start_of_an_id_must_be_of_one_only() -> None:
         choose(views, "pace-1")
     with pytest.raises(BadInput, match=r"no application .c. is known here; the nearest names are [ab], [ab], "):
         choose(views, "c")
+
+
+def test_each_value_has_the_options_name_before_it() -> None:
+    given = {"floor": "0.1", "allow-mount": (Path("/data"), Path("/more")), "grow": 0, "utilisation": 0.0}
+    assert " ".join(option_words(given)) == "--floor 0.1 --allow-mount /data --allow-mount /more --grow 0 --utilisation 0.0"
+
+
+def test_a_flag_is_its_name_alone_and_what_was_left_out_is_not_said() -> None:
+    given = {"evict": True, "detach": False, "image": None, "labels": "", "allow-mount": ()}
+    assert option_words(given) == ("--evict",)

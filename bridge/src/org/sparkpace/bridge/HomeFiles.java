@@ -4,10 +4,14 @@ import java.nio.file.*;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.spark.*;
 
-/** The token that lets this user submit: read from a private file, sent as a header, never kept in a conf. */
-final class SubmitToken {
-  static String read(SparkConf conf) throws SparkException {
-    Path file = HomeFile.path(conf, "spark.pace.token.file", "submit.token");
+/** Files of the cluster's home on the driver's side: by a setting, else where `sparkpace up` of this user puts them. */
+final class HomeFiles {
+  /** The certificate of the cluster's CA. */
+  static Path ca(SparkConf conf) { return path(conf, "spark.pace.ca.file", "ca.pem"); }
+
+  /** The token that lets this user submit: read from a private file, sent as a header, never kept in a conf. */
+  static String token(SparkConf conf) throws SparkException {
+    Path file = path(conf, "spark.pace.token.file", "submit.token");
     try {
       String mode = PosixFilePermissions.toString(Files.getPosixFilePermissions(file));
       if (!mode.endsWith("------"))
@@ -19,5 +23,11 @@ final class SubmitToken {
       throw new SparkException("no submit token can be read from " + file + "; run `sparkpace up` as this user"
           + " or name its file by --conf spark.pace.token.file=FILE", e);
     }
+  }
+
+  private static Path path(SparkConf conf, String setting, String name) {
+    String home = System.getenv("SPARKPACE_HOME");
+    if (home == null || home.isEmpty()) home = System.getProperty("user.home") + "/.sparkpace";
+    return Path.of(conf.get(setting, home + "/" + name));
   }
 }
