@@ -84,7 +84,7 @@ def main() -> None:
         standalone_cluster(out, environment, given.workers) as url,
     ):
         theirs = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", url, "first_task.py"]
-        commands = {"standalone_cluster": theirs, "sparkpace": sparkpace.command(("submit", "first_task.py"))}
+        commands = {"standalone": theirs, "sparkpace": sparkpace.command(("submit", "first_task.py"))}
         for command in commands.values():
             first_task_s(command, environment, out)  # warms the disk cache and our image up; not counted
         for number in range(given.pairs):
