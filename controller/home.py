@@ -104,8 +104,7 @@ class Home:
         for folder in (self.runs, self.profiles, self.local, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
         for token in (self.admin_token_file, self.submit_token_file):
-            if not token.exists():
-                write_whole(token, f"{secrets.token_urlsafe(32)}\n".encode())
+            _make_token(token)
 
     def admin_token(self) -> str:
         return read_token(self.admin_token_file)
@@ -121,8 +120,7 @@ class Home:
         """The file with the token of that worker's agent, which is made if there is none. Raises `OSError`."""
         file = self.agent_tokens / worker_id
         self.agent_tokens.mkdir(mode=0o700, exist_ok=True)
-        if not file.exists():
-            write_whole(file, f"{secrets.token_urlsafe(32)}\n".encode())
+        _make_token(file)
         return file
 
     def find_agent_token(self, worker_id: str) -> str | None:
@@ -163,6 +161,12 @@ def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
     """`--home`, else SPARKPACE_HOME, else ~/.sparkpace; always absolute."""
     chosen = option or Path(environment.get(VARIABLE) or Path.home() / ".sparkpace")
     return Home(chosen.expanduser().absolute())
+
+
+def _make_token(path: Path) -> None:
+    """Once."""
+    if not path.exists():
+        write_whole(path, f"{secrets.token_urlsafe(32)}\n".encode())
 
 
 def read_token(path: Path, maker: str = "sparkpace up") -> str:

@@ -17,7 +17,7 @@ from controller.local.leftovers import Removed, clear_groups, clear_grown, clear
 from controller.local.locks import end
 from controller.processes import ProcessId, alive, send, send_group
 from controller.waiting import wait_until
-from stage_model.errors import BadInput, PaceError
+from stage_model.errors import PaceError
 
 END_S = 15.0
 """Longest wait for applications to end in `down`."""
@@ -48,8 +48,10 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
     stopped = Stopped()
     url = found.master.note if found.master is not None and found.master.note else cluster.url if cluster else ""
     if found.master is not None and url:
-        with suppress(BadInput):  # a release before TLS, whose agents end what is theirs
+        try:
             _end_work(home, url, stopped)
+        except PaceError as error:
+            stopped.notes.append(f"the master was not asked to end the applications ({error}); agents end their executors")
     # Agents stop their remaining executors or free their quotas themselves; only then may the master go.
     for processes in (found.processes(master=False), found.processes(master=True)):
         _end_processes(processes)
@@ -70,6 +72,7 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
 
 
 def _end_work(home: Home, url: str, stopped: Stopped) -> None:
+    """Raises `PaceError` for a master that this release cannot call, or without its token."""
     stopped.late = _end_applications(admin_client(home, url))
     with suppress(PaceError):  # a master that does not answer: its next life gives them back
         admin_client(home, url, GIVE_BACK_S).end_started_workers()

@@ -16,7 +16,8 @@ from controller.home import Home
 from controller.tls import connect_master
 from controller.wire.worker import WorkerSync
 from stage_model.errors import BadInput, Unavailable
-from tests.fakes.master import Squatter, make_ca, serving, squatting
+from tests.fakes.master import serving
+from tests.fakes.tls import Squatter, make_ca, squatting
 
 TOKEN = "a-token-that-nobody-else-may-see"
 

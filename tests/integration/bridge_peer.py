@@ -20,7 +20,7 @@ import msgspec
 from controller.home import Home
 from controller.wire.driver import DriverReply, DriverSync, ExecutorGone, Registered, Registration
 from stage_model.history.events import AnyEvent, ExecutorAdded
-from tests.fakes.master import secure
+from tests.fakes.tls import secure
 
 SUBMIT_TOKEN = "submit-token-of-the-test"
 APPLICATION = "app-of-the-test"

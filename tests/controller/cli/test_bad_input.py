@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from controller.cli.main import main
 from controller.home import Cluster, Home
 from controller.processes import identify
-from tests.fakes.master import make_ca
+from tests.fakes.tls import make_ca
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from controller.home import Home
+from controller.local.ending import stop
 from controller.local.locks import Holder, agent_lock, child_lock, holder, master_lock, turn
 from controller.processes import ProcessId, identify
 from stage_model.errors import Unavailable
@@ -23,8 +24,8 @@ from pathlib import Path
 from controller.home import Home
 from controller.local.locks import child_lock, master_lock, turn
 home = Home(Path(sys.argv[2]))
-locks = {"master": lambda: master_lock(home, "https://there:1"), "child": lambda: child_lock(home, "w1", "docker"),
-         "turn": lambda: turn(home)}
+locks = {"master": lambda: master_lock(home, "https://there:1"), "older": lambda: master_lock(home, "http://there:1"),
+         "child": lambda: child_lock(home, "w1", "docker"), "turn": lambda: turn(home)}
 with locks[sys.argv[1]]():
     print("held", flush=True)
     signal.pause()
@@ -116,3 +117,13 @@ def test_up_and_down_take_turns(home: Home, other: Other) -> None:
     first.wait()
     with turn(home):
         pass
+
+
+def test_the_end_of_a_cluster_ends_a_master_that_cannot_be_called_and_says_so(home: Home, other: Other) -> None:
+    older = other("older")
+    stopped = stop(home, None)
+    assert older.wait(60) == -signal.SIGTERM
+    assert stopped is not None
+    assert stopped.left == []
+    [note] = stopped.notes
+    assert "the master was not asked to end the applications (master URL 'http://there:1' is not usable" in note

@@ -1,1 +1,0 @@
-"""Tests, in the same tree as the code."""
