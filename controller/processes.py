@@ -1,13 +1,14 @@
 """The services' processes as cluster.json names them: a reused pid is never mistaken for the one that was meant.
 
-Covers asking and signalling; starting is `controller.local.cluster`'s. How a process is told from its successor:
-`controller.runtime.process_identity`.
+Covers asking and signalling, and what a service asks of the system for itself; starting is `controller.local.cluster`'s. How
+a process is told from its successor: `controller.runtime.process_identity`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 
 import msgspec
 
@@ -48,3 +49,11 @@ def send_group(process: ProcessId, signal_number: int) -> None:
     if alive(process):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal_number)
+
+
+def allow_files() -> int:
+    """As many open files as the system lets this process have, and how many that is: of 1,024, an agent's would end at some
+    150 executors, which keep six each, and the master's at as many connections."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most

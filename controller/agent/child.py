@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import signal
 import sys
 import threading
@@ -26,6 +25,7 @@ from controller.agent.threads import Threads
 from controller.home import Home
 from controller.local.locks import child_lock
 from controller.options import AgentOptions
+from controller.processes import allow_files
 from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings
@@ -173,12 +173,6 @@ def _cluster_id(options: AgentOptions, home: Home) -> str:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.write_text(cluster_id + "\n")
     return cluster_id
-
-
-def allow_files() -> None:
-    """As many open files as the system lets this process have: each executor keeps six, so 1,024 would end at some 150."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from controller.master.cluster import ClusterState
+from controller.master.connections import Connection
 from controller.master.tokens import Gatekeeper
 from controller.version import VERSION
 from controller.wire import version
@@ -85,15 +86,16 @@ class Api:
         return Starlette(routes=routes, exception_handlers={HTTPException: _no_such_call})
 
     def _handler(
-        self, answer: Callable[[Request], Awaitable[object]], allow: Callable[[Request], None] | None
+        self, answer: Callable[[Request], Awaitable[object]], allow: Callable[[Request], str] | None
     ) -> Callable[[Request], Awaitable[Response]]:
-        """`allow` refuses who has not the right token, before the body is read; None: anybody may call."""
+        """`allow` refuses who has not the right token, before the body is read, and says for whom the connection counts;
+        None: anybody may call."""
 
         async def handle(request: Request) -> Response:
             try:
                 version.check_header(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
                 if allow is not None:
-                    allow(request)
+                    _count(request, allow(request))
                 return _json(await answer(request))
             except OtherVersion as error:
                 warn_once(str(error))
@@ -108,19 +110,23 @@ class Api:
 
     # ------------------------------------------------------------------ who may call
 
-    def _admin(self, request: Request) -> None:
+    def _admin(self, request: Request) -> str:
         self.gate.admin(_token(request))
+        return "admin"
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, request: Request) -> str:
         self.gate.submit(_token(request))
+        return "submit"
 
-    def _own(self, request: Request) -> None:
+    def _own(self, request: Request) -> str:
         """The driver of the application that the path names."""
         self.gate.application(_token(request), self.cluster.drivers.token_hash(request.path_params["id"]))
+        return f"application {request.path_params['id']}"
 
-    def _worker(self, request: Request) -> None:
+    def _worker(self, request: Request) -> str:
         """The agent of the worker that the path names."""
         self.gate.worker(_token(request), request.path_params["id"])
+        return f"worker {request.path_params['id']}"
 
     # ------------------------------------------------------------------ anybody
 
@@ -180,6 +186,13 @@ class Api:
         if self.cluster.versions.of(worker_id) == seen:
             await self.changes.wait(worker_id, min(LONGEST_WAIT_S, _number(request, "wait")))
         return Changed(version=self.cluster.versions.of(worker_id))
+
+
+def _count(request: Request, owner: str) -> None:
+    """The connection counts for `owner` (`connections`); a call that came without one, in a test, for nobody."""
+    connection: Connection | None = request.scope.get("state", {}).get("connection")
+    if connection is not None:
+        connection.is_of(owner)
 
 
 def _token(request: Request) -> str:

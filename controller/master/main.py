@@ -18,11 +18,13 @@ from controller.local.cluster import url_of
 from controller.local.locks import master_lock
 from controller.master.api import Api, Changes
 from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.connections import REQUEST_S, Connection, MasterServer
 from controller.master.kept import Kept
 from controller.master.providers import make_provider
 from controller.master.tokens import Gatekeeper
 from controller.master.topology_file import TopologyFile
 from controller.options import MasterOptions
+from controller.processes import allow_files
 from placement.growth import Growth
 from placement.scores import parse_weights
 from stage_model.errors import Unavailable
@@ -36,12 +38,13 @@ def run_master(options: MasterOptions) -> None:
     """Serves until SIGTERM. Raises `Unavailable` when the home has a master already or the port is taken."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     home, url = Home(options.home), url_of(options.host, options.port)
+    files = allow_files()
     with master_lock(home, url), _listen(options.host, options.port) as listening:
         certify(home.ca_key_file, home.ca_file, home.master_certificate, names_of(options.host, options.names))
-        asyncio.run(_serve(options, listening))
+        asyncio.run(_serve(options, listening, files))
 
 
-async def _serve(options: MasterOptions, listening: socket.socket) -> None:
+async def _serve(options: MasterOptions, listening: socket.socket, files: int) -> None:
     home = Home(options.home)
     changes = Changes()
     kept = Kept.of(home, options.keep_runs)
@@ -57,13 +60,17 @@ async def _serve(options: MasterOptions, listening: socket.socket) -> None:
         api.application(),
         log_config=None,
         access_log=False,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        timeout_keep_alive=int(REQUEST_S),
         timeout_graceful_shutdown=2,
         ssl_certfile=home.master_certificate,
     )
     config.load()
     assert config.ssl is not None
     config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-    server = uvicorn.Server(config)
+    server = MasterServer(config, files)
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))
     ticking.add_done_callback(lambda task: _ended(task, server))

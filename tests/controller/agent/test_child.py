@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from controller.agent import child
-from controller.agent.child import LEAST_PAUSE_S, STUCK_CODE, Child, allow_files, pause_s
+from controller.agent.child import LEAST_PAUSE_S, STUCK_CODE, Child, pause_s
 from controller.home import Home
 from controller.options import AgentOptions
+from controller.processes import allow_files
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.errors import RuntimeFailed
 from tests.controller.runtime import rigs

@@ -1,0 +1,208 @@
+"""Who is connected to the master, and how long one may keep it waiting: nobody takes the places of others.
+
+A connection counts for its peer's address until a call with a good token says whose it is (`Connection.is_of`). When one of
+these has too many, or all together, the oldest goes. Whoever says nothing, or reads nothing, for some seconds goes as well.
+What calls do is `api`'s; how long a body may take and be, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from asyncio import TimerHandle, Transport
+from typing import Generic, TypeVar, cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+log = logging.getLogger("sparkpace.master")
+
+T = TypeVar("T")
+
+MOST = 2048
+"""Connections at once. Agents have two each, a driver has one, a command one for a moment."""
+MOST_OF_ONE = 512
+"""Of one address without a token, of one application, worker or kind of token."""
+OTHER_FILES = 200
+"""Open files that are kept for everything but connections."""
+HANDSHAKE_S = 5.0
+REQUEST_S = 10.0
+"""For the whole head of a request, from the connection's begin or from the last answer; and for reading an answer. Agents
+and drivers call every 2 s at least."""
+GOODBYE_S = 1.0
+RETRY_S = 0.2
+WAITING = 512
+"""Connections that the kernel keeps for us until they are accepted."""
+
+
+class Guests(Generic[T]):
+    """Who is here and for whom, in the order of coming; pure."""
+
+    def __init__(self, most: int, most_of_one: int) -> None:
+        self.most, self.most_of_one = most, most_of_one
+        self._of: dict[T, str] = {}
+        self._groups: dict[str, dict[T, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def add(self, one: T, owner: str) -> T | None:
+        """`one` is here for `owner`, and for nobody else any more. Returns who has to go for it, if anybody has: the oldest
+        of that owner, or of the owner with the most."""
+        if self._of.get(one) == owner:
+            return None
+        self.leave(one)
+        self._of[one] = owner
+        group = self._groups.setdefault(owner, {})
+        group[one] = None
+        if len(self) > self.most:
+            group = max(self._groups.values(), key=len)
+        elif len(group) <= self.most_of_one:
+            return None
+        oldest = next(iter(group))
+        self.leave(oldest)
+        return oldest
+
+    def leave(self, one: T) -> None:
+        owner = self._of.pop(one, None)
+        if owner is not None:
+            group = self._groups[owner]
+            del group[one]
+            if not group:
+                del self._groups[owner]
+
+
+class Connection(H11Protocol):
+    """One connection from its acceptance on. uvicorn speaks HTTP on it; here it is watched."""
+
+    def __init__(self, server: MasterServer, address: str) -> None:
+        super().__init__(server.config, server.server_state, {"connection": self})
+        self._guests = server.guests
+        self._over = False
+        self._welcome: asyncio.Task[None] | None = None
+        self._waits_for: object = None
+        self._timer: TimerHandle | None = None
+        self.is_of(f"address {address}")
+
+    def is_of(self, owner: str) -> None:
+        """Counts for `owner` from now on."""
+        if self._over:
+            return
+        turned_away = self._guests.add(self, owner)
+        if turned_away is not None:
+            turned_away.end()
+
+    def end(self) -> None:
+        """At once, whatever was under way."""
+        self._over = True
+        transport = cast("Transport | None", self.transport)  # None until hands are shaken
+        if transport is not None:
+            transport.abort()
+        elif self._welcome is not None:
+            self._welcome.cancel()
+
+    def welcome(self, accepted: socket.socket) -> None:
+        self._welcome = asyncio.create_task(self._shake_hands(accepted))
+
+    async def _shake_hands(self, accepted: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self,
+                accepted,
+                ssl=self.config.ssl,
+                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_shutdown_timeout=GOODBYE_S,
+            )
+        except (OSError, asyncio.CancelledError):  # an error of ssl is one; whoever it was has not said anything
+            self._guests.leave(self)
+            accepted.close()
+
+    # ------------------------------------------------------------------ what asyncio and uvicorn call
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._over = True
+        self._guests.leave(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._look()
+
+    def _look(self) -> None:
+        """Time runs while the peer has to do something; what it does bit by bit does not begin it anew."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        if self.flow.write_paused:
+            waits_for: object = "read"
+        elif cycle is None or cycle.response_complete:
+            waits_for = ("ask again", cycle)
+        else:
+            waits_for = None
+        if waits_for != self._waits_for:
+            self._waits_for = waits_for
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None if waits_for is None else self.loop.call_later(REQUEST_S, self.end)
+
+
+class Door:
+    """Accepts connections, one after the other, as an `asyncio.Server` would."""
+
+    def __init__(self, server: MasterServer, listening: socket.socket) -> None:
+        self._server, self._listening = server, listening
+        listening.setblocking(False)
+        listening.listen(WAITING)
+        self._accepting = asyncio.create_task(self._accept())
+
+    async def _accept(self) -> None:
+        loop, troubled = asyncio.get_running_loop(), False
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(self._listening)
+            except OSError as error:
+                if not troubled:
+                    log.error("connections cannot be accepted (%s); tried again", error)
+                troubled = True
+                await asyncio.sleep(RETRY_S)
+                continue
+            if troubled:
+                log.warning("connections are accepted again")
+                troubled = False
+            Connection(self._server, address[0]).welcome(accepted)
+            await asyncio.sleep(0)  # one that is there already is had at once: others have their turn in between
+
+    def close(self) -> None:
+        self._accepting.cancel()
+
+    async def wait_closed(self) -> None:
+        await asyncio.wait([self._accepting])
+
+
+class MasterServer(uvicorn.Server):
+    """uvicorn's, behind a door of ours. `files`: how many this process may have open."""
+
+    def __init__(self, config: uvicorn.Config, files: int) -> None:
+        super().__init__(config)
+        self.guests: Guests[Connection] = Guests(max(16, min(MOST, files - OTHER_FILES)), MOST_OF_ONE)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.servers = [Door(self, listening) for listening in sockets or ()]  # type: ignore[misc]
+        self.started = True
