@@ -15,10 +15,22 @@ class BadInput(PaceError):
     exit_code = 2
 
 
+class TooLarge(BadInput):
+    """More than is taken at all, now or later."""
+
+
 class Unavailable(PaceError):
     """No master, engine, JDK or port."""
 
     exit_code = 69
+
+
+class TooMuch(Unavailable):
+    """More than is taken for now; later it may be."""
+
+
+class TooSlow(Unavailable):
+    """It did not come within the time there is for it."""
 
 
 class OtherVersion(Unavailable):

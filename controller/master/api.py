@@ -15,10 +15,11 @@ from typing import TypeVar
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.cluster import ClusterState
 from controller.master.connections import Connection
 from controller.master.tokens import Gatekeeper
@@ -26,19 +27,37 @@ from controller.version import VERSION
 from controller.wire import version
 from controller.wire.command import ApplicationList, Change, Failure, Health, Labels, PlanRequest, WorkerList
 from controller.wire.driver import DriverSync, Registration
+from controller.wire.message import Message
 from controller.wire.reading import reader, warn_once
 from controller.wire.worker import Changed, WorkerSync
-from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
+from stage_model.errors import (
+    BadInput,
+    Denied,
+    InfeasibleDeadline,
+    OtherVersion,
+    PaceError,
+    TooLarge,
+    TooMuch,
+    TooSlow,
+    Unavailable,
+)
 
 log = logging.getLogger("sparkpace.master")
 
-T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
-MAX_BODY = 64 << 20
-"""A snapshot of a huge application fits; more is refused."""
 LONGEST_WAIT_S = 30.0
 
-STATUS = {BadInput: 400, OtherVersion: 400, Denied: 401, InfeasibleDeadline: 409, Unavailable: 503}
+STATUS = {
+    BadInput: 400,
+    OtherVersion: 400,
+    Denied: 401,
+    TooSlow: 408,
+    InfeasibleDeadline: 409,
+    TooLarge: 413,
+    TooMuch: 429,
+    Unavailable: 503,
+}
 
 
 class Changes:
@@ -64,6 +83,7 @@ class Api:
 
     def __init__(self, cluster: ClusterState, gate: Gatekeeper, changes: Changes, clock: Callable[[], float]) -> None:
         self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
+        self._allowance = Allowance(AT_ONCE, EACH_S)
 
     def application(self) -> Starlette:
         admin, submit, own, worker = self._admin, self._submit, self._own, self._worker
@@ -103,7 +123,7 @@ class Api:
             except PaceError as error:
                 return _failure(error)
             except Exception:
-                log.exception("%s %s failed", request.method, request.url.path)
+                log.exception("%s %s failed", request.method, _path(request))
                 return _json(Failure(error="the master failed on this call; see its log"), 500)
 
         return handle
@@ -136,11 +156,11 @@ class Api:
     # ------------------------------------------------------------------ drivers
 
     async def register(self, request: Request) -> object:
-        return await self.cluster.drivers.register(await _body(request, Registration), self.clock)
+        return await self.cluster.drivers.register(await self._body(request, Registration), self.clock)
 
     async def driver_sync(self, request: Request) -> object:
         application_id = request.path_params["id"]
-        return await self.cluster.drivers.sync(application_id, await _body(request, DriverSync), self.clock)
+        return await self.cluster.drivers.sync(application_id, await self._body(request, DriverSync), self.clock)
 
     # ------------------------------------------------------------------ commands
 
@@ -158,12 +178,12 @@ class Api:
         return {}
 
     async def change(self, request: Request) -> object:
-        asked = await _body(request, Change)
+        asked = await self._body(request, Change)
         await self.cluster.commands.change(request.path_params["id"], asked, self.clock)
         return {}
 
     async def plan(self, request: Request) -> object:
-        return await self.cluster.admission.plan(await _body(request, PlanRequest), self.clock())
+        return await self.cluster.admission.plan(await self._body(request, PlanRequest), self.clock())
 
     async def workers(self, _: Request) -> object:
         return WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))
@@ -173,13 +193,13 @@ class Api:
         return {}
 
     async def label(self, request: Request) -> object:
-        asked = await _body(request, Labels)
+        asked = await self._body(request, Labels)
         return Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
 
     # ------------------------------------------------------------------ agents
 
     async def worker_sync(self, request: Request) -> object:
-        return self.cluster.agents.sync(request.path_params["id"], await _body(request, WorkerSync), self.clock())
+        return self.cluster.agents.sync(request.path_params["id"], await self._body(request, WorkerSync), self.clock())
 
     async def worker_changes(self, request: Request) -> object:
         worker_id, seen = request.path_params["id"], _number(request, "seen")
@@ -187,10 +207,46 @@ class Api:
             await self.changes.wait(worker_id, min(LONGEST_WAIT_S, _number(request, "wait")))
         return Changed(version=self.cluster.versions.of(worker_id))
 
+    # ------------------------------------------------------------------ bodies
+
+    async def _body(self, request: Request, kind: type[M]) -> M:
+        """Raises `BadInput`, `TooLarge`, `TooMuch` and `TooSlow`."""
+        try:
+            async with asyncio.timeout(BODY_S):
+                data = await self._read(request, MOST[kind])
+        except TimeoutError:
+            raise TooSlow(f"the body of {_path(request)} took over {BODY_S:g} s; accepted: less") from None
+        except ClientDisconnect:
+            raise TooSlow(f"the body of {_path(request)} was not sent to its end; accepted: all of it") from None
+        try:
+            return reader.read(data, kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadInput(f"the body of {_path(request)} is not a valid {kind.__name__}: {error}") from error
+
+    async def _read(self, request: Request, most: int) -> bytearray:
+        if int(request.headers.get("content-length", 0)) > most:
+            raise TooLarge(f"the body of {_path(request)} is over {most} bytes; accepted: less")
+        data = bytearray()
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > most:
+                raise TooLarge(f"the body of {_path(request)} is over {most} bytes; accepted: less")
+            owner = request.state.owner
+            if not self._allowance.take(owner, len(chunk), self.clock()):
+                raise TooMuch(
+                    f"{owner} has sent {AT_ONCE} bytes and {EACH_S} more each second; accepted: the same a little later"
+                )
+        return data
+
+
+def _path(request: Request) -> str:
+    return ascii(request.url.path[:200])[1:-1]
+
 
 def _count(request: Request, owner: str) -> None:
-    """The connection counts for `owner` (`connections`); a call that came without one, in a test, for nobody."""
-    connection: Connection | None = request.scope.get("state", {}).get("connection")
+    """The call and its connection count for `owner` (`connections`); a call may come without one, in a test."""
+    request.state.owner = owner
+    connection: Connection | None = getattr(request.state, "connection", None)
     if connection is not None:
         connection.is_of(owner)
 
@@ -208,18 +264,6 @@ def _number(request: Request, name: str) -> int:
         raise BadInput(f"{name}={text[:40]!r} is not a whole number; accepted: a whole number") from None
 
 
-async def _body(request: Request, kind: type[T]) -> T:
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BODY:
-            raise BadInput(f"the body of {request.url.path} is over {MAX_BODY} bytes; accepted: less")
-    try:
-        return reader.read(data, kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"the body of {request.url.path} is not a valid {kind.__name__}: {error}") from error
-
-
 def _json(value: object, status: int = 200) -> Response:
     headers = {version.HEADER: version.SPOKEN}
     return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
@@ -232,5 +276,5 @@ def _failure(error: PaceError) -> Response:
 def _no_such_call(request: Request, error: Exception) -> Response:
     """A call that only a newer master has, or none."""
     assert isinstance(error, HTTPException)
-    sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {request.url.path}"
+    sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {_path(request)}"
     return _json(Failure(error=sentence, exit_code=Unavailable.exit_code), error.status_code)

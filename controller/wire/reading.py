@@ -19,6 +19,8 @@ EVERY = 61
 """Of each kind of message the first is looked at, then one of so many: looking costs several times the decoding. A prime, so
 that each of several senders who take turns comes up."""
 LONGEST = 80
+LARGEST = 1 << 20
+"""Bytes of a message that is looked at; a larger one would keep all others waiting."""
 
 _said: set[str] = set()
 
@@ -44,7 +46,7 @@ class Reader:
         """Now and then tells which fields of `data` were ignored when `message` was decoded from it."""
         name = type(message).__name__
         self._seen[name] += 1
-        if self._seen[name] % EVERY == 1:
+        if self._seen[name] % EVERY == 1 and len(data) <= LARGEST:
             for field in unknown(data, message):
                 warn_once(
                     f"field {field!r:.{LONGEST}} of a {name} is not known to this release and ignored: a newer one sent it"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
+from controller.master import api
 from controller.master.api import Api, Changes
 from controller.master.tokens import Gatekeeper
 from controller.wire.version import HEADER, SPOKEN
@@ -30,8 +32,18 @@ class Caller:
         self.api = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s)
         self._application = self.api.application()
 
-    def __call__(self, method: str, path: str, body: Any = None, *, speaks: str | None = SPOKEN, token: str = "admin") -> Any:
-        """The answer's body; `status` and `spoken` are those of the last answer."""
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        speaks: str | None = SPOKEN,
+        token: str = "admin",
+        chunks: Iterator[bytes] | None = None,
+    ) -> Any:
+        """The answer's body; `status` and `spoken` are those of the last answer. `chunks` instead of a body: as it comes bit
+        by bit; what does not come to an end is never sent on."""
         headers = [(b"authorization", f"Bearer {token}".encode())]
         if speaks is not None:
             headers.append((HEADER.lower().encode(), speaks.encode()))
@@ -48,6 +60,11 @@ class Caller:
         sent: list[Any] = []
 
         async def receive() -> dict[str, Any]:
+            if chunks is not None:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    await asyncio.Event().wait()
+                return {"type": "http.request", "body": chunk, "more_body": chunk != b""}
             return {"type": "http.request", "body": b"" if body is None else msgspec.json.encode(body)}
 
         async def send(message: Any) -> None:
@@ -113,6 +130,57 @@ def test_every_answer_names_the_versions(call: Caller) -> None:
     assert "has no call GET /v9/dreams" in answers[2]["error"]
     call("DELETE", "/v1/workers")
     assert (call.status, call.spoken) == (405, SPOKEN)
+
+
+def padded(size: int, **fields: Any) -> Iterator[bytes]:
+    """A JSON object of that many bytes or a few more, in parts."""
+    yield b'{"padding": "' + b"x" * (size // 2)
+    yield b"x" * (size - size // 2) + b'", ' + msgspec.json.encode(fields)[1:]
+    yield b""
+
+
+@pytest.mark.parametrize(
+    ("path", "most"), [("/v1/applications", 4 << 20), ("/v1/plan", 16 << 20), ("/v1/applications/pace-1/set", 1 << 16)]
+)
+def test_a_body_that_is_too_large_is_refused_before_it_is_read_whole(call: Caller, path: str, most: int) -> None:
+    def endless() -> Iterator[bytes]:
+        for sent in range(0, most + 1, 1 << 15):
+            told.append(sent)
+            yield b" " * (1 << 15)
+        raise AssertionError("it was read on and on")
+
+    told: list[int] = []
+    answer = call("POST", path, chunks=endless())
+    assert (call.status, answer["exit_code"]) == (413, 2)
+    assert answer["error"] == f"the body of {path} is over {most} bytes; accepted: less"
+    assert told[-1] == most
+
+
+def test_an_application_that_floods_is_refused_for_a_while_and_its_neighbour_is_not(call: Caller) -> None:
+    registered = [
+        call("POST", "/v1/applications", {**msgspec.to_builtins(registration()), "instance": name}) for name in ("a", "b")
+    ]
+    (mine, token), (other, its) = [(f"/v1/applications/{one['application_id']}/sync", one["token"]) for one in registered]
+
+    def tell(path: str, token: str, size: int) -> Any:
+        return call("POST", path, token=token, chunks=padded(size, instance="driver"))
+
+    assert [(tell(mine, token, 30 << 20), call.status)[1] for _ in range(2)] == [200, 200]
+    refused = tell(mine, token, 30 << 20)
+    assert (call.status, refused["exit_code"]) == (429, 69)
+    assert "67108864 bytes and 4194304 more each second; accepted: the same a little later" in refused["error"]
+    tell(other, its, 30 << 20)
+    assert call.status == 200, "its neighbour has its own"
+    call.cluster.now_s += 60
+    tell(mine, token, 30 << 20)
+    assert call.status == 200
+
+
+def test_a_body_that_does_not_come_is_waited_for_a_while_only(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "BODY_S", 0.01)
+    answer = call("POST", "/v1/plan", chunks=iter([b"{", b'"profile"']))
+    assert (call.status, answer["exit_code"]) == (408, 69)
+    assert answer["error"] == "the body of /v1/plan took over 0.01 s; accepted: less"
 
 
 EVERYBODY = {"no token", "submit", "own application", "another application", "own worker", "another worker", "admin"}

@@ -1,0 +1,50 @@
+"""How much calls may bring and how fast, before anybody looks at what it is: a master has one memory and one loop for all.
+
+`Allowance` is pure; `api` reads by it. What may be in a body is said by its type (`controller.wire`).
+"""
+
+from __future__ import annotations
+
+from controller.wire.command import Change, Labels, PlanRequest
+from controller.wire.driver import DriverSync, Registration
+from controller.wire.message import Message
+from controller.wire.worker import WorkerSync
+
+MIB = 1 << 20
+MOST: dict[type[Message], int] = {
+    Registration: 4 * MIB,
+    DriverSync: 64 * MIB,  # 2,000 events, and a job's start names all its stages
+    WorkerSync: 32 * MIB,
+    PlanRequest: 16 * MIB,  # a profile from a file
+    Change: MIB // 16,
+    Labels: MIB // 16,
+}
+"""Bytes of a body by its type."""
+BODY_S = 20.0
+"""All of a body must be there so soon; clients have less patience."""
+AT_ONCE, EACH_S = 64 * MIB, 4 * MIB
+"""What each owner of connections (`connections`) may bring at once, and a second in the long run: some 7,000 ended tasks."""
+OWNERS = 1000
+"""So many are remembered before those that may bring all again are forgotten."""
+
+
+class Allowance:
+    """Bytes that each owner may still bring."""
+
+    def __init__(self, at_once: int, each_s: int) -> None:
+        self._at_once, self._each_s = at_once, each_s
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, owner: str, size: int, now_s: float) -> bool:
+        """Whether `owner` may bring so much more at `now_s`; then it counts."""
+        left = self._left_of(owner, now_s)
+        if size > left:
+            return False
+        if len(self._left) > OWNERS:
+            self._left = {one: kept for one, kept in self._left.items() if self._left_of(one, now_s) < self._at_once}
+        self._left[owner] = left - size, now_s
+        return True
+
+    def _left_of(self, owner: str, now_s: float) -> float:
+        left, at_s = self._left.get(owner, (self._at_once, now_s))
+        return min(float(self._at_once), left + self._each_s * (now_s - at_s))
