@@ -2,6 +2,7 @@
 
     admin.token, submit.token   0600, made by the first `up`
     agent-tokens/W              0600, the token of worker W's agent, by which it speaks for W alone
+    user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
     ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
     cluster.json                0600, there from `up` to `down`, whatever dies in between
@@ -14,13 +15,15 @@ Covers paths and safe reading; who writes into `runs/` and `profiles/` is the ma
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 import secrets
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +34,7 @@ from stage_model.errors import BadInput, Denied, PaceError, Unavailable
 VARIABLE = "SPARKPACE_HOME"
 WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 """A worker's name is a file's, too."""
+USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +43,13 @@ class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     process: ProcessId
     words: tuple[str, ...] = ()
+
+
+class User(NamedTuple):
+    """Whom executors run as."""
+
+    uid: int
+    gid: int
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +79,7 @@ class Home:
         self.ca_file = path / "ca.pem"
         self.master_certificate = path / "master.pem"
         self.agent_tokens = path / "agent-tokens"
+        self.user_tokens = path / "user-tokens"
         self.cluster_file = path / "cluster.json"
         self.identity_file = path / "cluster.id"
         self.master_lock = path / "master.lock"
@@ -94,13 +106,20 @@ class Home:
         return tuple(sorted(path.name for path in (self.path / "agents").glob("*/")))
 
     def create(self) -> None:
-        """Makes the directory (0700), its folders and, once, the tokens. Raises `BadInput` if it is not ours."""
+        """Makes the directory (0700), its folders and, once, the tokens. Raises `BadInput` if it is not ours alone to
+        change."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(f"home {self.path} cannot be made ({error.strerror}); name another with --home") from error
-        if self.path.stat().st_uid != os.geteuid():
+        found = self.path.stat()
+        if found.st_uid != os.geteuid():
             raise BadInput(f"home {self.path} belongs to another user; name one of your own with --home")
+        if found.st_mode & 0o022:
+            raise BadInput(
+                f"home {self.path} has mode {stat.S_IMODE(found.st_mode):04o}, so others may change what is in it; "
+                f"run chmod 700 on it once nothing in it is another's, or name another with --home"
+            )
         for folder in (self.runs, self.profiles, self.local, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
         for token in (self.admin_token_file, self.submit_token_file):
@@ -118,10 +137,22 @@ class Home:
 
     def make_agent_token(self, worker_id: str) -> Path:
         """The file with the token of that worker's agent, which is made if there is none. Raises `OSError`."""
-        file = self.agent_tokens / worker_id
-        self.agent_tokens.mkdir(mode=0o700, exist_ok=True)
-        _make_token(file)
-        return file
+        return _make_token_in(self.agent_tokens, worker_id)
+
+    def make_user_token(self, user: User) -> Path:
+        """The file with that user's own token, which is made if there is none. Raises `OSError`."""
+        return _make_token_in(self.user_tokens, f"{user.uid}-{user.gid}")
+
+    def find_user(self, token: str) -> User | None:
+        """Whose own token it is; None if it is nobody's. As long as its file is there, it is good."""
+        found = None
+        for file in sorted(self.user_tokens.glob("*")) if self.user_tokens.is_dir() else ():
+            named = USER_TOKEN.fullmatch(file.name)
+            with suppress(PaceError):
+                # all are compared, so the time taken tells nothing
+                if named and hmac.compare_digest(read_token(file).encode(), token.encode()):
+                    found = User(*map(int, named.groups()))
+        return found
 
     def find_agent_token(self, worker_id: str) -> str | None:
         """None for a worker that has none, or whose file cannot be used. `worker_id` may be anything."""
@@ -161,6 +192,12 @@ def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
     """`--home`, else SPARKPACE_HOME, else ~/.sparkpace; always absolute."""
     chosen = option or Path(environment.get(VARIABLE) or Path.home() / ".sparkpace")
     return Home(chosen.expanduser().absolute())
+
+
+def _make_token_in(folder: Path, name: str) -> Path:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _make_token(folder / name)
+    return folder / name
 
 
 def _make_token(path: Path) -> None:

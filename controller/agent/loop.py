@@ -27,6 +27,7 @@ from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
+from controller.runtime.process_identity import seen_here
 from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, Sample, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
 from stage_model.progress import MemoryProgress, Progress
@@ -259,6 +260,8 @@ class Agent:
         known = self.known.get(key)
         spec = known.spec if known else None
         if spec is None or not spec.driver_pid or spec.driver_boot_id != self.worker.boot_id:
+            return False
+        if not seen_here(spec.driver_pid_namespace):
             return False
         driver = ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id)
         if driver not in self._drivers:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from controller.home import WORKER_ID
+from controller.home import WORKER_ID, User
 from stage_model.errors import BadInput, Unavailable
 from stage_model.units import parse_duration
 
@@ -47,6 +48,21 @@ def parse_worker_id(text: str) -> str:
     if not WORKER_ID.fullmatch(text):
         raise BadInput(f"--worker-id {text!r} is not usable; it must be 1 to 63 of a-z, 0-9, '.', '_', '-'")
     return text
+
+
+def parse_user(text: str) -> User:
+    """NAME of the user database, or UID:GID. Raises `BadInput`."""
+    numbers = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)
+    if numbers:
+        user = User(*map(int, numbers.groups()))
+    else:
+        try:
+            user = User(*pwd.getpwnam(text)[2:4])
+        except (KeyError, ValueError):
+            raise BadInput(f"--user {text[:80]!r} is no user of this machine; accepted: a user's name, or UID:GID") from None
+    if user.uid == 0:
+        raise BadInput("--user of root cannot have a token; accepted: another user (root's drivers run on the master's host)")
+    return user
 
 
 def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:

@@ -17,6 +17,7 @@ from controller.cli.checks import (
     checked_folders,
     checked_names,
     parse_period,
+    parse_user,
     parse_worker_id,
 )
 from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
@@ -30,6 +31,7 @@ from controller.tls import address_of
 from master_memory.split import POLICIES
 from placement.labels import parse_labels
 from placement.resources import SCALE, parse_advertised
+from stage_model.errors import BadInput
 from stage_model.laws import LAWS
 from stage_model.units import parse_memory_mb
 
@@ -133,8 +135,16 @@ def agent(
 
 @click.command()
 @home_option
-@click.argument("worker_id")
-def token(home: Home, worker_id: str) -> None:
-    """Makes the token of a worker's agent, for another machine, and prints its file."""
+@click.argument("worker_id", required=False)
+@click.option("--user", metavar="NAME|UID:GID", help="Make a user's own submit token instead of an agent's.")
+def token(home: Home, worker_id: str | None, user: str | None) -> None:
+    """Makes a token for another machine and prints its file: of a worker's agent, or, with --user, a user's own, with which
+    drivers that this machine cannot see may submit as that user."""
+    if (worker_id is None) == (user is None):
+        raise BadInput("`sparkpace token` wants one of WORKER_ID and --user; accepted: `sparkpace token w2`, or --user alice")
     home.admin_token()
-    click.echo(str(home.make_agent_token(parse_worker_id(worker_id))))
+    if user is not None:
+        made = home.make_user_token(parse_user(user))
+    else:
+        made = home.make_agent_token(parse_worker_id(worker_id or ""))
+    click.echo(str(made))

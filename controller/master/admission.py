@@ -23,14 +23,14 @@ from controller.master.from_record import make_application
 from controller.master.growing import Growing
 from controller.master.placing import Placing
 from controller.master.registry import Registry
-from controller.runtime.process_identity import PROC, boot_id
+from controller.runtime.process_identity import boot_id
 from controller.submit.job_options import job_options
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
 from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
-from stage_model.errors import BadInput, Denied, InfeasibleDeadline
+from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.promises import Promised
 
 OUTLIVED_FROM = 1001
@@ -153,22 +153,6 @@ def _texts(value: object, where: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _texts(inner, where)
-
-
-def check_owner(registration: Registration) -> None:
-    """Executors run as the driver's user, so nobody may claim to be another one.
-
-    A driver on this host is looked up; of one elsewhere only root is not believed. Raises `Denied`."""
-    uid = registration.uid
-    if registration.boot_id == boot_id():
-        try:
-            owner = (PROC / str(registration.pid)).stat().st_uid
-        except FileNotFoundError:
-            owner = None
-        if owner != uid:
-            raise Denied(f"uid {uid} is not that of process {registration.pid}, the driver; accepted: the driver's own uid")
-    elif uid == 0:
-        raise Denied("a driver on another host claims to be root; accepted: a user of its own")
 
 
 def check_fits(application: Application, profile_id: str, wish: ExecutorWish, workers: Sequence[WorkerInfo]) -> None:

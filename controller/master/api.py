@@ -19,10 +19,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from controller.home import User
 from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.cluster import ClusterState
 from controller.master.connections import Connection
+from controller.master.peer import Address, find_driver, find_peer, user_groups
 from controller.master.tokens import Gatekeeper
+from controller.master.vouching import Facts, vouched
+from controller.runtime.process_identity import boot_id, pid_namespace, seen_here
 from controller.version import VERSION
 from controller.wire import version
 from controller.wire.command import ApplicationList, Change, Failure, Health, Labels, PlanRequest, WorkerList
@@ -156,7 +160,9 @@ class Api:
     # ------------------------------------------------------------------ drivers
 
     async def register(self, request: Request) -> object:
-        return await self.cluster.drivers.register(await self._body(request, Registration), self.clock)
+        said = await self._body(request, Registration)
+        facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
+        return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
     async def driver_sync(self, request: Request) -> object:
         application_id = request.path_params["id"]
@@ -254,6 +260,28 @@ def _count(request: Request, owner: str) -> None:
 def _token(request: Request) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _ends(request: Request) -> tuple[Address, Address] | None:
+    """The other end of the call's connection, and ours."""
+    client, server = request.client, request.scope.get("server")
+    return None if client is None or not server else (Address(client.host, client.port), Address(server[0], server[1] or 0))
+
+
+def _facts(said: Registration, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
+    """What the kernel and the user database tell of who registers."""
+    peer = find_peer(*ends) if ends else None
+    here = said.boot_id == boot_id()
+    inode = peer.inode if peer else None
+    return Facts(
+        address=ends[0].host if ends else "nowhere",
+        user=user,
+        peer_uid=peer.uid if peer else None,
+        in_sight=here and seen_here(said.pid_namespace),
+        driver=find_driver(said.pid, said.pid_start, said.pid_namespace, said.uid, inode) if here else None,
+        groups=user_groups(said.uid),
+        namespace=pid_namespace(),
+    )
 
 
 def _number(request: Request, name: str) -> int:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from controller.master import driver_events, executors
-from controller.master.admission import Admission, check_owner, check_usable, checked_id
+from controller.master.admission import Admission, check_usable, checked_id
 from controller.master.application import Application
 from controller.master.beside import Beside
 from controller.master.guard import guarded
@@ -30,11 +30,10 @@ class Drivers:
     async def register(
         self, registration: Registration, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> Registered:
-        """Admits an application. Raises `BadInput` for unusable settings, `Denied` for what is another's,
-        `InfeasibleDeadline` when its deadline cannot be met."""
+        """Admits an application, of a user that somebody vouches for (`vouching`). Raises `BadInput` for unusable settings,
+        `Denied` for what is another's, `InfeasibleDeadline` when its deadline cannot be met."""
         async with self.registry.promising:
             check_usable(registration)
-            check_owner(registration)
             known = self._again(registration, clock())
             if known:
                 return known

@@ -176,6 +176,7 @@ def executor_spec(
         driver_pid=registration.pid,
         driver_pid_start=registration.pid_start,
         driver_boot_id=registration.boot_id,
+        driver_pid_namespace=registration.pid_namespace,
         resources={
             name: tuple(map(str, sorted(pieces)))
             for name, pieces in (held or {}).items()

@@ -15,6 +15,7 @@ from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.versions import Versions
 from controller.processes import ProcessId, alive
+from controller.runtime.process_identity import seen_here
 from stage_model.errors import PaceError
 
 CLEAN_UP_S = 15.0
@@ -22,7 +23,7 @@ CLEAN_UP_S = 15.0
 HEARD_S = 2.5
 """A driver that was heard of so lately lives: bridges speak every second."""
 SILENCE_S = 60.0
-"""A driver on another host that was silent for so long, with no executor running, is gone."""
+"""A driver that cannot be seen from here and was silent for so long, with no executor running, is gone."""
 
 
 class Lifecycle:
@@ -79,12 +80,13 @@ class Lifecycle:
             return False
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
-        """A silent driver on the master's host is looked at; one elsewhere is gone when its executors are silent, too."""
+        """A silent driver on the master's host is looked at; one elsewhere, or in a container that
+        cannot be looked into, is gone when its executors are silent, too."""
         silent_s = now_s - application.heard_s
         if silent_s < HEARD_S:
             return False
         registration = application.record.registration
-        if registration.boot_id == application.record.boot_id:
+        if registration.boot_id == application.record.boot_id and seen_here(registration.pid_namespace):
             driver = ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)
             return not alive(driver)
         running = any(e.report and e.report.state == "running" for e in application.live_executors())

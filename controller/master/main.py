@@ -54,7 +54,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         grown, here = options.growth, url_of(options.host, listening.getsockname()[1])
         provider = make_provider(grown, cluster_id=kept.identity.cluster_id, master_url=here, home=options.home)
         cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
-    gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token)
+    gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user)
     api = Api(cluster, gate, changes, time.monotonic)
     config = uvicorn.Config(
         api.application(),
@@ -64,6 +64,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         ws="none",
         lifespan="off",
         timeout_keep_alive=int(REQUEST_S),
+        proxy_headers=False,  # who calls is the kernel's to say, not a header's
         timeout_graceful_shutdown=2,
         ssl_certfile=home.master_certificate,
     )

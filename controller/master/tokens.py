@@ -1,4 +1,5 @@
-"""Who may do what: admin, submit, one application's own token, or one worker's (docs/protocol.md). Only hashes are kept."""
+"""Who may do what: admin, submit, a user's own, one application's own token, or one worker's (docs/protocol.md). Only hashes
+are kept."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import hmac
 import secrets
 from collections.abc import Callable
 
+from controller.home import User
 from stage_model.errors import Denied
 
 
@@ -20,16 +22,28 @@ def mint() -> str:
 
 class Gatekeeper:
     """Checks bearer tokens against the scope a call needs. Admin may do all that people and drivers may, but speaks for no
-    worker: its token has no business on a worker's machine. `worker_token` gives that of its agent, None: there is none."""
+    worker: its token has no business on a worker's machine. `worker_token` gives that of its agent, None: there is none;
+    `user_of` says whose own token it is, None: nobody's. A user's own token is for all that the submit token is for."""
 
-    def __init__(self, admin: str, submit: str, worker_token: Callable[[str], str | None]) -> None:
-        self._admin, self._submit, self._worker_token = digest(admin), digest(submit), worker_token
+    def __init__(
+        self,
+        admin: str,
+        submit: str,
+        worker_token: Callable[[str], str | None],
+        user_of: Callable[[str], User | None] = lambda _: None,
+    ) -> None:
+        self._admin, self._submit, self._worker_token, self._user_of = digest(admin), digest(submit), worker_token, user_of
 
     def admin(self, token: str) -> None:
         self._check(token, (self._admin,), "admin")
 
     def submit(self, token: str) -> None:
-        self._check(token, (self._admin, self._submit), "submit")
+        own = () if self.user(token) is None else (digest(token),)
+        self._check(token, (self._admin, self._submit, *own), "submit")
+
+    def user(self, token: str) -> User | None:
+        """Whose own token it is; None for any other."""
+        return self._user_of(token)
 
     def application(self, token: str, token_hash: str | None) -> None:
         """The application's own token, or the admin's."""

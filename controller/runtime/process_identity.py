@@ -27,6 +27,20 @@ def boot_id() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
+@cache
+def pid_namespace() -> str:
+    """That of this process, as "pid:[NUMBER]": process numbers mean something within one alone. Empty where none is told."""
+    try:
+        return str((PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def seen_here(namespace: str) -> bool:
+    """Whether process numbers of that namespace (empty: not told) are those of this process's own."""
+    return namespace in ("", pid_namespace())
+
+
 def uptime() -> str:
     """This moment on the machine's own clock, which nobody sets: "SECONDS@BOOT_ID", to be compared within one boot."""
     return f"{(PROC / 'uptime').read_text().split()[0]}@{boot_id()}"

@@ -44,6 +44,7 @@ class Registration(Message, frozen=True, kw_only=True):
     `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
     environment, Spark's auth secret included: it is never logged. `boot_id` is /proc/sys/kernel/random/boot_id and
     `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still lives.
+    Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
     `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
@@ -57,6 +58,7 @@ class Registration(Message, frozen=True, kw_only=True):
     pid: int
     pid_start: int
     boot_id: str
+    pid_namespace: str = ""
     host: str
     driver_url: str
     ui_url: str | None = None

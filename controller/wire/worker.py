@@ -40,6 +40,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     driver_pid: int = 0
     driver_pid_start: int = 0
     driver_boot_id: str = ""
+    driver_pid_namespace: str = ""
 
 
 class Desired(Message, frozen=True, kw_only=True):

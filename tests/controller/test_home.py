@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.home import AgentProcess, Cluster, Home, find_home
+from controller.home import AgentProcess, Cluster, Home, User, find_home, read_token
 from controller.processes import ProcessId, alive, identify
 from stage_model.errors import BadInput, Denied, Unavailable
 
@@ -55,6 +55,34 @@ def test_create_makes_everything_private_and_keeps_tokens(home: Home) -> None:
     assert home.path.stat().st_mode & 0o777 == 0o700
     assert home.admin_token_file.stat().st_mode & 0o777 == 0o600
     assert home.submit_token_file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
+def test_a_home_that_others_may_change_is_refused_before_anything_is_made(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "home"
+    path.mkdir()
+    path.chmod(mode)
+    with pytest.raises(BadInput, match=f"has mode {mode:04o}, so others may change what is in it; run chmod 700"):
+        Home(path).create()
+    assert list(path.iterdir()) == []
+
+
+def test_a_users_own_token_is_that_users_as_long_as_its_file_is_there_and_private(home: Home) -> None:
+    assert home.find_user(home.submit_token()) is None
+    file = home.make_user_token(User(1000, 100))
+    token = read_token(file)
+    assert home.make_user_token(User(1000, 100)) == file
+    other = read_token(home.make_user_token(User(1001, 1001)))
+    assert (home.find_user(token), home.find_user(other)) == (User(1000, 100), User(1001, 1001))
+    for nobodys in ("", "wrong", token[:-1], home.submit_token()):
+        assert home.find_user(nobodys) is None
+    file.chmod(0o644)
+    assert home.find_user(token) is None
+    file.chmod(0o600)
+    (home.user_tokens / "notes").write_text("not a token's file")
+    assert home.find_user(token) == User(1000, 100)
+    file.unlink()
+    assert home.find_user(token) is None
 
 
 def test_a_token_file_that_others_may_read_is_refused(home: Home) -> None:

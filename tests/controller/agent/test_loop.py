@@ -262,6 +262,15 @@ class TestEnding:
         assert worker.tick().drivers_gone == ()
         assert worker.running() == {KEY}
 
+    def test_a_driver_whose_number_is_of_another_namespace_is_not_judged(self, worker: FakeWorker) -> None:
+        me = identify(os.getpid())
+        assert me is not None
+        gone = spec(driver_pid=1 << 22, driver_pid_start=5, driver_boot_id=me.boot_id, driver_pid_namespace="pid:[1]")
+        worker.want([gone], [plan()])
+        worker.tick()
+        assert worker.tick().drivers_gone == ()
+        assert worker.running() == {KEY}
+
     def test_a_pid_that_was_given_to_another_process_is_not_the_driver(self, worker: FakeWorker) -> None:
         me = identify(os.getpid())
         assert me is not None

@@ -1,12 +1,15 @@
 """The HTTP API itself: who is let in by the version of the wire that a call is written in, and what the others are told.
 
-Called as a server calls it, without a socket. What the calls do is `cluster`'s.
+Called as a server calls it, with the two ends of a real connection, by which the kernel says who calls. What the calls do
+is `cluster`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,20 +18,43 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
+from controller.home import User
 from controller.master import api
 from controller.master.api import Api, Changes
+from controller.master.peer import Address, find_peer
 from controller.master.tokens import Gatekeeper
 from controller.wire.version import HEADER, SPOKEN
 from tests.fakes.cluster import FakeCluster, registration
 from tests.fakes.release_1 import WRITTEN
 
 
-class Caller:
-    """Calls the API of a master with no worker and no application. Agents' tokens are "of w1" and "of w2"."""
+class Connection:
+    """To a listener of this process; `uid` is whose the calling end is (another one needs root)."""
 
-    def __init__(self, path: Path) -> None:
-        self.cluster = FakeCluster(path)
-        gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get)
+    def __init__(self, uid: int | None = None, host: str = "127.0.0.1") -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.create_server((host, 0), family=family) as listener:
+            os.seteuid(os.geteuid() if uid is None else uid)
+            try:
+                self.calling = socket.create_connection(listener.getsockname()[:2])
+            finally:
+                os.seteuid(os.getuid())
+            self.called, _ = listener.accept()
+        self.client, self.server = Address(*self.calling.getsockname()[:2]), Address(*self.called.getsockname()[:2])
+
+    def close(self) -> None:
+        self.calling.close()
+        self.called.close()
+
+
+class Caller:
+    """Calls the API of a master with no worker and no application, over `connection`. Agents' tokens are "of w1" and "of w2",
+    "of 1234" is the own token of a user of that uid and gid."""
+
+    def __init__(self, path: Path, connection: Connection) -> None:
+        self.cluster, self.connection = FakeCluster(path), connection
+        users = {"of 1234": User(1234, 1234)}
+        gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get)
         self.api = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s)
         self._application = self.api.application()
 
@@ -54,7 +80,8 @@ class Caller:
             "raw_path": path.encode(),
             "query_string": b"seen=-1&wait=0",
             "headers": headers,
-            "server": ("here", 1),
+            "client": self.connection.client,
+            "server": self.connection.server,
             "scheme": "http",
         }
         sent: list[Any] = []
@@ -82,8 +109,10 @@ class Caller:
 
 
 @pytest.fixture
-def call(tmp_path: Path) -> Caller:
-    return Caller(tmp_path)
+def call(tmp_path: Path) -> Iterator[Caller]:
+    connection = Connection()
+    yield Caller(tmp_path, connection)
+    connection.close()
 
 
 def test_a_peer_of_the_release_before_is_served(call: Caller) -> None:
@@ -183,18 +212,27 @@ def test_a_body_that_does_not_come_is_waited_for_a_while_only(call: Caller, monk
     assert answer["error"] == "the body of /v1/plan took over 0.01 s; accepted: less"
 
 
-EVERYBODY = {"no token", "submit", "own application", "another application", "own worker", "another worker", "admin"}
+EVERYBODY = {
+    "no token",
+    "submit",
+    "user's own",
+    "own application",
+    "another application",
+    "own worker",
+    "another worker",
+    "admin",
+}
 MAY = {
     "GET /v1/health": EVERYBODY,
-    "POST /v1/applications": {"submit", "admin"},
-    "GET /v1/applications": {"submit", "admin"},
-    "GET /v1/applications/{id}": {"submit", "admin"},
+    "POST /v1/applications": {"submit", "user's own", "admin"},
+    "GET /v1/applications": {"submit", "user's own", "admin"},
+    "GET /v1/applications/{id}": {"submit", "user's own", "admin"},
     "POST /v1/applications/{id}/sync": {"own application", "admin"},
-    "POST /v1/applications/{id}/kill": {"submit", "admin"},
-    "POST /v1/applications/{id}/set": {"submit", "admin"},
-    "GET /v1/applications/{id}/explain": {"submit", "admin"},
-    "POST /v1/plan": {"submit", "admin"},
-    "GET /v1/workers": {"submit", "admin"},
+    "POST /v1/applications/{id}/kill": {"submit", "user's own", "admin"},
+    "POST /v1/applications/{id}/set": {"submit", "user's own", "admin"},
+    "GET /v1/applications/{id}/explain": {"submit", "user's own", "admin"},
+    "POST /v1/plan": {"submit", "user's own", "admin"},
+    "GET /v1/workers": {"submit", "user's own", "admin"},
     "POST /v1/started-workers/end": {"admin"},
     "POST /v1/workers/{id}/labels": {"admin"},
     "POST /v1/workers/{id}/sync": {"own worker"},
@@ -209,6 +247,7 @@ def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> Non
     tokens = {
         "no token": "",
         "submit": "submit",
+        "user's own": "of 1234",
         "own application": own["token"],
         "another application": another["token"],
         "own worker": "of w1",
@@ -231,3 +270,62 @@ def test_an_agent_reports_of_its_own_worker_only(call: Caller) -> None:
     assert (call.status, refused["exit_code"]) == (401, 77)
     assert "a report of worker 'w2' came from w1's agent" in refused["error"]
     assert call("GET", "/v1/workers")["workers"] == []
+
+
+def test_the_kernel_says_whose_the_other_end_of_a_connection_is() -> None:
+    for host in ("127.0.0.1", "::1"):
+        connection = Connection(host=host)
+        found = find_peer(connection.client, connection.server)
+        assert found is not None
+        assert (found.uid, found.inode) == (os.geteuid(), os.fstat(connection.calling.fileno()).st_ino)
+        assert find_peer(connection.server, Address(host, 1)) is None
+        connection.close()
+        assert find_peer(connection.client, connection.server) is None
+
+
+def test_a_driver_of_this_host_has_the_uid_and_a_gid_of_its_process(call: Caller) -> None:
+    ours = registration()
+    stranger = next(gid for gid in range(50_000, 60_000) if gid not in os.getgroups())
+    for changed, said in (
+        ({"uid": ours.uid + 1}, f"uid {ours.uid + 1} is not that of the driver's connection, {ours.uid}"),
+        ({"uid": ours.uid + 1, "boot_id": "invented"}, "is not that of the driver's connection"),
+        ({"gid": stranger}, f"nobody vouches for gid {stranger}"),
+        ({"gid": stranger, "boot_id": "invented"}, f"nobody vouches for gid {stranger}" if ours.uid else "root"),
+        ({"pid": os.getppid()}, "is not this driver"),
+        ({"pid_start": ours.pid_start + 1}, "is not this driver"),
+    ):
+        refused = call("POST", "/v1/applications", msgspec.structs.replace(ours, **changed), token="submit")
+        assert (call.status, refused.get("exit_code")) == (401, 77), (changed, refused)
+        assert said in refused["error"]
+    assert not call.cluster.state.applications
+    application_id = call("POST", "/v1/applications", ours, token="submit")["application_id"]
+    kept = call.cluster.state.applications[application_id].record.registration
+    assert (kept.pid, kept.pid_namespace) == (os.getpid(), str(Path("/proc/self/ns/pid").readlink()))
+
+
+def test_for_a_driver_elsewhere_the_submit_token_does_not_vouch(call: Caller) -> None:
+    call.connection.client = Address("192.0.2.7", 40000)
+    refused = call("POST", "/v1/applications", registration(boot_id="another"), token="submit")
+    assert call.status == 401
+    assert "nobody vouches for uid" in refused["error"]
+    assert "192.0.2.7" in refused["error"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to make another user's connection")
+def test_a_connection_of_another_user_is_not_roots(call: Caller) -> None:
+    mine, call.connection = call.connection, Connection(uid=1234)
+    refused = call("POST", "/v1/applications", registration(uid=0, gid=0), token="submit")
+    assert "uid 0 is not that of the driver's connection, 1234" in refused["error"]
+    # the connection is of 1234, the process that it names is root's
+    assert "is not this driver" in call("POST", "/v1/applications", registration(uid=1234), token="submit")["error"]
+    call.connection.close()
+    call.connection = mine
+
+
+def test_a_users_own_token_vouches_for_that_user_from_anywhere(call: Caller) -> None:
+    elsewhere = {"boot_id": "of another machine", "pid_namespace": "pid:[1]", "uid": 1234, "gid": 1234}
+    call("POST", "/v1/applications", registration(**elsewhere), token="of 1234")
+    assert call.status == 200
+    for changed in ({"uid": 1235}, {"uid": 0, "gid": 0}, {"gid": 0}):
+        call("POST", "/v1/applications", registration(**(elsewhere | changed)), token="of 1234")
+        assert call.status == 401, changed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from controller.master.driver_events import AT_A_TIME, parts
 from controller.wire.driver import DriverSync, ExecutorWish
 from experiments.bench.overhead.made_up import sequenced
-from stage_model.errors import BadInput, Denied
+from stage_model.errors import BadInput
 from stage_model.history.events import ExecutorRemoved, JobStart
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 
@@ -79,15 +78,6 @@ def test_unknown_settings_are_refused_before_anything_is_kept(cluster: FakeClust
         cluster.register(conf={"spark.pace.dedline": "5s"})
     assert not cluster.state.applications
     assert not list((cluster.path / "runs").iterdir())
-
-
-def test_nobody_registers_as_another_user(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    with pytest.raises(Denied, match="accepted: the driver's own uid"):
-        cluster.register(uid=os.getuid() + 1)
-    with pytest.raises(Denied, match="claims to be root"):
-        cluster.register(boot_id="another host", uid=0)
-    assert not cluster.state.applications
 
 
 def test_what_a_driver_could_not_tell_for_long_is_taken_in_part_by_part(cluster: FakeCluster) -> None:

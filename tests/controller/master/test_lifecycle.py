@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -86,9 +87,10 @@ def test_a_driver_of_before_a_reboot_is_dead(cluster: FakeCluster) -> None:
     assert cluster.state.commands.view(application_id, cluster.now_s).reason == "its driver died"
 
 
-def test_a_silent_driver_elsewhere_is_gone_only_when_its_executors_are(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize("where", [{"boot_id": "another host"}, {"pid_namespace": "pid:[1]", "pid": 1 << 22}])
+def test_a_silent_driver_elsewhere_is_gone_only_when_its_executors_are(cluster: FakeCluster, where: dict[str, Any]) -> None:
     cluster.worker("w1")
-    application_id = cluster.register(boot_id="another host", uid=1000)
+    application_id = cluster.register(uid=1000, **where)
     cluster.worker("w1", report(application_id, "1"))
     cluster.now_s += 61
     cluster.worker("w1", report(application_id, "1"))

@@ -15,6 +15,15 @@ final class DriverProcess {
 
   static String bootId() throws IOException { return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim(); }
 
+  /** Process numbers count within it; empty where the kernel does not tell. */
+  static String pidNamespace() {
+    try {
+      return Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
+    } catch (IOException e) {
+      return "";
+    }
+  }
+
   /** Milliseconds since `uptime` ("SECONDS@BOOT_ID", seconds as in /proc/uptime); -1 if that was in another boot, or nonsense. */
   static long sinceUptimeMs(String uptime) throws IOException {
     String[] then = uptime.split("@", 2);

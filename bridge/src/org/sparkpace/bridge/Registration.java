@@ -27,6 +27,7 @@ final class Registration {
     facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
         "uid", DriverProcess.owner("uid"), "gid", DriverProcess.owner("gid"),
         "pid", ProcessHandle.current().pid(), "pid_start", DriverProcess.startTicks(), "boot_id", DriverProcess.bootId(),
+        "pid_namespace", DriverProcess.pidNamespace(),
         "host", conf.get("spark.driver.host"),
         "driver_url", "spark://CoarseGrainedScheduler@" + sc.env().rpcEnv().address().hostPort(),
         "ui_url", sc.uiWebUrl().isDefined() ? sc.uiWebUrl().get() : null,

@@ -1,0 +1,64 @@
+"""Who a driver may say that it is: pure. Its executors run as the uid and gid that it names, so somebody must vouch for them.
+
+For a driver on the master's host the kernel does: the other end of its connection is a socket of that uid, and its process
+has that gid. A user's own token, which an admin makes, vouches for a driver that the kernel here cannot see. The submit token
+alone vouches for nobody, and root is believed of the kernel only. What the kernel shows: `controller.master.peer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from controller.home import User
+from controller.master.peer import DriverSeen
+from controller.wire.driver import Registration
+from stage_model.errors import Denied
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of who registers, beyond what it says. `user`: whose token it has, None: one that several may have.
+    `address`: where the connection comes from; `peer_uid`: whose its other end is, None: nobody of this host. `in_sight`:
+    the process it names would be seen from here; `driver`: that process. `groups`: of the uid that it says, by the user
+    database here; `namespace`: of process numbers here."""
+
+    address: str
+    user: User | None = None
+    peer_uid: int | None = None
+    in_sight: bool = False
+    driver: DriverSeen | None = None
+    groups: frozenset[int] = frozenset()
+    namespace: str = ""
+
+
+def vouched(said: Registration, facts: Facts) -> Registration:
+    """`said`, with the driver's process as it is numbered here where it is seen. Raises `Denied` for a user that nobody
+    vouches for."""
+    uid, gid, driver = said.uid, said.gid, facts.driver
+    if facts.user is not None:
+        if uid != facts.user.uid:
+            raise Denied(f"uid {uid} is not that of the token, {facts.user.uid}; accepted: a driver of the token's own user")
+    elif facts.peer_uid is None:
+        raise Denied(
+            f"nobody vouches for uid {uid}: the driver's connection comes from {facts.address}, where this master cannot see "
+            f"whose it is; accepted: a driver on the master's host, or a user's own token (`sparkpace token --user NAME`)"
+        )
+    elif uid != facts.peer_uid:
+        raise Denied(f"uid {uid} is not that of the driver's connection, {facts.peer_uid}; accepted: the driver's own uid")
+    if facts.in_sight and (driver is None or driver.uid != uid or driver.connected is False):
+        raise Denied(f"process {said.pid} is not this driver of uid {uid}; accepted: the driver's own process and uid")
+    if uid == 0 and (driver is None or driver.nested):
+        raise Denied(
+            "a driver says that it is root and is no process of this host's own (in a container, root is not the host's); "
+            "accepted: a user, or root outside of containers"
+        )
+    groups = driver.groups if driver is not None else facts.groups
+    if facts.user is not None:
+        groups |= {facts.user.gid}
+    if gid not in groups:
+        raise Denied(f"nobody vouches for gid {gid} of uid {uid}; accepted: one of {sorted(groups) or 'no groups'}")
+    if driver is None:
+        return said
+    return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
