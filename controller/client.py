@@ -30,6 +30,7 @@ from controller.wire.command import (
     WorkerView,
 )
 from controller.wire.reading import reader
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError, Unavailable
 
 T = TypeVar("T")
@@ -87,7 +88,7 @@ class MasterClient:
         reply = self._request(method, path, body)
         try:
             return reader.read(reply, kind)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Unavailable(f"what answers at {self.url} is no Sparkpace master of this version ({error})") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
@@ -114,7 +115,7 @@ class MasterClient:
     def _failure(self, status: int, reply: bytes) -> PaceError:
         try:
             failure = msgspec.json.decode(reply, type=Failure)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             failure = Failure(error=f"the master at {self.url} answered with status {status}")
         if status == 401:
             return Denied(failure.error)

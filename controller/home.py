@@ -29,6 +29,7 @@ import msgspec
 
 from controller.files import write_whole
 from controller.processes import ProcessId
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, PaceError, Unavailable
 
 VARIABLE = "SPARKPACE_HOME"
@@ -169,7 +170,7 @@ class Home:
             return None
         try:
             return msgspec.json.decode(text, type=Cluster)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise BadInput(
                 f"{self.cluster_file} is damaged ({error}); remove it after ending the cluster's processes"
             ) from error

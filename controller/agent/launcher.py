@@ -29,6 +29,7 @@ from controller.files import write_whole
 from controller.runtime.base import ExecutorKey, Program, Runtime, full_image_name
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
@@ -153,7 +154,7 @@ class Launcher:
         """The spec (without environment) of an executor started by an earlier life of this agent."""
         try:
             return msgspec.json.decode(self._record(key).read_bytes(), type=ExecutorSpec)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, *UNREADABLE):
             return None
 
     def _record(self, key: ExecutorKey) -> Path:

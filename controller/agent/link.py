@@ -21,6 +21,7 @@ from controller.tls import connect_master
 from controller.wire import version
 from controller.wire.reading import reader
 from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
 
 log = logging.getLogger("sparkpace.agent")
@@ -35,7 +36,7 @@ class Refused(Exception):
     """A reply that must not be obeyed; the message says why."""
 
 
-NO_MASTER = (OSError, http.client.HTTPException, msgspec.DecodeError, Refused, Unavailable)
+NO_MASTER = (OSError, http.client.HTTPException, *UNREADABLE, Refused, Unavailable)
 """The call brought nothing to act upon, for whatever reason: the last orders stay in force and it is tried again."""
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from stage_model.decoding import UNREADABLE
 from stage_model.progress import MAX_BYTES, SCHEMA, Progress
 
 NAME = "progress.json"
@@ -45,7 +46,7 @@ def read_progress(directory: Path, executor_id: str, uid: int) -> Progress | Non
         os.close(descriptor)
     try:
         progress = _decoder.decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise ProgressRefused(f"progress file of executor {executor_id} does not fit its schema: {error}") from error
     _check(progress, executor_id)
     return progress

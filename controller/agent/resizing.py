@@ -20,6 +20,7 @@ from controller.agent.launcher import Launcher
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.wire.worker import Desired, ExecutorSpec, WorkerInfo
 from master_memory.resize import Answer, Begin, BudgetOrder, Container, GiveOrder, Move, SetLimit, moves
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import RuntimeFailed
 from stage_model.progress import MemoryProgress
 
@@ -131,7 +132,7 @@ class Resizing:
             try:
                 found = msgspec.json.decode((self._site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
                 self._orders[key] = BudgetOrder(found.number, found.off_heap_bytes >> 20)
-            except (OSError, msgspec.DecodeError):
+            except (OSError, *UNREADABLE):
                 self._orders[key] = None
         return self._orders[key]
 

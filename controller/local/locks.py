@@ -20,6 +20,7 @@ import msgspec
 from controller.home import Home
 from controller.processes import ProcessId, alive, identify, send
 from controller.waiting import wait_until
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
 
 SETTLE_S = 1.0
@@ -55,7 +56,7 @@ def last_holder(path: Path) -> Holder | None:
     """Who took the lock last, dead or alive; None when nobody did, or it was given back."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Holder)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, *UNREADABLE):
         return None
 
 

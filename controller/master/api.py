@@ -34,6 +34,7 @@ from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.reading import reader, warn_once
 from controller.wire.worker import Changed, WorkerSync
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import (
     BadInput,
     Denied,
@@ -226,7 +227,7 @@ class Api:
             raise TooSlow(f"the body of {_path(request)} was not sent to its end; accepted: all of it") from None
         try:
             return reader.read(data, kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise BadInput(f"the body of {_path(request)} is not a valid {kind.__name__}: {error}") from error
 
     async def _read(self, request: Request, most: int) -> bytearray:

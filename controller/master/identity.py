@@ -13,6 +13,7 @@ import msgspec
 
 from controller.files import write_whole
 from controller.master.store import Store
+from stage_model.decoding import UNREADABLE
 
 log = logging.getLogger("sparkpace.master")
 
@@ -52,6 +53,6 @@ def _of_file(path: Path) -> Identity | None:
         return msgspec.json.decode(path.read_bytes(), type=Identity)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         log.error("%s cannot be read (%s), so it is made anew from master.db", path, error)
         return None

@@ -25,6 +25,7 @@ from controller.master.store import Store
 from controller.master.workers import Workers
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.forecast.promises import Claim, Promised
 
@@ -187,7 +188,7 @@ class Registry:
         for executor_id, blob in self.store.executors(application.id):
             try:
                 self.place(application, Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True))
-            except msgspec.DecodeError as error:
+            except (*UNREADABLE, TypeError) as error:
                 log.error("executor %s of %s cannot be read (%s); it is set aside", executor_id, application.id, error)
                 application.notify(f"the master has lost what it knew of executor {executor_id}: it goes on uncontrolled")
                 with self.store.transaction():

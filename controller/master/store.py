@@ -19,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from controller.files import sync_folder
+from stage_model.decoding import UNREADABLE
 
 log = logging.getLogger("sparkpace.master")
 
@@ -156,7 +157,7 @@ class Store:
         text = self.meta(key)
         try:
             return None if text is None else msgspec.json.decode(text, type=kind)
-        except (msgspec.DecodeError, TypeError) as error:
+        except (*UNREADABLE, TypeError) as error:
             log.error("%s of master.db cannot be read (%s), so %s; it is set aside", key, error, what)
             with self.transaction():
                 self._keep_aside(str(error), "meta", "key, value", "meta WHERE key = ?", key)

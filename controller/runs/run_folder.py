@@ -20,6 +20,7 @@ import msgspec
 
 from controller.files import write_whole
 from controller.wire.worker import Sample
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 
 SUMMARY = "summary.json"
@@ -69,7 +70,7 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
     path = run_dir / SUMMARY
     try:
         return msgspec.json.decode(_read(path).encode(), type=dict[str, Any])
-    except msgspec.DecodeError as problem:
+    except UNREADABLE as problem:
         raise BadInput(f"{path} is no run summary ({problem}); name the folder of a finished run.") from problem
 
 

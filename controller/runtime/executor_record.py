@@ -19,6 +19,7 @@ from controller.files import write_whole
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import Group
 from controller.runtime.process_identity import ProcessIdentity
+from stage_model.decoding import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def read_all(directory: Path, kind: type[R], cluster_id: str, worker_id: str) ->
     for path in sorted(directory.glob("*.json")):
         try:
             record = msgspec.json.decode(_own_file(path), type=kind, dec_hook=_path)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             log.warning("executor record %s is not readable (%s) and is left alone", path.name, error)
             continue
         if (record.cluster_id, record.worker_id) == (cluster_id, worker_id):

@@ -12,6 +12,7 @@ import msgspec
 from controller.submit.mounts import parse_mounts
 from controller.submit.placement_options import NAMES, PlacementOptions, placement_options
 from controller.wire.worker import Mount
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.laws import parse_constants, parse_law
 from stage_model.units import NORMAL_PRIORITY, is_time, parse_deadline, parse_priority
@@ -84,5 +85,5 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
 def _arguments(text: str) -> tuple[str, ...]:
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadInput(f"{PREFIX}arguments is {text[:100]!r} ({error}); accepted: a JSON list of strings") from error

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stage_model.decoding import UNREADABLE
+
 log = logging.getLogger("sparkpace.wire")
 
 T = TypeVar("T")
@@ -37,7 +39,7 @@ class Reader:
         self._seen: Counter[str] = Counter()
 
     def read(self, data: bytes | bytearray, kind: type[T]) -> T:
-        """Raises what `msgspec.json.decode` raises."""
+        """Raises `UNREADABLE`."""
         message = msgspec.json.decode(data, type=kind)
         self.look(data, message)
         return message
@@ -58,7 +60,7 @@ def unknown(data: bytes | bytearray, message: object) -> Iterator[str]:
     left out: they are decoded and looked at one by one."""
     try:
         yield from _further(msgspec.json.decode(data), msgspec.json.decode(msgspec.json.encode(message)), "")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, *UNREADABLE):
         return  # a raw part that cannot be read; whoever decodes it says so
 
 

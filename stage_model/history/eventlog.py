@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.history.eventlog_schema import KNOWN, ApplicationStart, EnvironmentUpdate, Kind, LogLine, LogStart
 from stage_model.history.events import ExecutorAdded, ExecutorRemoved
@@ -78,7 +79,7 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
             continue
         try:
             found = read_line(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             if not log.spark_version:
                 raise BadInput(f"{source} is no Spark event log (line {number}: {error}); {_ACCEPTED}") from error
             broken = (number, str(error))
@@ -99,7 +100,7 @@ _ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
 
 
 def read_line(line: bytes) -> Kind | None:
-    """One line; None for events we do not use. Raises msgspec.DecodeError for what is no event."""
+    """One line; None for events we do not use. Raises `UNREADABLE` for what is no event."""
     kind = msgspec.json.decode(line, type=LogLine).event
     known = KNOWN.get(kind)
     return None if known is None else known.decode(line)

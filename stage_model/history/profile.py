@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 
 VERSION = 1
@@ -136,7 +137,7 @@ def parse_profile(
         read = msgspec.json.decode(content, type=Profile)
     except msgspec.ValidationError as error:
         raise BadInput(f"{source} is no profile: {error}; {accepted}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise BadInput(f"{source} is not JSON ({error}); {accepted}") from error
     for run in read.runs:
         _check_order(run, source)
