@@ -19,10 +19,11 @@ _CALL_SITE = re.compile(r"^(?P<function>.*) at (?P<file>.*?)(?::\d+)?$", re.DOTA
 _NOTEBOOK = re.compile(r"ipykernel_\d+|<ipython-input|<stdin>|<console>")
 _COUNTERS = re.compile(r"\$\d+|#\d+L?")
 """Numbers that Spark and the JVM hand out in order of appearance: lambdas, expression ids."""
-_CODEGEN = re.compile(r"\s*\*?\(\d+\)\s*")
+_CODEGEN = re.compile(r"(?:(?<!\s)\s+)?\*?\(\d+\)\s*")
 """The number of a code generation stage: fixed by the plan for stages that read tables, and all that tells two tables
 apart whose jobs AQE starts at once in any order; by completion order for later stages, where parents tell them
 apart."""
+_PATH = re.compile(r"(?<!\S)\S*/")
 _LONGEST_SCOPE = 120
 _LONGEST_PREFIX = 40
 
@@ -42,7 +43,7 @@ def folded_scopes(scopes: Iterable[str], *, leaf: bool) -> tuple[str, ...]:
     folded: list[str] = []
     for full in scopes:
         scope = full if leaf else _CODEGEN.sub("", full)
-        plain = _COUNTERS.sub("", re.sub(r"\S*/", "", scope)).strip()[:_LONGEST_SCOPE]
+        plain = _COUNTERS.sub("", _PATH.sub("", scope)).strip()[:_LONGEST_SCOPE]
         if not folded or folded[-1] != plain:
             folded.append(plain)
     return tuple(folded)
@@ -77,10 +78,9 @@ class Signatures:
         pending, visited = list(infos), set[int]()
         while pending:
             stage = pending[-1]
-            missing = [p for p in infos[stage].parents if p in infos and p not in self._shapes and p not in visited]
-            if stage not in visited and missing:
+            if stage not in visited:
                 visited.add(stage)
-                pending.extend(parent for parent in missing if parent != stage)
+                pending += [p for p in infos[stage].parents if p in infos and p not in self._shapes and p not in visited]
                 continue
             pending.pop()
             self._shape(infos[stage])

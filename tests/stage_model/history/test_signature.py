@@ -112,3 +112,16 @@ def test_very_long_chains_are_fine() -> None:
     story = Story()
     story.job(0, *stages)
     assert len({story.submit(stage) for stage in stages}) == 1500
+
+
+@pytest.mark.timeout(300)  # a million steps are a second; their square is a day
+@pytest.mark.parametrize("piece", [" ", "x", "(", "(1", "/", " *", "(1) ", "$1", " at ", ":1"])
+def test_names_as_long_as_a_driver_likes_hold_nobody_up(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    assert all(len(scope) <= 120 for leaf in (True, False) for scope in folded_scopes((text,), leaf=leaf))
+    assert len(call_site(text)) <= len(text)
+
+
+def test_code_generation_numbers_go_wherever_they_are() -> None:
+    found = folded_scopes(("a (1) (2)  *(3)b", "  (4) c ( 5) *(x)"), leaf=False)
+    assert found == ("ab", "c ( 5) *(x)")
