@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 
 from stage_model.errors import BadInput
 from stage_model.history.events import AnyEvent, JobEnd, JobStart
@@ -27,8 +28,10 @@ class Action:
     start_ms: int
     deadline_s: float
     priority: int | None
-    jobs: set[int]
-    under_way: set[int]
+    number: int
+    """In order of beginning."""
+    jobs: set[int] = field(default_factory=set)
+    under_way: set[int] = field(default_factory=set)
     end_ms: int | None = None
 
 
@@ -38,28 +41,30 @@ class Actions:
 
     conf: Mapping[str, str] = field(default_factory=dict)
     by_key: dict[str, Action] = field(default_factory=dict)
+    _of_job: dict[int, Action] = field(default_factory=dict)
+    _due: list[tuple[float, int, str]] = field(default_factory=list)
+    """A heap of those under way, and of some that were: when each is due, in order of beginning where that is the same."""
 
     def apply(self, event: AnyEvent) -> str:
         """Folds one event in; returns a sentence for the user when a property cannot be read."""
         if isinstance(event, JobStart):
             return self._started(event)
         if isinstance(event, JobEnd):
-            for action in self.by_key.values():
-                if event.job in action.under_way:
-                    action.under_way.discard(event.job)
-                    action.end_ms = event.time_ms
+            action = self._of_job.get(event.job)
+            if action is not None and event.job in action.under_way:
+                action.under_way.discard(event.job)
+                action.end_ms = event.time_ms
         return ""
 
     def _started(self, event: JobStart) -> str:
         key = f"job {event.job}" if event.sql_execution is None else f"query {event.sql_execution}"
         known = self.by_key.get(key)
         if known is not None:
-            if event.job not in known.jobs:
-                known.jobs.add(event.job)
-                known.under_way.add(event.job)
+            if event.job not in self._of_job:
+                self._begins(key, known, event.job)
             return ""
         text = self._own(event, DEADLINE)
-        if text is None:
+        if text is None or event.job in self._of_job:
             return ""
         try:
             wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
@@ -68,15 +73,22 @@ class Actions:
             priority = None if given is None else parse_priority(given, option=PRIORITY)
         except BadInput as error:
             return f"{key} goes on without a deadline of its own: {error}"
-        self.by_key[key] = Action(
+        action = self.by_key[key] = Action(
             name=event.properties.get("spark.job.description") or key,
             start_ms=event.time_ms,
             deadline_s=deadline_s,
             priority=priority,
-            jobs={event.job},
-            under_way={event.job},
+            number=len(self.by_key),
         )
+        self._begins(key, action, event.job)
         return ""
+
+    def _begins(self, key: str, action: Action, job: int) -> None:
+        self._of_job[job] = action
+        action.jobs.add(job)
+        if not action.under_way:
+            heappush(self._due, (action.start_ms + 1000 * action.deadline_s, action.number, key))
+        action.under_way.add(job)
 
     def _own(self, event: JobStart, key: str) -> str | None:
         """The property if the job has it of its own: to a query's jobs Spark gives all settings of its session
@@ -86,7 +98,6 @@ class Actions:
 
     def current(self) -> Action | None:
         """The one under way that is due first."""
-        if not self.by_key:  # as in most applications; it is asked often
-            return None
-        under_way = (action for action in self.by_key.values() if action.under_way)
-        return min(under_way, key=lambda action: action.start_ms + 1000 * action.deadline_s, default=None)
+        while self._due and not self.by_key[self._due[0][2]].under_way:
+            heappop(self._due)
+        return self.by_key[self._due[0][2]] if self._due else None

@@ -87,3 +87,5 @@ class JobRun:
     ended_ms: int | None = None
     ok: bool | None = None
     submitted: list[int] = field(default_factory=list)
+    last: frozenset[int] | None = None
+    """Stages that nothing else of the job waited for, and the next job's first stages wait for; None: not worked out yet."""

@@ -1,0 +1,78 @@
+"""Twice as much hostile input is twice as much work, counted in lines of Python that run (`work`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import isqrt
+
+import pytest
+
+from controller.master.actions import Actions
+from stage_model.history import run
+from stage_model.history.events import AnyEvent, JobEnd, JobStart, StageInfo, StageSubmitted
+from stage_model.history.run import Run
+from tests.fuzz.work import is_linear
+
+Work = Callable[[], object]
+
+
+def folded(events: Iterable[AnyEvent]) -> Work:
+    told = list(events)
+
+    def fold() -> None:
+        into = Run()
+        for event in told:
+            into.apply(event)
+
+    return fold
+
+
+def job(number: int, *infos: StageInfo) -> list[AnyEvent]:
+    """A job with all of its stages submitted."""
+    return [JobStart(job=number, time_ms=0, stages=infos), *(StageSubmitted(info=info, time_ms=0) for info in infos)]
+
+
+def a_job_of_which_every_stage_needs_all_before(size: int) -> Work:
+    infos = (StageInfo(stage=stage, parents=tuple(range(stage))) for stage in range(isqrt(size)))
+    return folded([JobStart(job=0, time_ms=0, stages=tuple(infos))])
+
+
+def two_jobs_of_stages_side_by_side(size: int) -> Work:
+    first, second = ([StageInfo(stage=stage) for stage in range(begin, begin + size)] for begin in (0, size))
+    return folded([*job(0, *first), JobEnd(job=0, time_ms=1, ok=True), *job(1, *second)])
+
+
+def many_stages_behind_a_chain_of_skipped_ones(size: int) -> Work:
+    chain = tuple(StageInfo(stage=stage, parents=(stage - 1,) if stage else ()) for stage in range(size))
+    behind = (StageInfo(stage=size + number, parents=(size - 1,)) for number in range(size))
+    return folded([JobStart(job=0, time_ms=0, stages=chain), *(StageSubmitted(info=info, time_ms=0) for info in behind)])
+
+
+def jobs_with_deadlines_that_all_run_and_then_end(size: int) -> Work:
+    begun = [JobStart(job=number, time_ms=number, properties={"spark.pace.deadline": "10s"}) for number in range(size)]
+    told = [*begun, *(JobEnd(job=number, time_ms=number, ok=True) for number in range(size))]
+
+    def apply() -> None:
+        actions = Actions()
+        for event in told:
+            actions.apply(event)
+            actions.current()
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("work_of", "size"),
+    [
+        (a_job_of_which_every_stage_needs_all_before, 1600),
+        (two_jobs_of_stages_side_by_side, 200),
+        (many_stages_behind_a_chain_of_skipped_ones, 100),
+        (jobs_with_deadlines_that_all_run_and_then_end, 100),
+    ],
+)
+def test_twice_as_much_input_is_twice_as_much_work(
+    monkeypatch: pytest.MonkeyPatch, work_of: Callable[[int], Work], size: int
+) -> None:
+    monkeypatch.setattr(run, "MOST_SKIPPED", 20)
+    linear, counts = is_linear(work_of, size)
+    assert linear, counts
