@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from stage_model.errors import BadInput
 
+MOST_AFTER = 100
+"""They are looked for each time that somebody could start."""
+
 
 @dataclass(frozen=True, slots=True)
 class After:
@@ -29,6 +32,8 @@ def parse_after(text: str, *, option: str = "--after") -> tuple[After, ...]:
                 f"{option} {word[:80]!r} cannot be read; accepted: the id or name of an application, or ID:success"
             )
         found.append(After(name, bool(colon)))
+    if len(found) > MOST_AFTER:
+        raise BadInput(f"{option} names {len(found)} applications; accepted: {MOST_AFTER} at most")
     return tuple(found)
 
 
@@ -36,23 +41,24 @@ def check_acyclic(
     newcomer: str, after: Iterable[After], known: Mapping[str, Iterable[After]], *, option: str = "--after"
 ) -> None:
     """Raises `BadInput`, with the way round, if the newcomer would wait for itself."""
-    seen: set[str] = set()
-
-    def way_from(name: str) -> list[str] | None:
-        """The applications from this one to the newcomer, each after the next; None if there is no way."""
-        if name == newcomer:
-            return [name]
-        if name in seen:
-            return None
-        seen.add(name)
-        for one in known.get(name, ()):
-            rest = way_from(one.application)
-            if rest is not None:
-                return [name, *rest]
-        return None
-
+    before: dict[str, str] = {}
+    """What each was reached from, going back from what the newcomer comes after; the newcomer's own are reached from it."""
     for one in after:
-        way = way_from(one.application)
-        if way is not None:
-            circle = " after ".join([newcomer, *way])
-            raise BadInput(f"{option} {one}: {circle} is a circle; accepted: applications that do not wait for this one")
+        pending = [] if one.application in before else [one.application]
+        before.setdefault(one.application, newcomer)
+        while pending:
+            name = pending.pop()
+            if name == newcomer:
+                circle = _circle(newcomer, before)
+                raise BadInput(f"{option} {one}: {circle} is a circle; accepted: applications that do not wait for this one")
+            for further in known.get(name, ()):
+                if further.application not in before:
+                    before[further.application] = name
+                    pending.append(further.application)
+
+
+def _circle(newcomer: str, before: Mapping[str, str]) -> str:
+    names = [newcomer, before[newcomer]]
+    while names[-1] != newcomer:
+        names.append(before[names[-1]])
+    return " after ".join(reversed(names))

@@ -31,3 +31,16 @@ def test_what_shares_ancestors_is_no_circle_however_many_ways_there_are() -> Non
     # 60 layers of two, each after both of the layer before: 2**60 ways
     known = {f"{layer}{side}": [After(f"{layer - 1}x"), After(f"{layer - 1}y")] for layer in range(1, 60) for side in "xy"}
     check_acyclic("new", [After("59x")], known)
+
+
+def test_a_chain_may_be_as_long_as_there_are_applications() -> None:
+    known = {f"a{number}": [After(f"a{number - 1}")] for number in range(1, 20_000)}
+    check_acyclic("new", [After("a19999")], known)
+    with pytest.raises(BadInput, match=r"a0 after a19999 after a19998 after .* after a1 after a0 is a circle"):
+        check_acyclic("a0", [After("a19999")], known)
+
+
+def test_nobody_comes_after_more_than_a_hundred() -> None:
+    assert len(parse_after(",".join(f"a{number}" for number in range(100)))) == 100
+    with pytest.raises(BadInput, match="names 101 applications; accepted: 100 at most"):
+        parse_after(",".join(f"a{number}" for number in range(101)))
