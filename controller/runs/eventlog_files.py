@@ -74,9 +74,10 @@ def _parts(folder: Path) -> list[Path]:
         raise BadInput(f"directory {folder} holds no event log parts (events_1_...); {ACCEPTED}")
     if len(applications) > 1:
         raise BadInput(f"directory {folder} holds logs of several applications; {ACCEPTED}")
-    missing = set(range(kept[0], kept[-1] + 1)) - set(kept)
-    if missing or kept[0] != (compacted or 1):
-        number = min(missing, default=1)
+    # the first number that is not there; numbers may be as large as names are long
+    missing = next((number for number, there in enumerate(kept, kept[0]) if number != there), None)
+    if missing is not None or kept[0] != (compacted or 1):
+        number = 1 if missing is None else missing
         raise BadInput(f"event log {folder} is incomplete: part {number} is missing; accepted: a log with all its parts")
     return [found[number] for number in kept]
 

@@ -42,7 +42,7 @@ class EventLog:
     @property
     def slots(self) -> int:
         per_task = self.spark.get("spark.task.cpus", "1")
-        return self.cores // max(1, int(per_task)) if per_task.isdecimal() else self.cores
+        return self.cores // max(1, int(per_task)) if _is_number(per_task) else self.cores
 
     def record(self) -> RunRecord:
         """The log's run record; container CPU is not in a log, so the executors' CPU counts."""
@@ -63,13 +63,21 @@ class EventLog:
         )
 
 
+@dataclass(slots=True)
+class _Living:
+    """Executors at one point of a log: the cores of each, and of all."""
+
+    by_id: dict[str, int] = field(default_factory=dict)
+    cores: int = 0
+
+
 def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
     """The run told by `lines`; `source` names the log in refusals.
 
     Raises `BadInput`: no event log at all, a corrupt line (with its number), or no application end (truncated).
     """
     log = EventLog()
-    living: dict[str, int] = {}
+    living = _Living()
     broken: tuple[int, str] | None = None
     number = 0
     for number, line in enumerate(lines, 1):
@@ -106,7 +114,7 @@ def read_line(line: bytes) -> Kind | None:
     return None if known is None else known.decode(line)
 
 
-def _take(log: EventLog, found: Kind, living: dict[str, int]) -> None:
+def _take(log: EventLog, found: Kind, living: _Living) -> None:
     if isinstance(found, ApplicationStart):
         log.name, log.application_id = found.name, found.id or ""
         log.started_ms = _submitted_ms(log.spark, found.time_ms)
@@ -117,20 +125,26 @@ def _take(log: EventLog, found: Kind, living: dict[str, int]) -> None:
             log.started_ms = _submitted_ms(log.spark, log.started_ms)
     elif not isinstance(found, LogStart) and (event := found.event()) is not None:
         if isinstance(event, ExecutorAdded):
-            living[event.executor] = event.cores
-            log.cores = max(log.cores, sum(living.values()))
-            log.executors = max(log.executors, len(living))
+            living.cores += event.cores - living.by_id.get(event.executor, 0)
+            living.by_id[event.executor] = event.cores
+            log.cores = max(log.cores, living.cores)
+            log.executors = max(log.executors, len(living.by_id))
         elif isinstance(event, ExecutorRemoved):
-            living.pop(event.executor, None)
+            living.cores -= living.by_id.pop(event.executor, 0)
         log.run.apply(event)
 
 
 def _submitted_ms(spark: dict[str, str], started_ms: int) -> int:
     """The call of spark-submit where the log tells it, else the application's start (docs/concepts.md, The clock)."""
     submitted = spark.get("spark.app.submitTime", "")
-    if submitted.isdecimal() and 0 <= started_ms - int(submitted) <= _LONGEST_QUEUE_MS:
+    if _is_number(submitted) and 0 <= started_ms - int(submitted) <= _LONGEST_QUEUE_MS:
         return int(submitted)
     return started_ms
+
+
+def _is_number(text: str) -> bool:
+    """Of no more digits than a `long` has."""
+    return text.isdecimal() and len(text) < 20
 
 
 _WITHOUT_VALUE = {"--verbose", "-v", "--supervise"}

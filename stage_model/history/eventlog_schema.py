@@ -6,13 +6,17 @@ from typing import get_args
 
 import msgspec
 
+from stage_model.decoding import UNREADABLE
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
+    Epoch,
     ExecutorAdded,
     ExecutorRemoved,
     JobEnd,
     JobStart,
+    Long,
+    Number,
     StageCompleted,
     StageInfo,
     StageSubmitted,
@@ -32,7 +36,7 @@ class LogStart(msgspec.Struct, frozen=True):
 
 class ApplicationStart(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="App Name")
-    time_ms: int = msgspec.field(name="Timestamp")
+    time_ms: Epoch = msgspec.field(name="Timestamp")
     id: str | None = msgspec.field(name="App ID", default=None)
 
 
@@ -42,7 +46,7 @@ class EnvironmentUpdate(msgspec.Struct, frozen=True):
 
 
 class ApplicationEndLine(msgspec.Struct, frozen=True):
-    time_ms: int = msgspec.field(name="Timestamp")
+    time_ms: Epoch = msgspec.field(name="Timestamp")
 
     def event(self) -> AnyEvent:
         return ApplicationEnd(time_ms=self.time_ms)
@@ -56,24 +60,27 @@ _SCOPE = msgspec.json.Decoder(_Scope)
 
 
 class Rdd(msgspec.Struct, frozen=True):
-    id: int = msgspec.field(name="RDD ID")
+    id: Number = msgspec.field(name="RDD ID")
     name: str = msgspec.field(name="Name", default="")
     scope: str | None = msgspec.field(name="Scope", default=None)
 
     def label(self) -> str:
         """The operator that made it, else its own name; `Scope` is JSON in a string."""
-        return _SCOPE.decode(self.scope).name if self.scope else self.name
+        try:
+            return _SCOPE.decode(self.scope).name if self.scope else self.name
+        except UNREADABLE:
+            return self.name
 
 
 class Stage(msgspec.Struct, frozen=True):
-    stage: int = msgspec.field(name="Stage ID")
+    stage: Number = msgspec.field(name="Stage ID")
     name: str = msgspec.field(name="Stage Name")
-    tasks: int = msgspec.field(name="Number of Tasks")
-    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
+    tasks: Number = msgspec.field(name="Number of Tasks")
+    attempt: Number = msgspec.field(name="Stage Attempt ID", default=0)
     rdds: tuple[Rdd, ...] = msgspec.field(name="RDD Info", default=())
-    parents: tuple[int, ...] = msgspec.field(name="Parent IDs", default=())
-    submitted_ms: int | None = msgspec.field(name="Submission Time", default=None)
-    completed_ms: int | None = msgspec.field(name="Completion Time", default=None)
+    parents: tuple[Number, ...] = msgspec.field(name="Parent IDs", default=())
+    submitted_ms: Epoch | None = msgspec.field(name="Submission Time", default=None)
+    completed_ms: Epoch | None = msgspec.field(name="Completion Time", default=None)
     failure: str | None = msgspec.field(name="Failure Reason", default=None)
 
     def info(self) -> StageInfo:
@@ -88,8 +95,8 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class JobStartLine(msgspec.Struct, frozen=True):
-    job: int = msgspec.field(name="Job ID")
-    time_ms: int = msgspec.field(name="Submission Time")
+    job: Number = msgspec.field(name="Job ID")
+    time_ms: Epoch = msgspec.field(name="Submission Time")
     stages: tuple[Stage, ...] = msgspec.field(name="Stage Infos", default=())
     properties: dict[str, str | None] | None = msgspec.field(name="Properties", default=None)
 
@@ -107,8 +114,8 @@ class _Result(msgspec.Struct, frozen=True):
 
 
 class JobEndLine(msgspec.Struct, frozen=True):
-    job: int = msgspec.field(name="Job ID")
-    time_ms: int = msgspec.field(name="Completion Time")
+    job: Number = msgspec.field(name="Job ID")
+    time_ms: Epoch = msgspec.field(name="Completion Time")
     result: _Result = msgspec.field(name="Job Result")
 
     def event(self) -> AnyEvent:
@@ -139,24 +146,24 @@ class StageCompletedLine(msgspec.Struct, frozen=True):
 
 
 class _TaskInfo(msgspec.Struct, frozen=True):
-    task: int = msgspec.field(name="Task ID")
-    index: int = msgspec.field(name="Index")
-    launch_ms: int = msgspec.field(name="Launch Time")
-    finish_ms: int = msgspec.field(name="Finish Time")
+    task: Long = msgspec.field(name="Task ID")
+    index: Number = msgspec.field(name="Index")
+    launch_ms: Epoch = msgspec.field(name="Launch Time")
+    finish_ms: Epoch = msgspec.field(name="Finish Time")
     executor: str = msgspec.field(name="Executor ID", default="")
 
 
 class _Input(msgspec.Struct, frozen=True):
-    records: int = msgspec.field(name="Records Read", default=0)
+    records: Long = msgspec.field(name="Records Read", default=0)
 
 
 class _ShuffleRead(msgspec.Struct, frozen=True):
-    records: int = msgspec.field(name="Total Records Read", default=0)
+    records: Long = msgspec.field(name="Total Records Read", default=0)
 
 
 class _Metrics(msgspec.Struct, frozen=True):
-    run_ms: int = msgspec.field(name="Executor Run Time", default=0)
-    cpu_ns: int = msgspec.field(name="Executor CPU Time", default=0)
+    run_ms: Long = msgspec.field(name="Executor Run Time", default=0)
+    cpu_ns: Long = msgspec.field(name="Executor CPU Time", default=0)
     input: _Input = msgspec.field(name="Input Metrics", default_factory=_Input)
     read: _ShuffleRead = msgspec.field(name="Shuffle Read Metrics", default_factory=_ShuffleRead)
 
@@ -166,10 +173,10 @@ class _EndReason(msgspec.Struct, frozen=True):
 
 
 class TaskEndLine(msgspec.Struct, frozen=True):
-    stage: int = msgspec.field(name="Stage ID")
+    stage: Number = msgspec.field(name="Stage ID")
     reason: _EndReason = msgspec.field(name="Task End Reason")
     task: _TaskInfo = msgspec.field(name="Task Info")
-    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
+    attempt: Number = msgspec.field(name="Stage Attempt ID", default=0)
     metrics: _Metrics | None = msgspec.field(name="Task Metrics", default=None)
 
     def event(self) -> AnyEvent:
@@ -194,11 +201,11 @@ class TaskEndLine(msgspec.Struct, frozen=True):
 
 class _ExecutorInfo(msgspec.Struct, frozen=True):
     host: str = msgspec.field(name="Host", default="")
-    cores: int = msgspec.field(name="Total Cores", default=0)
+    cores: Number = msgspec.field(name="Total Cores", default=0)
 
 
 class ExecutorAddedLine(msgspec.Struct, frozen=True):
-    time_ms: int = msgspec.field(name="Timestamp")
+    time_ms: Epoch = msgspec.field(name="Timestamp")
     executor: str = msgspec.field(name="Executor ID")
     info: _ExecutorInfo = msgspec.field(name="Executor Info", default_factory=_ExecutorInfo)
 
@@ -207,7 +214,7 @@ class ExecutorAddedLine(msgspec.Struct, frozen=True):
 
 
 class ExecutorRemovedLine(msgspec.Struct, frozen=True):
-    time_ms: int = msgspec.field(name="Timestamp")
+    time_ms: Epoch = msgspec.field(name="Timestamp")
     executor: str = msgspec.field(name="Executor ID")
     reason: str = msgspec.field(name="Removed Reason", default="")
 

@@ -89,6 +89,13 @@ def test_what_is_no_log_at_all_is_refused(tmp_path: Path) -> None:
         read_event_log_file(tmp_path / "pipe")
 
 
+def test_a_part_with_an_enormous_number_is_no_reason_to_count_up_to_it(tmp_path: Path) -> None:
+    for number in (1, 10**200):
+        write(tmp_path / "eventlog_v2_app" / f"events_{number}_app", PLAIN)
+    with pytest.raises(BadInput, match="is incomplete: part 2 is missing"):
+        read_event_log_file(tmp_path / "eventlog_v2_app")
+
+
 def test_several_logs_in_one_folder_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "events_1_one", PLAIN)
     write(tmp_path / "events_1_two", PLAIN)

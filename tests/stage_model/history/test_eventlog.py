@@ -171,3 +171,25 @@ def test_the_drivers_command_line_names_main_and_arguments(
     command: str, expected: tuple[str | None, tuple[str, ...] | None]
 ) -> None:
     assert main_and_arguments(command) == expected
+
+
+def test_numbers_that_spark_never_writes_are_corrupt_lines() -> None:
+    for wrong in (b'"Stage ID":-1', b'"Stage ID":99999999999', b'"Stage ID":1.5'):
+        hostile = [line.replace(b'"Stage ID":0,', wrong + b",") for line in lines()]
+        with pytest.raises(BadInput, match="is corrupt: line"):
+            read_event_log(hostile, "log")
+
+
+def test_a_scope_that_is_no_json_counts_as_none_and_settings_of_a_thousand_digits_as_not_set() -> None:
+    digits = b"9" * 5000
+    hostile = [
+        line.replace(b'\\"name\\":', b'\\"nam').replace(
+            b'"Spark Properties":{', b'"Spark Properties":{"spark.task.cpus":"%b",' % digits
+        )
+        for line in lines()
+    ]
+    log = read_event_log(hostile, "log")
+    assert log.slots == log.cores == 2
+    assert log.record().complete
+    plain = read_event_log(lines(), "log").record()
+    assert [stage.duration_s for stage in log.record().stages] == [stage.duration_s for stage in plain.stages]
