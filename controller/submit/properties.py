@@ -26,19 +26,17 @@ def format_properties(settings: dict[str, str]) -> str:
 
 def _logical_lines(text: str) -> list[str]:
     lines: list[str] = []
-    pending = ""
+    pending: list[str] = []
     for raw in re.split(r"\r\n|\r|\n", text):
         line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
-        pending += line
-        backslashes = len(pending) - len(pending.rstrip("\\"))
-        if backslashes % 2:
-            pending = pending[:-1]
-            continue
-        lines.append(pending)
-        pending = ""
-    return [*lines, pending] if pending else lines
+        continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        pending.append(line[:-1] if continued else line)
+        if not continued:
+            lines.append("".join(pending))
+            pending = []
+    return [*lines, "".join(pending)] if pending else lines
 
 
 def _unescape(text: str) -> str:
@@ -47,9 +45,11 @@ def _unescape(text: str) -> str:
             return chr(int(match[1], 16))
         return _ESCAPES.get(match[2], match[2])
 
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
+    found = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
+    # Java's characters are halves of UTF-16: two make one, and one alone is none that could be written anywhere
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _escape(text: str, *, key: bool = False) -> str:
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    return re.sub(r"([:=\s])", r"\\\1", escaped) if key else escaped
+    return re.sub(r"([:=\s#!])", r"\\\1", escaped) if key else escaped

@@ -25,3 +25,11 @@ def test_the_forms_that_spark_reads() -> None:
 @given(st.dictionaries(KEYS, TEXT.map(str.strip), max_size=5))
 def test_what_is_written_is_read_back(settings: dict[str, str]) -> None:
     assert parse_properties(format_properties(settings)) == settings
+
+
+def test_two_halves_of_a_character_make_one_and_one_alone_none() -> None:
+    assert parse_properties(r"spark.a=\ud83d\ude00 \ud83d") == {"spark.a": "\N{GRINNING FACE} \N{REPLACEMENT CHARACTER}"}
+
+
+def test_a_key_that_would_begin_a_comment_is_read_back() -> None:
+    assert parse_properties(format_properties({"#a": "1", "!b": "2"})) == {"#a": "1", "!b": "2"}
