@@ -41,6 +41,11 @@ MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 PYTHON_MB_PER_SLOT = 512
 """Room for one Python worker per slot when spark.executor.pyspark.memory is not given."""
 
+MOST_MB = 2**30
+LONGEST_SIZE = 18
+"""Digits, of bytes too; what is longer is more than any machine has."""
+MOST_NUMBER = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerMemory:
@@ -224,8 +229,8 @@ def _number(conf: dict[str, str], key: str, default: str, kind: Callable[[str], 
         number = kind(text)
     except ValueError:
         number = kind("-1")
-    if not 0 < number < math.inf:
-        raise BadInput(f"{key} is {text[:100]!r}; accepted: a number above 0")
+    if not 0 < number <= MOST_NUMBER:
+        raise BadInput(f"{key} is {text[:100]!r}; accepted: a number above 0 and at most {MOST_NUMBER}")
     return number
 
 
@@ -243,6 +248,9 @@ def _size(conf: dict[str, str], key: str, asked_mb: int | None, *, unit_mb: bool
     text = conf.get(key)
     if text is None:
         return None
-    if text.strip().isdigit():
-        return int(text) if unit_mb else math.ceil(int(text) / (1 << 20))
+    word = text.strip()
+    if word.isascii() and word.isdigit() and len(word) <= LONGEST_SIZE:
+        mb = int(word) if unit_mb else math.ceil(int(word) / (1 << 20))
+        if mb <= MOST_MB:
+            return mb
     return parse_memory_mb(text, option=key)

@@ -20,7 +20,11 @@ def parse_mount(text: str, working_dir: Path, option: str = "--mount") -> Mount:
     if mode not in ("ro", "rw") or not path or "," in path or ":" in path:
         raise BadInput(f"{option} {text!r} is not usable; give PATH, PATH:ro or PATH:rw, PATH without , or :")
     absolute = os.path.normpath(working_dir / path)
-    if not Path(absolute).exists():
+    try:
+        exists = Path(absolute).exists()
+    except OSError:  # too long a name, or below what this user may not look into
+        exists = False
+    if not exists:
         raise BadInput(f"{option} {text!r} does not exist; give an existing file or directory")
     return Mount(path=absolute, writable=mode == "rw", asked=True)
 

@@ -101,11 +101,13 @@ def _with_sparks(ours: ResourceSet, spark: Mapping[str, str]) -> dict[str, int]:
 
 
 def _ports(text: str, option: str) -> tuple[int, ...]:
-    words = _words(text)
-    for word in words:
-        if not re.fullmatch(r"[0-9]{1,5}", word) or not 0 < int(word) < 65536 or words.count(word) > 1:
+    ports: dict[int, None] = {}
+    for word in _words(text):
+        number = int(word) if re.fullmatch(r"[0-9]{1,5}", word) else 0
+        if not 0 < number < 65536 or number in ports:
             raise BadInput(f"{option} {word[:20]!r} is no port; accepted: numbers of 1 to 65535, each once")
-    return tuple(map(int, words))
+        ports[number] = None
+    return tuple(ports)
 
 
 def _names(text: str, option: str, pattern: re.Pattern[str], most: int = 100) -> list[str]:

@@ -109,6 +109,17 @@ class TestMemory:
         with pytest.raises(BadInput, match="memoryOverheadFactor"):
             memory({"spark.executor.memoryOverheadFactor": text})
 
+    @pytest.mark.parametrize("text", ["\u00b2", "4\u00b20", "9" * 5000, str(2**30 + 1)])
+    def test_a_size_that_no_machine_has_is_refused_by_name(self, text: str) -> None:
+        off_heap = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": text * 2}
+        for conf in ({"spark.executor.memory": text}, {"spark.executor.memoryOverhead": text}, off_heap):
+            with pytest.raises(BadInput, match=r"spark\.\S+ '.*' is no amount of memory"):
+                memory(conf)
+
+    def test_so_is_a_factor_that_makes_one(self) -> None:
+        with pytest.raises(BadInput, match="memoryOverheadFactor is '1e308'; accepted: a number above 0 and at most"):
+            memory({"spark.executor.memoryOverheadFactor": "1e308"})
+
 
 class TestSlots:
     def test_all_cores_of_the_worker_rounded_up(self) -> None:

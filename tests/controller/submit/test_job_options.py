@@ -77,3 +77,14 @@ def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused_by_name(own: dict[str, str], part: str) -> None:
     with pytest.raises(BadInput, match=part):
         read(own)
+
+
+def test_a_mount_that_cannot_be_looked_up_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="does not exist; give an existing file"):
+        options(mounts=f"{tmp_path}/{'x' * 5000}")
+
+
+def test_a_port_is_named_once_however_it_is_written() -> None:
+    assert options(placement_ports="080,443").placement.ports == (80, 443)
+    with pytest.raises(BadInput, match="'00080' is no port"):
+        options(placement_ports="80,00080")
