@@ -42,6 +42,8 @@ SAMPLE_COLUMNS = (
 )
 STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")
 MODE = 0o600
+LONGEST_NAME = 1000
+"""Of a stage, which its driver chooses; a cell may not be longer than 128 KB to be read again."""
 R = TypeVar("R")
 
 
@@ -101,7 +103,7 @@ def read_samples(run_dir: Path) -> list[Sample]:
 
 def write_stages(run_dir: Path, stages: Iterable[StageSpan]) -> None:
     """Replaces `stages.csv`."""
-    rows = [(s.stage, s.attempt, s.name, _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
+    rows = [(s.stage, s.attempt, s.name[:LONGEST_NAME], _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
     write_whole(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
 
 
@@ -130,15 +132,18 @@ def _read_row(row: dict[str, str], path: Path, kind: type[R], **texts: str) -> R
 
 def _rows(text: str, columns: Sequence[str], path: Path) -> Iterable[dict[str, str]]:
     reader = csv.reader(io.StringIO(text))
-    heading = next(reader, None)
-    if heading is None:
-        return
-    if tuple(heading) != tuple(columns):
-        raise BadInput(f"{path} starts with {','.join(heading)[:100]!r}; its columns are {','.join(columns)}.")
-    for cells in reader:
-        if len(cells) != len(columns):
-            raise _bad_row(path, f"line {reader.line_num} has {len(cells)} cells, not {len(columns)}")
-        yield dict(zip(columns, cells, strict=True))
+    try:
+        heading = next(reader, None)
+        if heading is None:
+            return
+        if tuple(heading) != tuple(columns):
+            raise BadInput(f"{path} starts with {','.join(heading)[:100]!r}; its columns are {','.join(columns)}.")
+        for cells in reader:
+            if len(cells) != len(columns):
+                raise _bad_row(path, f"line {reader.line_num} has {len(cells)} cells, not {len(columns)}")
+            yield dict(zip(columns, cells, strict=True))
+    except csv.Error as problem:
+        raise _bad_row(path, f"line {reader.line_num}: {problem}") from problem
 
 
 def _bad_row(path: Path, problem: object) -> BadInput:

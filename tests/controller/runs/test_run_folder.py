@@ -117,6 +117,14 @@ def test_damage_is_refused_with_the_files_name(tmp_path: Path, name: str, conten
     assert name in str(caught.value)
 
 
+def test_a_cell_that_is_too_long_is_damage_and_no_stage_has_such_a_name(tmp_path: Path) -> None:
+    write_stages(tmp_path, [StageSpan(0, 0, "x" * 200_000, 0.0, 1.0, 1)])
+    assert read_stages(tmp_path)[0].name == "x" * 1000
+    (tmp_path / "stages.csv").write_text("x" * 200_000)
+    with pytest.raises(BadInput, match=r"stages\.csv is damaged"):
+        read_stages(tmp_path)
+
+
 def test_a_missing_summary_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"summary.json cannot be read \(No such file"):
         read_summary(tmp_path)
