@@ -36,6 +36,8 @@ VARIABLE = "SPARKPACE_HOME"
 WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 """A worker's name is a file's, too."""
 USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
+ORDERS = "orders"
+"""In what a worker's agent keeps: a folder per executor, which sees its own one read-only."""
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):

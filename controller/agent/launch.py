@@ -21,12 +21,14 @@ from controller.agent.secret_places import find_secrets
 from controller.runtime.base import Bind, ExecutorKey, Launch
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
-from stage_model.errors import RuntimeRefused
+from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
 
 RESOURCES = "resources.json"
 """Among an executor's orders: which pieces it has, for Spark."""
+CREDENTIALS = "credentials"
+"""There, too: what it proves itself to its driver with, its user's alone."""
 SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 
 
@@ -70,6 +72,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         "{control}": str(site.control_dir(key)),
         "{orders}": str(site.orders_dir(key)),
         "{host}": site.host,
+        "{credentials}": str(site.orders_dir(key) / CREDENTIALS),
         "{resources}": str(site.orders_dir(key) / RESOURCES),
     }
 
@@ -112,8 +115,11 @@ def _check_words(spec: ExecutorSpec) -> None:
             raise RuntimeRefused(f"{what} {number} cannot be; accepted: 0 to {(1 << 31) - 1}")
 
 
-def make_directories(spec: ExecutorSpec, site: Site) -> None:
-    """The executor's directories, owned by the submitter and closed to others. Raises `OSError`."""
+def make_directories(spec: ExecutorSpec, site: Site, credentials: bytes | None = None) -> None:
+    """The executor's directories, owned by the submitter and closed to others. Raises `OSError`, and `RuntimeFailed` where
+    the `credentials` that it needs are not known yet."""
+    if spec.authenticated and credentials is None:
+        raise RuntimeFailed("its driver has not told this master yet what its executors prove themselves with")
     key = ExecutorKey(spec.application_id, spec.executor_id)
     _make_beneath(site.local_root, site.control_dir(key), spec, owned_from=1)
     _make_beneath(site.run_root, site.log_dir(key), spec, owned_from=3)
@@ -122,6 +128,8 @@ def make_directories(spec: ExecutorSpec, site: Site) -> None:
         if spec.resources:
             (orders / RESOURCES).write_bytes(resource_file(spec.resources))
             (orders / RESOURCES).chmod(0o644)
+        if credentials is not None:
+            _write_credentials(orders / CREDENTIALS, credentials, spec)
 
 
 def resource_file(resources: Mapping[str, Sequence[str]]) -> bytes:
@@ -134,8 +142,18 @@ def resource_file(resources: Mapping[str, Sequence[str]]) -> bytes:
     )
 
 
+def _write_credentials(path: Path, credentials: bytes, spec: ExecutorSpec) -> None:
+    """Readable for the submitter, for nobody else and at no time; the folder is the agent's own. Raises `OSError`."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o400)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(credentials)
+        if os.geteuid() == 0:
+            os.fchown(descriptor, spec.uid, spec.gid)
+
+
 def _has_orders(spec: ExecutorSpec) -> bool:
-    return spec.off_heap_floor_mb is not None or bool(spec.resources)
+    return spec.off_heap_floor_mb is not None or bool(spec.resources) or spec.authenticated
 
 
 def make_orders_dir(site: Site, key: ExecutorKey) -> Path:

@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -41,12 +41,14 @@ VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`memory_mb` is the container's limit."""
+    """`memory_mb` is the container's limit; `credentials` go into the executor's own file, None: it needs none, or nobody has
+    told them yet."""
 
     key: ExecutorKey
     spec: ExecutorSpec
     cores: float
     memory_mb: int
+    credentials: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ class Launcher:
             launch = self._archives.add_to(launch, java)
             if not self._wanted(key):  # an image or an archive may have taken minutes
                 return
-            make_directories(spec, self.site)
+            make_directories(spec, self.site, start.credentials)
             self._remember(key, spec)
             self.runtime.start(replace(launch, cores=self._cores[key]))
             self._retry.pop(key, None)

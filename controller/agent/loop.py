@@ -245,7 +245,8 @@ class Agent:
             key = ExecutorKey(spec.application_id, spec.executor_id)
             memory_mb = self.resizing.may_start(key)
             if key not in observed and key not in stopped and memory_mb is not None:
-                self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb))
+                credentials = desired.credentials.get(key.application_id) if desired and spec.authenticated else None
+                self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb, credentials))
         for key in set(observed) | set(self.known):
             with self._trouble_of(key):
                 if key in stopped or self._orphaned(key):

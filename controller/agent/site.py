@@ -7,6 +7,7 @@ import urllib.parse
 from pathlib import Path
 
 from controller.agent.launch import Site
+from controller.home import ORDERS
 from controller.options import AgentOptions
 from controller.runtime.base import Runtime
 from controller.runtime.process_identity import boot_id
@@ -23,7 +24,7 @@ def make_site(options: AgentOptions) -> Site:
         local_root=(home / "local").resolve(),
         run_root=(home / "runs").resolve(),
         allowed_mounts=options.allow_mounts,
-        orders_root=(home / "agents").resolve() / options.worker_id / "orders",
+        orders_root=(home / "agents").resolve() / options.worker_id / ORDERS,
         archive_root=archive_root(),
     )
 

@@ -5,10 +5,11 @@ Only what carries a worker's own marks is touched: labels with cluster and worke
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from controller.home import Home
+from controller.home import ORDERS, Home
 from controller.local.locks import agent_lock, last_holder
 from controller.master.providers import GROWN
 from controller.runtime import executor_record, launching
@@ -47,6 +48,8 @@ def clear_worker(home: Home, worker_id: str, removed: Removed, left: list[str]) 
             # the lock names the runtime; processes may be of an earlier life of the worker, with another one
             for name in {"process", *({last.note} & RUNTIMES.keys() if last else ())}:
                 removed.executors += runtime_module(name).end_all(owner)
+            # what its executors proved themselves with, where no agent saw them end
+            shutil.rmtree(home.agent(worker_id) / ORDERS, ignore_errors=True)
             home.child_lock(worker_id).unlink()
             return names
     except PaceError as error:

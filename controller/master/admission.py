@@ -134,6 +134,8 @@ def check_usable(registration: Registration) -> None:
         number = getattr(registration, name)
         if not 0 <= number <= HIGHEST_ID:
             raise BadInput(f"{name} {str(number)[:40]} is none that a system has; accepted: 0 to {HIGHEST_ID}")
+    if registration.authenticated and not registration.credentials:
+        raise BadInput("the driver authenticates its executors and sent no credentials for them; accepted: both or neither")
     for where, text in _texts(msgspec.to_builtins(registration), ""):
         if "\0" in text:
             raise BadInput(f"{where[:200]!r} has a NUL character, which no command line carries; accepted: text without one")

@@ -114,6 +114,7 @@ class Agents:
                     most = self.registry.workers.capacity(application, now_s)
                     plans.append(planning.application_plan(application, worker_id, most, now_s))
         over = {application.id for application in here.values() if application.ended}
+        started = {spec.application_id for spec in specs}
         over |= {application_id for application_id, _ in strays if self._has_ended(application_id)}
         return Desired(
             cluster_id=self.identity.cluster_id,
@@ -123,6 +124,11 @@ class Agents:
             stopped=tuple(stopped),
             ended=tuple(sorted(over)),
             applications=tuple(plans),
+            credentials={
+                application.id: application.credentials
+                for application in here.values()
+                if application.credentials is not None and application.id in started
+            },
             budgets_mb=self._divide(known.info.memory_mb, needs.needs(self.registry.on(worker_id))) if known else {},
         )
 

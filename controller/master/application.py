@@ -266,6 +266,8 @@ class Application:
     counted_s: float = 0.0
     """When its executors' counters were stored."""
     instance: str = ""
+    credentials: bytes | None = field(default=None, repr=False)
+    """What its executors prove themselves to their driver with. Never stored: after a restart its driver tells it again."""
     data: dict[str, int] = field(default_factory=dict)
     """Bytes of the input by host, as the driver told."""
     peak: Peak | None = None
@@ -322,6 +324,11 @@ class Application:
     @property
     def ended(self) -> bool:
         return self.record.ended_s is not None
+
+    @property
+    def lacks_credentials(self) -> bool:
+        """Its executors need them, and this life of the master has not been told."""
+        return self.record.registration.authenticated and self.credentials is None and not self.ended
 
     def elapsed_s(self, now_s: float) -> float:
         """Seconds since submission; stands still once the application has ended."""

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from msgspec import structs
+
 from controller.master import driver_events, executors
 from controller.master.admission import Admission, check_usable, checked_id
 from controller.master.application import Application
@@ -34,11 +36,14 @@ class Drivers:
         `Denied` for what is another's, `InfeasibleDeadline` when its deadline cannot be met."""
         async with self.registry.promising:
             check_usable(registration)
-            known = self._again(registration, clock())
+            # what is kept of the registration is stored
+            credentials, registration = registration.credentials, structs.replace(registration, credentials=None)
+            known = self._again(registration, credentials, clock())
             if known:
                 return known
             token = mint()
             application = await self.admission.admit(registration, digest(token), clock, beside)
+            application.credentials = credentials
             now_s = clock()
             self.recorder.begin(application.id)
             self.registry.add(application)
@@ -52,7 +57,7 @@ class Drivers:
             self.lifecycle.versions.bump(application)
             return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
 
-    def _again(self, registration: Registration, now_s: float) -> Registered | None:
+    def _again(self, registration: Registration, credentials: bytes | None, now_s: float) -> Registered | None:
         """A bridge that registers once more is given a new token for what it already had; None for what nobody here knows.
         Raises `Denied` for an application of another driver, `BadInput` for one that has ended."""
         application_id = registration.application_id or ""
@@ -68,6 +73,7 @@ class Drivers:
         token = mint()
         application.record.token_hash = digest(token)
         application.heard_s = now_s
+        application.credentials = credentials
         self.registry.save(application)
         return Registered(application_id=application.id, token=token, acknowledged=application.acknowledged)
 
@@ -116,8 +122,10 @@ class Drivers:
         )
 
     def token_hash(self, application_id: str) -> str | None:
+        """None if nobody may speak for that application now: a driver whose credentials this life of the master does not know
+        registers again, and with that tells them."""
         application = self.registry.applications.get(application_id)
-        return application.record.token_hash if application else None
+        return application.record.token_hash if application and not application.lacks_credentials else None
 
     def _new_notices(self, application: Application) -> tuple[str, ...]:
         new = tuple(application.notices[application.noticed :])

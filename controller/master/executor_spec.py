@@ -149,6 +149,8 @@ def executor_spec(
     environment = {
         **(MALLOC if elastic else {}),
         **registration.environment,
+        # where Spark looks for the application's secret first, as on YARN
+        **({"HADOOP_TOKEN_FILE_LOCATION": "{credentials}"} if registration.authenticated else {}),
         **_visible(held or {}),
         **({} if _imports_pyspark(python, spark_home) else {"SPARK_HOME": spark_home}),
         "SPARK_USER": registration.user,
@@ -178,6 +180,7 @@ def executor_spec(
         image=options.image,
         python=python,
         working_dir=registration.working_dir,
+        authenticated=registration.authenticated,
         driver_pid=registration.pid,
         driver_pid_start=registration.pid_start,
         driver_boot_id=registration.boot_id,

@@ -114,6 +114,7 @@ class Registry:
         application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
         application.record.end_reason = reason
         application.ended_monotonic_s = now_s
+        application.credentials = None
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, reason)
         self.save(application)
 
@@ -143,7 +144,7 @@ class Registry:
 
     def finished(self, application: Application, removed: Iterable[str]) -> None:
         """Its record is written: details go, and so do the applications whose run folders were `removed`."""
-        # what executors needed as environment may hold Spark's secret: nobody needs it any more
+        # what executors needed as environment may hold secrets of the user's: nobody needs it any more
         application.record.registration = structs.replace(application.record.registration, environment={})
         for executor in application.executors.values():
             executor.record.spec = structs.replace(executor.record.spec, environment={})

@@ -1,6 +1,6 @@
 """One container in the engine's terms: create options, labels, reading inspect and stats answers. Stateless.
 
-The environment holds Spark's secret: it goes into the create request and nowhere else.
+The environment may hold secrets of the user: it goes into the create request and nowhere else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a runtime writes down about each executor (a 0600 JSON file), so that the next agent finds it again.
 
-No environment in it: that holds a secret. Files are hostile until they are checked: whoever reads a record checks that the
+No environment in it: that may hold a secret. Files are hostile until they are checked: whoever reads a record checks that the
 process it names still is that process. Not here: processes (`process`), containers (`docker_engine`).
 """
 

@@ -14,6 +14,8 @@ Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 ProfileId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,10}$")]
 """Spark's number of a resource profile."""
+MOST_CREDENTIALS = 1 << 16
+"""Bytes."""
 
 
 class ExecutorWish(Message, frozen=True, kw_only=True):
@@ -42,9 +44,10 @@ class Registration(Message, frozen=True, kw_only=True):
     the wall clock).
 
     `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
-    environment, Spark's auth secret included: it is never logged. `boot_id` is /proc/sys/kernel/random/boot_id and
-    `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still lives.
-    Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
+    environment: it is never logged. `authenticated`: driver and executors know each other by a secret (`spark.authenticate`),
+    which is in `credentials`, a Hadoop credentials file for the executors; the master keeps them in memory. `boot_id` is
+    /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still
+    lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
     `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
@@ -71,6 +74,8 @@ class Registration(Message, frozen=True, kw_only=True):
     conf: dict[str, str] = {}
     startup_conf: dict[str, str] = {}
     environment: dict[str, str] = {}
+    authenticated: bool = False
+    credentials: Annotated[bytes, msgspec.Meta(max_length=MOST_CREDENTIALS)] | None = None
     python: PythonEnvironment | None = None
     main: str | None = None
     data: dict[str, int] = {}

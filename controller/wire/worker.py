@@ -16,11 +16,12 @@ class Mount(Message, frozen=True, kw_only=True):
 
 
 class ExecutorSpec(Message, frozen=True, kw_only=True):
-    """One executor that should run. `java_args` follow the java binary; `{local}`, `{logs}`, `{control}`, `{orders}` and
-    `{host}` in arguments, environment and mounts are the agent's to fill. `memory_mb` covers heap, overhead, Python and
-    off-heap memory of a size that the user chose. With `off_heap_floor_mb` off-heap memory comes on top, as much as
-    `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the ids of
-    pieces that Spark itself was asked for: the agent writes them as Spark's resource file."""
+    """One executor that should run. `java_args` follow the java binary; `{local}`, `{logs}`, `{control}`, `{orders}`,
+    `{credentials}` and `{host}` in arguments, environment and mounts are the agent's to fill. `memory_mb` covers heap,
+    overhead, Python and off-heap memory of a size that the user chose. With `off_heap_floor_mb` off-heap memory comes on top,
+    as much as `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the
+    ids of pieces that Spark itself was asked for: the agent writes them as Spark's resource file. `authenticated`: it starts
+    with its application's `Desired.credentials`, in the file `{credentials}`."""
 
     application_id: str
     executor_id: str
@@ -37,6 +38,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     resources: dict[str, tuple[str, ...]] = {}
     python: PythonEnvironment | None = None
     working_dir: str | None = None
+    authenticated: bool = False
     driver_pid: int = 0
     driver_pid_start: int = 0
     driver_boot_id: str = ""
@@ -60,6 +62,9 @@ class Desired(Message, frozen=True, kw_only=True):
     ended: tuple[str, ...] = ()
     """Applications that are over: what their executors left in the local directory may go."""
     applications: tuple[ApplicationPlan, ...] = ()
+    credentials: dict[str, bytes] = {}
+    """By application: a Hadoop credentials file for its executors on this worker. Missing while the master does not know it:
+    after a restart it has to hear from the driver first. Kept in memory alone, but for each executor's own file."""
     budgets_mb: dict[str, int] = {}
     """Off-heap memory of each executor that has a floor, by "APPLICATION/EXECUTOR": the wanted split of this worker."""
 

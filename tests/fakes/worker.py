@@ -6,7 +6,7 @@ Starts and stops run when `tick` says so, not on a thread, so nothing waits. Exe
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,7 +31,7 @@ def spec(application: str = "app", executor: str = "1", slots: int = 2, **change
         executor_id=executor,
         java_home="/opt/java",
         java_args=("-Dlocal={local}", "Main", "--host", "{host}"),
-        environment={"SPARKPACE_CONTROL_DIR": "{control}", "_SPARK_AUTH_SECRET": "hush"},
+        environment={"SPARKPACE_CONTROL_DIR": "{control}", "USERS_SECRET": "hush"},
         mounts=(),
         slots=slots,
         memory_mb=512,
@@ -92,6 +92,7 @@ class FakeWorker:
         applications: Sequence[ApplicationPlan] = (),
         stopped: Sequence[str] = (),
         ended: Sequence[str] = (),
+        credentials: Mapping[str, bytes] | None = None,
     ) -> None:
         """The master's newest word."""
         desired = Desired(
@@ -102,6 +103,7 @@ class FakeWorker:
             applications=tuple(applications),
             stopped=tuple(stopped),
             ended=tuple(ended),
+            credentials=dict(credentials or {}),
         )
         self.agent.received = Received(desired, self.now_s)
 

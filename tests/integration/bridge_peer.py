@@ -168,7 +168,11 @@ class Peer:
         command += ["org.apache.spark.executor.CoarseGrainedExecutorBackend", "--driver-url", driver.driver_url]
         command += ["--executor-id", executor_id, "--hostname", "127.0.0.1", "--bind-address", "127.0.0.1"]
         command += ["--cores", "2", "--app-id", APPLICATION, "--resourceProfileId", "0"]
+        credentials = self.directory / f"credentials-{executor_id}"
+        if driver.credentials is not None:
+            credentials.write_bytes(driver.credentials)
         environment = driver.environment | {
+            "HADOOP_TOKEN_FILE_LOCATION": str(credentials),
             "PATH": os.environ["PATH"],
             "SPARK_HOME": str(Path(jars).parent),
             "SPARK_LOCAL_DIRS": str(self.directory),

@@ -187,8 +187,12 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     assert first.main is not None
     assert first.main.endswith("count_until.py")
     assert first.environment["GREETING"] == "hello"
-    assert first.environment["_SPARK_AUTH_SECRET"] == "for-executors-only"
-    assert "for-executors-only" not in err + str(first.conf) + str(first.startup_conf)
+    assert first.authenticated
+    assert first.startup_conf["spark.authenticate"] == "true"
+    assert first.credentials is not None
+    assert first.credentials == second.credentials
+    assert b"for-executors-only" in first.credentials, "by which the executors joined"
+    assert "for-executors-only" not in err + str(first.conf) + str(first.startup_conf) + str(first.environment)
     assert "spark.my.password" not in first.conf
     assert not any("secret" in key for key in first.conf)
     assert first.conf["spark.pace.deadline"] == "90s"
@@ -246,7 +250,11 @@ def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
         f"{token},sparkpace://127.0.0.1:{foreign.port}",
         f"{token},sparkpace://127.0.0.1:{stopping.port}",
     ]
-    conf = {"spark.pace.ca.file": str(stopping.home.ca_file)}
+    conf = {
+        "spark.pace.ca.file": str(stopping.home.ca_file),
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": "of every driver here",
+    }
     started_s = time.monotonic()
     try:
         driver = start_driver(sys.executable, jar, "try_masters.py", [str(tmp_path / "go"), *tries], conf)

@@ -6,7 +6,6 @@ is the experiments' to show. Not covered: failures (`test_failures`), bad input 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from bridge.build import find_javac
@@ -226,32 +224,6 @@ def test_a_mount_outside_the_allowed_roots_is_refused_and_nothing_is_left(
     assert f"mount '/etc' is outside the roots this agent allows ({shown}; --allow-mount)" in done.err
     assert engine.containers() == []
     assert "mount '/etc'" in cluster.summary("nosy")["end_reason"]
-
-
-def test_a_secret_reaches_executors_but_no_command_line_label_or_log(
-    cluster: LocalCluster, engine: Engine, stop_file: Path, tmp_path: Path
-) -> None:
-    secret = "oxblood-7141-lantern"
-    properties = tmp_path / "secret.properties"
-    properties.write_text(f"spark.authenticate true\nspark.authenticate.secret {secret}\n")
-    properties.chmod(0o600)
-    job = cluster.submit("--properties-file", str(properties), "--name", "secretive", "rounds.py", str(stop_file))
-    view = cluster.running("secretive")
-    lines = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
-    assert any("CoarseGrainedExecutorBackend" in " ".join(line or ()) for line in lines)
-    assert secret not in str(lines)
-    for container in engine.containers(view.application_id):
-        attributes = engine.inspect(container)
-        assert attributes is not None
-        environment = attributes["Config"].pop("Env")
-        assert f"_SPARK_AUTH_SECRET={secret}" in environment
-        assert secret not in json.dumps(attributes)
-    stop_file.touch()
-    done = job.finish().ok()
-    assert done.answer["ok"]
-    texts = [done.out, done.err, *(file.read_text(errors="replace") for file in cluster.home.logs.iterdir())]
-    texts += [f.read_text(errors="replace") for f in (cluster.home.runs / view.application_id).rglob("*") if f.is_file()]
-    assert secret not in "".join(texts)
 
 
 # ---------------------------------------------------------------- options and exit codes

@@ -12,8 +12,8 @@ import pytest
 from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_binds, python_roots
 from controller.runtime.base import Bind, ExecutorKey, Launch, Mask
 from controller.wire.driver import PythonEnvironment
-from controller.wire.worker import Mount
-from stage_model.errors import RuntimeRefused
+from controller.wire.worker import ExecutorSpec, Mount
+from stage_model.errors import RuntimeFailed, RuntimeRefused
 from tests.fakes.worker import spec
 
 KEY = ExecutorKey("app", "1")
@@ -107,6 +107,29 @@ class TestFilling:
         assert all(bind.path != orders for bind in launch(site).binds)
         make_directories(elastic, site)
         assert orders.is_dir()
+
+
+class TestCredentials:
+    def asked(self, uid: int = os.geteuid()) -> ExecutorSpec:
+        return spec(authenticated=True, environment={"HADOOP_TOKEN_FILE_LOCATION": "{credentials}"}, uid=uid)
+
+    def test_they_are_a_file_of_the_submitters_alone_that_the_executor_sees_read_only(self, site: Site) -> None:
+        uid = 12345 if os.geteuid() == 0 else os.geteuid()
+        asked = self.asked(uid=uid)
+        made = make_launch(asked, site, "java", 0.5, 512)
+        file = Path(made.environment["HADOOP_TOKEN_FILE_LOCATION"])
+        assert Bind(file.parent) in made.binds
+        assert not any(file.is_relative_to(bind.path) for bind in made.binds if bind.writable)
+        for content in (b"first", b"of a second try"):
+            make_directories(asked, site, content)
+            status = file.stat()
+            assert (file.read_bytes(), status.st_mode & 0o777, status.st_uid) == (content, 0o400, uid)
+        assert "first" not in repr(made)
+
+    def test_an_executor_that_needs_them_waits_for_them(self, site: Site) -> None:
+        with pytest.raises(RuntimeFailed, match="has not told this master yet"):
+            make_directories(self.asked(), site)
+        assert not site.executor_dir(KEY).exists()
 
 
 class TestMounts:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.agent.launch import CREDENTIALS
 from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S, Start
 from controller.runtime.base import ExecutorKey, Launch
 from controller.wire.driver import PythonEnvironment
@@ -42,6 +43,28 @@ def test_a_start_that_waited_long_begins_with_the_newest_grant(worker: FakeWorke
     ask(worker, 0.3)
     worker.work()
     assert worker.quotas() == {KEY: 0.3}
+
+
+def test_an_executor_starts_with_the_credentials_that_the_master_tells_as_soon_as_it_can(worker: FakeWorker) -> None:
+    secret = b"hush-hush"
+    wanted = spec(authenticated=True)
+    for other in (b"", b"not this one"):
+        worker.want([wanted], credentials={"other": other})
+        worker.tick(LAST_RETRY_S)
+        assert worker.running() == set()
+    assert "has not told this master yet" in worker.tick(0.0).executors[0].reason
+    worker.want([wanted], credentials={"app": secret})
+    worker.tick(LAST_RETRY_S)
+    assert worker.running() == {KEY}
+    files = [path for path in worker.folder.rglob("*") if path.is_file()]
+    [file] = [path for path in files if secret in path.read_bytes()]
+    assert file == worker.site.orders_dir(KEY) / CREDENTIALS
+    assert secret.decode() not in repr(worker.host.executors)
+    worker.restart()
+    worker.want(stopped=["app/1"])
+    for _ in range(5):
+        report = worker.tick()
+    assert (report.executors, file.exists()) == ((), False)
 
 
 def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker) -> None:

@@ -37,7 +37,7 @@ REGISTRATION = Registration(
     java_home="/java",
     working_dir="/home/me",
     age_s=1.0,
-    environment={"_SPARK_AUTH_SECRET": "hush"},
+    environment={"USERS_SECRET": "hush"},
     startup_conf={"spark.driver.port": "1"},
     python=PYTHON,
 )
@@ -167,10 +167,18 @@ class TestSpec:
         with pytest.raises(BadInput, match="extraJavaOptions"):
             made({"spark.executor.extraJavaOptions": "-Da='b"})
 
-    def test_secrets_are_in_the_environment_only(self) -> None:
+    def test_the_users_environment_is_no_argument(self) -> None:
         got = made()
-        assert got.environment["_SPARK_AUTH_SECRET"] == "hush"
+        assert got.environment["USERS_SECRET"] == "hush"
         assert "hush" not in " ".join(got.java_args)
+
+    def test_executors_of_a_driver_that_authenticates_read_their_credentials_from_a_file(self) -> None:
+        told = msgspec.structs.replace(REGISTRATION, authenticated=True, credentials=b"hush-hush")
+        spec = executor_spec("app-1", "3", told, JobOptions(), WISH, "0", 2)
+        assert spec.authenticated
+        assert spec.environment["HADOOP_TOKEN_FILE_LOCATION"] == "{credentials}"
+        assert "hush-hush" not in repr(spec)
+        assert "HADOOP_TOKEN_FILE_LOCATION" not in made().environment
 
     def test_mounts_are_read_only_unless_asked_for(self) -> None:
         got = made(mounts=(Mount(path="/data", writable=True),))

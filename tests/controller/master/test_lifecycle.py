@@ -102,7 +102,7 @@ def test_a_silent_driver_elsewhere_is_gone_only_when_its_executors_are(cluster: 
 
 
 def test_a_finished_application_leaves_no_environment_behind(cluster: FakeCluster) -> None:
-    cluster.finished_run(environment={"_SPARK_AUTH_SECRET": "hunter2-hunter2"})
+    cluster.finished_run(environment={"USERS_SECRET": "hunter2-hunter2"})
     for name in ("master.db", "master.db-wal"):
         path = cluster.path / name
         cluster.state.store.checkpoint()

@@ -7,7 +7,6 @@ import java.util.*;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
-import org.apache.spark.SecurityManager;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import scala.Tuple2;
@@ -35,6 +34,7 @@ final class Registration {
         "java_home", System.getProperty("java.home"), "working_dir", System.getProperty("user.dir"),
         "conf", entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find()),
         "startup_conf", entries(conf, SparkConf::isExecutorStartupConf), "environment", environment(sc),
+        "authenticated", sc.env().securityManager().isAuthenticationEnabled(), "credentials", Authentication.credentials(sc),
         "data", data(sc), "python", PythonProbe.ask(conf), "main", conf.get("spark.pace.main", DriverProcess.main()));
   }
 
@@ -73,8 +73,6 @@ final class Registration {
     for (Object entry : Scala.list(sc.executorEnvs()))
       environment.put((String) ((Tuple2<?, ?>) entry)._1(), (String) ((Tuple2<?, ?>) entry)._2());
     environment.put("SPARK_USER", sc.sparkUser());
-    SecurityManager security = sc.env().securityManager();
-    if (security.isAuthenticationEnabled()) environment.put(SecurityManager.ENV_AUTH_SECRET(), security.getSecretKey());
     return environment;
   }
 

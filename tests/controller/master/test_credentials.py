@@ -1,0 +1,124 @@
+"""What executors prove themselves to their driver with: told by the driver, handed to agents, stored nowhere."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.wire.driver import MOST_CREDENTIALS, ExecutorWish
+from stage_model.errors import BadInput
+from tests.controller.master.test_api import Caller
+from tests.fakes.cluster import FakeCluster, answered, registration, report
+
+HUSH = b"hush-hush-7141"
+AUTHENTICATED = {"authenticated": True, "credentials": HUSH}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    made = FakeCluster(tmp_path)
+    made.worker("w1")
+    return made
+
+
+def stored(cluster: FakeCluster) -> list[str]:
+    """Files below the master's home that hold it, in either form."""
+    cluster.state.store.checkpoint()
+    forms = (HUSH, base64.b64encode(HUSH))
+    files = [path for path in cluster.path.rglob("*") if path.is_file()]
+    assert any(path.name == "master.db" for path in files)
+    return [path.name for path in files if any(form in path.read_bytes() for form in forms)]
+
+
+def register_again(cluster: FakeCluster, application_id: str, **changed: Any) -> None:
+    again = registration(application_id=application_id, **{**AUTHENTICATED, **changed})
+    answered(cluster.state.drivers.register(again, cluster.clock))
+
+
+def test_a_worker_is_told_those_of_its_own_executors_until_they_are_to_end(cluster: FakeCluster) -> None:
+    cluster.worker("w2")
+    application_id = cluster.register(**AUTHENTICATED, wanted={"0": ExecutorWish(count=1)})
+    with_one, without = sorted(
+        (cluster.worker(name).desired for name in ("w1", "w2")), key=lambda desired: len(desired.executors), reverse=True
+    )
+    assert ([spec.authenticated for spec in with_one.executors], without.executors) == ([True], ())
+    assert (with_one.credentials, without.credentials) == ({application_id: HUSH}, {})
+    assert HUSH not in repr(with_one.executors).encode()
+    [host] = [name for name in ("w1", "w2") if cluster.worker(name).desired.executors]
+    cluster.driver(application_id, wanted={"0": ExecutorWish(count=0)}, killed=("1",))
+    ending = cluster.worker(host, report(application_id, "1")).desired
+    assert (ending.stopped, ending.credentials) == ((f"{application_id}/1",), {})
+    assert cluster.state.applications[application_id].credentials == HUSH
+    cluster.driver(application_id, wanted={"0": ExecutorWish(count=1)}, killed=("1",))
+    assert {**cluster.worker("w1").desired.credentials, **cluster.worker("w2").desired.credentials} != {}
+    cluster.state.commands.kill(application_id, cluster.now_s)
+    assert [cluster.worker(name).desired.credentials for name in ("w1", "w2")] == [{}, {}]
+    assert cluster.state.applications[application_id].credentials is None
+
+
+def test_others_have_none(cluster: FakeCluster) -> None:
+    cluster.register()
+    desired = cluster.worker("w1").desired
+    assert (len(desired.executors), desired.credentials) == (1, {})
+
+
+def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
+    application_id = cluster.register(**AUTHENTICATED)
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.now_s += 30
+    cluster.state.tick(cluster.now_s)
+    assert HUSH in cluster.worker("w1", report(application_id, "1")).desired.credentials.values()
+    assert stored(cluster) == []
+    assert HUSH not in repr(cluster.state.applications[application_id]).encode()
+    cluster.state.store.close()
+    cluster.restart()
+    register_again(cluster, application_id)
+    assert stored(cluster) == []
+
+
+def test_a_master_that_starts_anew_takes_no_drivers_word_until_it_has_told_them_again(tmp_path: Path) -> None:
+    caller = Caller(tmp_path)
+    cluster = caller.cluster
+    cluster.worker("w1")
+    own = {"authenticated": True, "credentials": base64.b64encode(HUSH).decode()}
+    registered = caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
+    application_id, path = registered["application_id"], f"/v1/applications/{registered['application_id']}/sync"
+    sync = {"instance": "driver", "wanted": {"0": {}}}
+    caller("POST", path, sync, token=registered["token"])
+    assert caller.status == 200
+
+    cluster.state.store.close()
+    cluster.restart()
+    caller.api.cluster = cluster.state
+    [spec] = cluster.worker("w1").desired.executors
+    assert spec.authenticated
+    assert cluster.worker("w1").desired.credentials == {}
+    caller("POST", path, sync, token=registered["token"])
+    assert caller.status == 401, "to which a bridge registers again"
+    again = caller("POST", "/v1/applications", {**_fields(), **own, "application_id": application_id}, token="submit")
+    assert again["application_id"] == application_id
+    caller("POST", path, sync, token=again["token"])
+    assert caller.status == 200
+    assert cluster.worker("w1").desired.credentials == {application_id: HUSH}
+
+
+def test_a_driver_that_keeps_them_to_itself_is_refused(cluster: FakeCluster) -> None:
+    for given in (None, b""):
+        with pytest.raises(BadInput, match="sent no credentials"):
+            cluster.register(authenticated=True, credentials=given)
+
+
+def test_their_size_is_bounded(tmp_path: Path) -> None:
+    caller = Caller(tmp_path)
+    for size, status in ((MOST_CREDENTIALS, 200), (MOST_CREDENTIALS + 1, 400)):
+        own = {"authenticated": True, "credentials": base64.b64encode(bytes(size)).decode()}
+        caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
+        assert caller.status == status
+
+
+def _fields() -> dict[str, Any]:
+    plain = registration()
+    return {name: getattr(plain, name) for name in plain.__struct_fields__ if name not in ("credentials", "authenticated")}
