@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from controller.cli.common import home_option
+from controller.files import write_whole
 from controller.home import Home
+from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.properties import format_properties
 from controller.submit.submission import CLASS_PATH
+from stage_model.errors import BadInput
+
+OURS = "# Written by `sparkpace conf`, which may write it anew. It holds a secret: keep it to yourself.\n"
 
 
 @click.command()
 @home_option
-def conf(home: Home) -> None:
-    """Prints the driver's settings for `spark-submit --properties-file`."""
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write them to this file, with a new secret (0600).")
+def conf(home: Home, out: Path | None) -> None:
+    """The driver's settings for `spark-submit --properties-file`.
+
+    Printed without the secret of Spark's own authentication, so a driver is refused that has no more than what is printed."""
     settings = driver_settings() | {
         CLASS_PATH: str(bridge_jar()),
         "spark.pace.token.file": str(home.submit_token_file),
@@ -23,7 +33,16 @@ def conf(home: Home) -> None:
     cluster = home.cluster()
     if cluster is not None:
         settings["spark.master"] = f"sparkpace://{cluster.host}:{cluster.port}"
-    click.echo(format_properties(settings), nl=False)
+    if out is None:
+        click.echo(format_properties(settings), nl=False)
+        return
+    try:
+        if out.exists() and not out.read_bytes().startswith(OURS.encode()):
+            raise BadInput(f"{out} exists and is not from `sparkpace conf`; name another file, or remove it")
+        write_whole(out, (OURS + format_properties(authenticated(settings, {}))).encode())
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written ({error.strerror}); name a file in a directory of yours") from error
+    click.echo(f"{out} is yours alone (0600): spark-submit --properties-file {out}")
 
 
 @click.command()

@@ -20,11 +20,13 @@ from controller.local.cluster import tail
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import uptime
 from controller.start import ours
+from controller.submit.authentication import in_memory, path_of
 from controller.submit.driver_run import DriverRun, find
 from controller.submit.profile_choice import stored_profile
 from controller.submit.progress_line import ProgressLine, ending
+from controller.submit.properties import format_properties
 from controller.submit.spark_install import find_spark
-from controller.submit.submission import Submission, check_submission, command, memory_settings
+from controller.submit.submission import Submission, check_submission, command, driver_file, memory_settings
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline
@@ -47,6 +49,7 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --detach             return once the application runs
   --force              submit although the deadline cannot be met
   --after APP[:success]  start when that one has ended (id or name; several with commas)
+  --encrypt            encrypt what driver and executors tell each other
   --evict              may end executors of lower priority where nothing else makes room
   --mount PATH[:ro|rw] show PATH to the executors too (repeat)
   --image IMAGE        executor image
@@ -79,6 +82,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         working_dir=Path.cwd(),
     )
     spark = find_spark(os.environ)
+    settings = driver_file(job, spark=spark, environment=os.environ)
     if "dry-run" not in given.flags:
         find_java(os.environ)
     cluster = home.need_cluster()
@@ -89,16 +93,17 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     if reply.feasible is False and job.deadline_s is not None and "force" not in given.flags:
         raise InfeasibleDeadline(reply.reason)
-    words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ)
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
     console = Console(stderr=True, highlight=False)
     line = ProgressLine(console)
     run = DriverRun(client, job.submission)
-    try:
-        code = run.run(words, {**os.environ, **spark.environment}, line.show)
-    finally:
-        line.clear()
+    with in_memory(format_properties(settings)) as file:
+        words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
+        try:
+            code = run.run(words, {**os.environ, **spark.environment}, line.show, passed=(file,))
+        finally:
+            line.clear()
     if run.view is not None:
         console.print(f"sparkpace: {ending(run.view, interrupted=run.interrupted)}", soft_wrap=True, markup=False)
     context.exit(code)

@@ -134,8 +134,8 @@ def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> No
     cluster = start(home, plan, options)
     click.echo(
         f"Sparkpace runs at {cluster.url} with {_described(plan.workers)}, runtime {cluster.runtime}.\n"
-        f"Submit with `sparkpace submit --deadline 10min app.py`, or stock spark-submit with --master "
-        f"sparkpace://{cluster.host}:{cluster.port} and --properties-file from `sparkpace conf`."
+        f"Submit with `sparkpace submit --deadline 10min app.py`, or stock spark-submit with "
+        f"--properties-file FILE after `sparkpace conf -o FILE`."
     )
 
 

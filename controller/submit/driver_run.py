@@ -38,14 +38,15 @@ class DriverRun:
         self._kill_at: float | None = None
         self._child: subprocess.Popen[bytes] | None = None
 
-    def run(self, command: Sequence[str], environment: Mapping[str, str], show: Show) -> int:
-        """The command's exit code: the driver's own, or 128 + the signal that ended it. `show` is called each second.
+    def run(self, command: Sequence[str], environment: Mapping[str, str], show: Show, passed: Sequence[int] = ()) -> int:
+        """The command's exit code: the driver's own, or 128 + the signal that ended it. `show` is called each second. It gets
+        the descriptors `passed`.
 
         Raises `Unavailable` when spark-submit cannot be started.
         """
         with self._forwarding():
             try:
-                self._child = subprocess.Popen(command, env=dict(environment))
+                self._child = subprocess.Popen(command, env=dict(environment), pass_fds=passed)
             except OSError as error:
                 raise Unavailable(f"{command[0]} cannot be started ({error.strerror}); install Spark again") from error
             # A signal may have come between the handlers' installation and the child's start.

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from controller.home import Cluster, Home
+from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.job_options import job_options
 from controller.submit.mounts import format_mounts, parse_mount
@@ -101,10 +102,17 @@ def check_submission(
     )
 
 
+def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the driver's --properties-file must hold: the user's file, and Spark's authentication. Raises `BadInput`."""
+    file = _file_settings(job, spark, environment)
+    return authenticated(file, job.arguments.conf, encrypt="encrypt" in job.arguments.flags)
+
+
 def command(
-    job: Submission, *, home: Home, cluster: Cluster, spark: SparkInstall, environment: Mapping[str, str]
+    job: Submission, *, home: Home, cluster: Cluster, spark: SparkInstall, environment: Mapping[str, str], file: str
 ) -> list[str]:
-    """spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application."""
+    """spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application. `file`
+    holds the `driver_file`."""
     options = job.arguments.spark_options
     users = _users_settings(job, spark, environment)
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
@@ -122,6 +130,7 @@ def command(
         str(spark.submit),
         *("--master", f"sparkpace://{cluster.host}:{cluster.port}"),
         *job.arguments.spark,
+        *("--properties-file", file),
         *("--driver-class-path", f"{jar}{os.pathsep}{class_path}" if class_path else jar),
         *(part for key, value in ours.items() for part in ("--conf", f"{key}={value}")),
         job.application,
@@ -139,8 +148,7 @@ def memory_settings(job: Submission, *, spark: SparkInstall, environment: Mappin
 
 
 def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    named = job.arguments.spark_options.get("--properties-file")
-    return {**_file_settings(named, spark, environment), **job.arguments.conf}
+    return {**_file_settings(job, spark, environment), **job.arguments.conf}
 
 
 def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
@@ -182,10 +190,18 @@ def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
     return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
 
 
-def _file_settings(named: str | None, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """What spark-submit will read from the user's file of settings: --properties-file, else spark-defaults.conf."""
-    conf_dir = Path(environment.get("SPARK_CONF_DIR") or spark.home / "conf")
-    file = Path(named) if named else conf_dir / "spark-defaults.conf"
+def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """What spark-submit would read from the user's files of settings: --properties-file, or spark-defaults.conf, or both."""
+    named = job.arguments.spark_options.get("--properties-file")
+    defaults = Path(environment.get("SPARK_CONF_DIR") or spark.home / "conf") / "spark-defaults.conf"
+    if named is None:
+        return _read(defaults)
+    both = "--load-spark-defaults" in job.arguments.spark
+    return {**(_read(defaults) if both else {}), **_read(Path(named), named)}
+
+
+def _read(file: Path, named: str = "") -> dict[str, str]:
+    """Of a file of settings; one that is not `named` need not be there."""
     try:
         return parse_properties(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -27,7 +27,7 @@ OWN_VALUES = frozenset(
         "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip
-OWN_FLAGS = frozenset({"--detach", "--dry-run", "--evict", "--force"})
+OWN_FLAGS = frozenset({"--detach", "--dry-run", "--encrypt", "--evict", "--force"})
 REFUSED = {
     "--master": "sparkpace submit chooses the master; use spark-submit for another one",
     "--remote": "Spark Connect is another way in; use spark-submit for it",
@@ -39,7 +39,8 @@ REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class SubmitArguments:
-    """`own` by option name without dashes; `spark` as it must be handed on; `conf` are the settings in `spark`."""
+    """`own` by option name without dashes; `spark` as it must be handed on: without --properties-file, of which Spark reads
+    but one; `conf` are the settings in `spark`."""
 
     own: dict[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
@@ -74,7 +75,7 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
                 raise BadInput(f"{name} was given twice, as {own[name[2:]]!r} and {value!r}; give it once")
             own[name[2:]] = value
         else:
-            spark += [name, value]
+            spark += [name, value] if name != "--properties-file" else []
             spark_options[name] = value
             if name in ("--conf", "-c"):
                 conf.update([_setting(value)])

@@ -60,13 +60,13 @@ def main() -> None:
         deadline = f"{given.minutes * 60 * 3:.0f}s"
         app = ("floor_app.py", str(given.minutes * 60))
         spark_submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-        jar, home = sparkpace.need("jar").strip(), sparkpace.home
-        token, ca = f"spark.pace.token.file={home.submit_token_file}", f"spark.pace.ca.file={home.ca_file}"
+        settings = str(out / "stock.conf")
+        sparkpace.need("conf", "-o", settings)
         commands = {
             "default": sparkpace.command(("submit", "--name", "default", "--deadline", deadline, *AT_THE_FLOOR, *app)),
             "stock": [
-                *(spark_submit, "--master", sparkpace.master_url, "--driver-class-path", jar, "--name", "stock"),
-                *("--conf", token, "--conf", ca, "--conf", f"spark.pace.deadline={deadline}", *AT_THE_FLOOR, *app),
+                *(spark_submit, "--properties-file", settings, "--name", "stock"),
+                *("--conf", f"spark.pace.deadline={deadline}", *AT_THE_FLOOR, *app),
             ],
         }
         try:

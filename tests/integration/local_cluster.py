@@ -226,9 +226,12 @@ class LocalCluster:
         )
 
     def properties(self) -> Path:
-        """A file with the output of `sparkpace conf`."""
-        file = self.home.path.parent / "sparkpace.properties"
-        file.write_text(self.command("conf").stdout + self._defaults())
+        """A file of `sparkpace conf`, in a directory that can be SPARK_CONF_DIR."""
+        file = self.home.path.parent / "stock" / "spark-defaults.conf"
+        file.parent.mkdir(exist_ok=True)
+        self.command("conf", "-o", str(file))
+        with file.open("a") as settings:
+            settings.write(self._defaults())
         return file
 
     # ------------------------------------------------------------------ looks

@@ -253,7 +253,7 @@ def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
     conf = {
         "spark.pace.ca.file": str(stopping.home.ca_file),
         "spark.authenticate": "true",
-        "spark.authenticate.secret": "of every driver here",
+        "spark.authenticate.secret": "of-every-driver-here",
     }
     started_s = time.monotonic()
     try:

@@ -148,21 +148,31 @@ def test_stock_spark_submit_with_the_settings_file_keeps_a_deadline(cluster: Loc
     assert_kept(cluster, stages.name, stages.deadline)
 
 
-def test_stock_spark_submit_without_the_settings_file_warns_once(cluster: LocalCluster, stop_file: Path) -> None:
+def test_stock_spark_submit_without_the_settings_file_is_refused_unless_it_says_that_it_wants_no_authentication(
+    cluster: LocalCluster, stop_file: Path
+) -> None:
     stop_file.touch()
-    done = cluster.stock(PYTHON, "--driver-class-path", jar(), "--name", "bare", "rounds.py", str(stop_file)).finish().ok()
+    bare = ("--driver-class-path", jar(), "--name", "bare", "rounds.py", str(stop_file))
+    refused = cluster.stock(PYTHON, *bare).finish()
+    assert refused.code == 1
+    assert "Spark's own authentication is off, so whoever reaches a port of this driver could run code in it" in refused.err
+    assert "`sparkpace conf -o FILE`" in refused.err
+    assert cluster.views("bare") == []
+    done = cluster.stock(PYTHON, "--conf", "spark.authenticate=false", *bare).finish().ok()
     assert done.answer == {"ok": True, "rounds": 1}
-    warnings = [line for line in done.err.splitlines() if line.startswith("sparkpace: warning")]
-    assert len(warnings) == 1
-    assert "spark.network.timeout" in warnings[0]
-    assert "spark.executor.heartbeatInterval" in warnings[0]
-    assert "sparkpace conf" in warnings[0]
+    open_port, missing = [line for line in done.err.splitlines() if line.startswith("sparkpace: warning")]
+    assert "spark.authenticate=false: whoever reaches a port" in open_port
+    assert "spark.network.timeout" in missing
+    assert "spark.executor.heartbeatInterval" in missing
+    assert "sparkpace conf" in missing
     assert_whole(cluster.summary("bare"))
 
 
 def test_a_notebooks_session_keeps_a_deadline(cluster: LocalCluster) -> None:
-    words = [sys.executable, str(APPS / "notebook.py"), cluster.master_url, jar()]
-    assert cluster.start([*words, "600s"], {"PYSPARK_PYTHON": sys.executable}).finish().ok().answer["ok"]
+    words, file = [sys.executable, str(APPS / "notebook.py")], cluster.properties()
+    python = {"PYSPARK_PYTHON": sys.executable}
+    by_directory = {**python, "SPARK_CONF_DIR": str(file.parent)}
+    assert cluster.start([*words, "600s"], by_directory).finish().ok().answer["ok"]
     first = cluster.summary("notebook")
     assert (first["violated"], first["profile_runs"], first["profile"], first["taught"]) == (
         False,
@@ -171,7 +181,8 @@ def test_a_notebooks_session_keeps_a_deadline(cluster: LocalCluster) -> None:
         True,
     )
     deadline = f"{deadline_for(first['end_s']):.0f}s"
-    assert cluster.start([*words, deadline], {"PYSPARK_PYTHON": sys.executable}).finish().ok().answer["ok"]
+    by_file = {**python, "PYSPARK_SUBMIT_ARGS": f"--properties-file {file} pyspark-shell"}
+    assert cluster.start([*words, deadline], by_file).finish().ok().answer["ok"]
     assert_kept(cluster, "notebook", deadline)
 
 

@@ -24,6 +24,7 @@ from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, write_summary
 from controller.runtime.process_identity import boot_id, uptime
 from controller.submit.bridge_jar import JAR
+from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView, PlanReply
 from tests.fakes.master import TOKEN, Server, serving
 from tests.fakes.records import run
@@ -32,6 +33,9 @@ pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridg
 
 SCRIPT = """#!/bin/sh
 printf '%s\\n' "$@" > "$ARGUMENTS_FILE"
+env > "$ARGUMENTS_FILE.env"
+while [ "$1" != --properties-file ]; do shift; done
+cat "$2" > "$ARGUMENTS_FILE.conf"
 exit ${EXIT_CODE:-0}
 """
 
@@ -57,6 +61,11 @@ class Place:
         words = self.started or []
         given = [words[at + 1] for at, word in enumerate(words) if word == "--conf"]
         return dict(part.split("=", 1) for part in given)
+
+    @property
+    def file(self) -> dict[str, str]:
+        """What the --properties-file held that spark-submit was told to read."""
+        return parse_properties((self.work / "arguments.conf").read_text())
 
 
 @pytest.fixture
@@ -177,6 +186,40 @@ def test_the_users_own_settings_win(place: Place) -> None:
     words = place.started
     assert words is not None
     assert words[words.index("--driver-class-path") + 1] == f"{JAR}:/from/file.jar"
+
+
+def test_the_driver_has_one_file_with_the_users_settings_and_a_secret_that_nothing_else_tells(place: Place) -> None:
+    (place.work / "spark" / "conf").mkdir()
+    (place.work / "spark" / "conf" / "spark-defaults.conf").write_text("spark.ui.port 4050\nspark.a.b from default\\\\s\n")
+    (place.work / "my.conf").write_text("spark.a.b = of my: own\n")
+    secrets = []
+    for words, others in (
+        ([], {"spark.ui.port": "4050", "spark.a.b": "from default\\s"}),
+        (["--properties-file", "my.conf"], {"spark.a.b": "of my: own"}),
+        (["--properties-file=my.conf", "--load-spark-defaults"], {"spark.ui.port": "4050", "spark.a.b": "of my: own"}),
+    ):
+        assert place.submit(*words, "app.py").exit_code == 0
+        file = place.file
+        secrets.append(file.pop("spark.authenticate.secret"))
+        assert file == {**others, "spark.authenticate": "true"}
+        started = place.started
+        assert started is not None
+        assert started.count("--properties-file") == 1
+        told = [*started, (place.work / "arguments.env").read_text()]
+        told += [path.read_text(errors="replace") for path in place.home.path.rglob("*") if path.is_file()]
+        assert secrets[-1] not in "".join(told)
+    assert len(set(secrets)) == 3
+
+
+def test_encryption_is_asked_for_by_one_option_and_authentication_is_left_out_by_one_setting(place: Place) -> None:
+    assert place.submit("--encrypt", "app.py").exit_code == 0
+    assert place.file["spark.network.crypto.enabled"] == "true"
+    assert place.submit("--conf", "spark.authenticate=false", "app.py").exit_code == 0
+    assert place.file == {}
+    (place.work / "arguments").unlink()
+    for words in (["--encrypt", "--conf", "spark.authenticate=false"], ["--conf", "spark.authenticate.secret=mine"]):
+        refused = place.submit(*words, "app.py")
+        assert (refused.exit_code, refused.stderr.count("\n"), place.started) == (2, 1, None)
 
 
 def test_a_class_path_of_the_users_follows_the_bridge(place: Place) -> None:

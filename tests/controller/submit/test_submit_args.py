@@ -36,7 +36,9 @@ def test_ours_sparks_and_the_applications_words_are_told_apart() -> None:
 @pytest.mark.parametrize("option", sorted(SPARK_VALUES - REFUSED.keys()))
 def test_the_value_of_a_spark_option_is_never_the_application(option: str) -> None:
     split = split_arguments([option, "key=value", "app.py", "1"])
-    assert split.spark == (option, "key=value")
+    assert split.spark_options == {option: "key=value"}
+    # the driver gets a file of its own, with what is in this one
+    assert split.spark == (() if option == "--properties-file" else (option, "key=value"))
     assert split.application == "app.py"
     assert split.application_args == ("1",)
 

@@ -1,15 +1,13 @@
-"""What a notebook does: a session built in plain Python, no spark-submit. Arguments: master, bridge jar, deadline."""
+"""What a notebook does: a session built in plain Python, no spark-submit. Argument: deadline."""
 
 import json
 import sys
 
 from pyspark.sql import SparkSession
 
-master, jar, deadline = sys.argv[1:]
+(deadline,) = sys.argv[1:]
 spark = (
-    SparkSession.builder.master(master)
-    .appName("notebook")
-    .config("spark.driver.extraClassPath", jar)
+    SparkSession.builder.appName("notebook")
     .config("spark.pace.deadline", deadline)
     .config("spark.pace.law.forecast.alpha", "0.7")
     .getOrCreate()

@@ -28,6 +28,6 @@ final class DriverSettings {
     if (!missing.isEmpty())
       Terminal.say("warning: " + String.join(" and ", missing) + (missing.size() == 1 ? " was" : " were")
           + " not set when the driver started, so a squeezed executor may be taken for lost;"
-          + " pass --properties-file with the output of `sparkpace conf`");
+          + " run `sparkpace conf -o FILE` and pass --properties-file FILE");
   }
 }

@@ -1,5 +1,6 @@
 package org.sparkpace.bridge;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkException;
 import org.apache.spark.scheduler.*;
 
 /** Spark finds this class through ServiceLoader and asks it about every master URL it does not know itself. */
@@ -8,6 +9,11 @@ public final class PaceClusterManager implements ExternalClusterManager {
   @Override public TaskScheduler createTaskScheduler(SparkContext sc, String master) { return new DataScheduler(sc); }
 
   @Override public SchedulerBackend createSchedulerBackend(SparkContext sc, String master, TaskScheduler scheduler) {
+    try {
+      Authentication.check(sc);
+    } catch (SparkException e) {
+      throw Scala.<RuntimeException>unchecked(e);
+    }
     // Before the backend exists: its endpoint may copy the conf that executors get when it is made.
     DriverSettings.complete(sc.conf());
     return new PaceBackend(sc, (DataScheduler) scheduler, new MasterClient(master, sc.conf()));

@@ -1,0 +1,60 @@
+"""Spark's own authentication in a driver's settings: a secret, and the file that it comes in.
+
+Spark demands the secret in the driver's conf, before any code of ours runs (SecurityManager.initializeAuth). Everybody reads
+what a command line says, so it comes in spark-submit's --properties-file. How executors get it: `Registration.credentials`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from stage_model.errors import BadInput
+
+ON, SECRET, ENCRYPTED = "spark.authenticate", "spark.authenticate.secret", "spark.network.crypto.enabled"
+
+
+def make_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def authenticated(file: Mapping[str, str], conf: Mapping[str, str], *, encrypt: bool = False) -> dict[str, str]:
+    """The settings of the user's `file` with authentication on, unless it or `conf`, the command line's, says that it is off.
+    A secret in `file` stays. `encrypt`: what Spark's processes tell each other, too. Raises `BadInput`."""
+    said = {**file, **conf}
+    if SECRET in conf:
+        raise BadInput(
+            f"{SECRET} cannot be given by --conf, where everybody on this machine reads it; leave it out, and submit makes "
+            f"one, or put it into the file of --properties-file"
+        )
+    off = _says_no(said, ON)
+    if encrypt and (off or _says_no(said, ENCRYPTED)):
+        raise BadInput(f"--encrypt and {ON if off else ENCRYPTED}=false exclude each other; give one of the two")
+    if off:
+        return dict(file)
+    ours = {ON: "true", SECRET: file.get(SECRET) or make_secret()}
+    return {**file, **ours, **({ENCRYPTED: "true"} if encrypt else {})}
+
+
+@contextmanager
+def in_memory(text: str) -> Iterator[int]:
+    """The descriptor of a file (0600) that lies on no disk and goes with the last process that has it open: not even SIGKILL
+    leaves anything behind. A child that it is passed to reads `path_of` it, as often as it likes."""
+    descriptor = os.memfd_create("spark.conf")
+    try:
+        os.fchmod(descriptor, 0o600)
+        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
+            file.write(text)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def path_of(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _says_no(settings: Mapping[str, str], key: str) -> bool:
+    return settings.get(key, "true").strip().lower() == "false"
