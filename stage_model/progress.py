@@ -13,6 +13,10 @@ MAX_BYTES = 65_536
 """A larger progress file is refused (docs/operations.md, Security notes)."""
 
 
+MAX_STAGES = 64
+"""One with more is refused, too: an executor's plugin writes no more."""
+
+
 class StageProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stage attempt on one executor.
 

@@ -37,6 +37,8 @@ log = logging.getLogger("sparkpace.agent")
 
 REPEATED_S = 60.0
 """A stage's counters are reported for so long after it ran, or after the master last answered: a report may be lost."""
+COMPLAINT_S = 60.0
+"""Between two notes about one executor's progress file."""
 SAMPLES_KEPT = 100_000
 """Samples kept while the master is away; older ones are dropped (a day of one executor)."""
 
@@ -54,6 +56,7 @@ class _Known:
     memory: MemoryProgress | None = None
     """What it said last of its off-heap memory."""
     complaint: str = ""
+    complained_s: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +166,10 @@ class Agent:
             known.progress = read_progress(known.control_dir, key.executor_id, uid)
             known.complaint = ""
         except (ProgressRefused, OSError) as error:
-            if str(error) != known.complaint and seen.running:
-                known.complaint = str(error)
+            now_s = self.clock()
+            # a file that is wrong in another way each time must not fill the logs
+            if str(error) != known.complaint and seen.running and now_s - known.complained_s > COMPLAINT_S:
+                known.complaint, known.complained_s = str(error), now_s
                 self.note(f"{error}; its container CPU is used instead")
         known.memory = known.progress.memory if known.progress else known.memory
 

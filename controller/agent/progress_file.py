@@ -1,8 +1,9 @@
 """Reads the progress file an executor writes. It comes from a container, so it is hostile input.
 
-Opened without following links, must be a regular file of the executor's user, at most `progress.MAX_BYTES`, of the schema,
-for that executor; counters may not be negative. Anything else is no progress at all, with the reason. Claimed progress is
-bounded further where it is used: by tasks (`stage_model.live`) and by container CPU (`accounting`).
+Opened without following links, must be a regular file of the executor's user, at most `progress.MAX_BYTES` and
+`progress.MAX_STAGES`, of the schema, for that executor; counters may not be negative. Anything else is no progress at
+all, with the reason. Claimed progress is bounded further where it is used: by tasks (`stage_model.live`) and by container
+CPU (`accounting`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from stage_model.decoding import UNREADABLE
-from stage_model.progress import MAX_BYTES, SCHEMA, Progress
+from stage_model.progress import MAX_BYTES, MAX_STAGES, SCHEMA, Progress
 
 NAME = "progress.json"
 _LARGEST = 1 << 53
@@ -57,6 +58,10 @@ def _check(progress: Progress, executor_id: str) -> None:
         raise ProgressRefused(f"progress file of executor {executor_id} has schema {progress.schema}, not {SCHEMA}")
     if progress.executor != executor_id:
         raise ProgressRefused(f"progress file of executor {executor_id} claims to be of {progress.executor[:40]!r}")
+    if len(progress.stages) > MAX_STAGES:
+        raise ProgressRefused(
+            f"progress file of executor {executor_id} has {len(progress.stages)} stages, more than {MAX_STAGES}"
+        )
     for s in progress.stages:
         numbers = (s.stage, s.attempt, s.running, s.done, s.failed, s.records_done, s.records_running, s.cpu_ns)
         if any(not 0 <= n < _LARGEST for n in numbers):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 
+from controller.wire.limits import NOTICE_LENGTH
 from stage_model.errors import BadInput
 from stage_model.history.events import AnyEvent, JobEnd, JobStart
 from stage_model.units import parse_deadline, parse_priority
@@ -74,7 +75,7 @@ class Actions:
         except BadInput as error:
             return f"{key} goes on without a deadline of its own: {error}"
         action = self.by_key[key] = Action(
-            name=event.properties.get("spark.job.description") or key,
+            name=(event.properties.get("spark.job.description") or key)[:NOTICE_LENGTH],
             start_ms=event.time_ms,
             deadline_s=deadline_s,
             priority=priority,

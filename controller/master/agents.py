@@ -14,6 +14,7 @@ from controller.master.lifecycle import Lifecycle
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
+from controller.wire.limits import NOTE_LENGTH, NOTES, SAMPLES_BYTES
 from controller.wire.worker import Desired, ExecutorReport, Sample, WorkerReply, WorkerSync
 from master_memory.split import POLICIES
 from stage_model.errors import Denied
@@ -41,8 +42,8 @@ class Agents:
         if sync.worker.worker_id != worker_id:
             raise Denied(f"a report of worker {sync.worker.worker_id!r:.80} came from {worker_id}'s agent; accepted: its own")
         worker, joins = self.registry.workers.heard(sync.worker, now_s)
-        for note in sync.notes:
-            log.warning("worker %s: %s", worker_id, note)
+        for note in sync.notes[:NOTES]:
+            log.warning("worker %s: %s", worker_id, note[:NOTE_LENGTH])
         self._take_samples(worker, sync)
         changed: dict[str, Application] = {}
         for report in sync.executors:
@@ -148,8 +149,10 @@ class Agents:
                     fresh[application.id].append(executor.sampled(sample))
                     planning.watch_forecast(application, sample)
         for application_id, samples in fresh.items():
-            with guarded(self.registry.applications[application_id], "writing its samples"):
-                self.recorder.add(application_id, samples)
+            theirs = self.registry.applications[application_id]
+            with guarded(theirs, "writing its samples"):
+                if not self.recorder.add(application_id, samples):
+                    theirs.notify(f"its samples are over {SAMPLES_BYTES} bytes: further ones are not recorded")
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
 
     def _take_report(

@@ -7,7 +7,7 @@ monotonic seconds unless they are said to count from submission.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -16,6 +16,7 @@ import msgspec
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
 from controller.submit.job_options import JobOptions
+from controller.wire import limits
 from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
 from controller.wire.worker import ExecutorReport, ExecutorSpec, Sample, StageUse
 from master_memory.room import Newcomer
@@ -97,8 +98,9 @@ class Executor:
             self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
         return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
 
-    def take(self, instance: str, report: ExecutorReport) -> list[StageKey]:
-        """Takes a report in; returns the stage attempts of which it tells something new."""
+    def take(self, instance: str, report: ExecutorReport, told: Container[StageKey]) -> list[StageKey]:
+        """Takes a report in; returns the stage attempts of which it tells something new. It may be an executor's invention:
+        of attempts that the driver has not `told` of, the last ones are kept."""
         self.report = report
         self.ran = self.ran or report.state == "running"
         self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
@@ -107,6 +109,10 @@ class Executor:
         new = [use for use in report.stages if stages.get(_name(use.stage, use.attempt)) != use]
         for use in new:
             stages[_name(use.stage, use.attempt)] = use
+        if len(stages) > limits.STAGES_UNTOLD and any((use.stage, use.attempt) not in told for use in new):
+            untold = [name for name, use in stages.items() if (use.stage, use.attempt) not in told]
+            for name in untold[: -limits.STAGES_UNTOLD]:
+                del stages[name]
         return [(use.stage, use.attempt) for use in new]
 
 
@@ -296,6 +302,10 @@ class Application:
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     finished: bool = False
+    told_bytes: int = 0
+    """Of its driver's events and snapshots, as they are stored."""
+    overflow: str = ""
+    """What its driver has told too much of: nothing more is taken in."""
     revision: int = 0
     """Grows with all that the stages seen so far are matched by: what ended stages did, not what those under way do."""
     outline: Outline | None = None
@@ -336,6 +346,8 @@ class Application:
 
     def target(self) -> Target | None:
         """The deadline that governs now: of the action under way, else the application's; None without any."""
+        if self.overflow:
+            return None
         action = self.actions.current()
         if action is not None:
             return Target(self.since_submission(action.start_ms), action.deadline_s, frozenset(action.jobs))
@@ -374,7 +386,7 @@ class Application:
         self.run.replace_active(snapshot)
 
     def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
-        for key in executor.take(instance, report):
+        for key in executor.take(instance, report, self.run.attempts):
             stage = self.run.attempts.get(key)
             if stage is not None and not stage.active:
                 self.revision += 1
@@ -398,7 +410,10 @@ class Application:
 
     def notify(self, line: str) -> None:
         """A line for the user's terminal, once."""
-        if line not in self.notices:
+        line = line[: limits.NOTICE_LENGTH]
+        if len(self.notices) == limits.NOTICES:
+            line = f"there were {limits.NOTICES} lines like these; further ones are left out"
+        if len(self.notices) <= limits.NOTICES and line not in self.notices:
             self.notices.append(line)
 
     def stage_use(self) -> dict[StageKey, float]:

@@ -10,6 +10,7 @@ from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
 from controller.submit.job_options import JobOptions
 from controller.wire.command import Change
+from controller.wire.limits import CHANGES
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.promises import Claim, Promised, fits, least_deadline_s
@@ -69,6 +70,8 @@ def _options(application: Application, asked: Change, elapsed_s: float) -> JobOp
     if application.ended:
         raise BadInput(f"application {application.id} has ended; only a running one can be changed")
     after = application.options
+    if len(application.record.changes) >= CHANGES:
+        raise BadInput(f"application {application.id} was changed {CHANGES} times; accepted: no further change")
     if asked.priority is not None:
         after = replace(after, priority=parse_priority(asked.priority))
     if asked.no_deadline:

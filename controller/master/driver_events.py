@@ -15,6 +15,7 @@ from controller.master import executors, planning
 from controller.master.application import Application
 from controller.master.guard import guarded
 from controller.master.registry import Registry
+from controller.wire import limits
 from controller.wire.driver import DriverSync, Sequenced
 from controller.wire.reading import reader
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
@@ -26,20 +27,62 @@ _decoder = msgspec.json.Decoder(AnyEvent)
 _snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
 
-def parts(sync: DriverSync) -> Iterator[DriverSync]:
-    """The message in parts, each of them taken in quickly: a driver that could not tell for long has much to tell."""
-    if len(sync.events) <= AT_A_TIME:
+LARGE_RUN, AT_A_TIME_LARGE = 20_000, 20
+"""Of a run of such a size each event may take a hundred times as long."""
+STAGES = 20_000
+"""Attempts that an application may tell of in all its life, and jobs; each event is still taken in within 50 ms."""
+ACTIVE = 1000
+"""Of these at a time: each is in the plan that agents get every second."""
+SIZE = 400_000
+"""Of what is kept of a run (`Run.size`)."""
+
+
+def parts(sync: DriverSync, size: int = 0) -> Iterator[DriverSync]:
+    """The message in parts, each of them taken in quickly: a driver that could not tell for long has much to tell. `size` is
+    its run's."""
+    at_a_time = AT_A_TIME if size < LARGE_RUN else AT_A_TIME_LARGE
+    if len(sync.events) <= at_a_time:
         yield sync
         return
     told = sorted(sync.events, key=lambda numbered: numbered.seq)
-    for begin in range(0, len(told), AT_A_TIME):
-        yield structs.replace(sync, events=tuple(told[begin : begin + AT_A_TIME]), snapshot=None if begin else sync.snapshot)
+    for begin in range(0, len(told), at_a_time):
+        yield structs.replace(sync, events=tuple(told[begin : begin + at_a_time]), snapshot=None if begin else sync.snapshot)
+
+
+def too_much(application: Application) -> str:
+    """What its driver has told more of than is kept; empty if all is well. The same live and at a restart, as it counts what
+    was stored."""
+    run = application.run
+    counted = (
+        (len(run.attempts), STAGES, "stage attempts"),
+        (len(run.jobs), STAGES, "jobs"),
+        (len(run.active_stages()), ACTIVE, "stages at a time"),
+        (run.size, SIZE, "stages, their parents and scopes"),
+        (application.told_bytes, limits.EVENT_BYTES, "bytes of events"),
+    )
+    return next((f"{most} {what}" for number, most, what in counted if number > most), "")
+
+
+def _stop_if_too_much(application: Application) -> None:
+    what = too_much(application)
+    if what:
+        application.overflow = what
+        application.left_out += 1
+        application.replace_active(())
+        application.notify(
+            f"it has told more than {what}: what it does from here on is not recorded, and it goes on without a deadline"
+        )
 
 
 def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
     """Takes a driver's snapshot and events in; says whether agents should look at once.
 
-    Stored first and for good: what is acknowledged must survive."""
+    Stored first and for good: what is acknowledged must survive. Of one that told too much nothing is, and it is told
+    that all is well: its bridge need not keep it."""
+    if application.overflow:
+        last = max((numbered.seq for numbered in sync.events), default=0)
+        application.acknowledged = max(application.acknowledged, last, 0 if sync.snapshot is None else sync.next_seq - 1)
+        return False
     behind = application.acknowledged
     reached = behind if sync.snapshot is None else max(behind, sync.next_seq - 1)
     gapless: list[Sequenced] = []
@@ -72,6 +115,9 @@ def replay(application: Application, registry: Registry, now_s: float) -> None:
 def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
     """Folds one event in; says whether agents should look at once."""
     application.acknowledged = seq
+    if application.overflow:
+        return False
+    application.told_bytes += len(data)
     event: AnyEvent | None = None
     with guarded(application, "taking in an event of its driver") as problem:
         event = _read(data)
@@ -79,6 +125,8 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
         planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
         _follow(application, event, registry, now_s)
     application.left_out += problem.error is not None
+    if not isinstance(event, TaskEnd) or application.told_bytes > limits.EVENT_BYTES:
+        _stop_if_too_much(application)
     return not isinstance(event, TaskEnd)
 
 
@@ -120,6 +168,10 @@ def _snapshot(
 ) -> None:
     """Events were lost: what is active now replaces what was thought to be active."""
     application.acknowledged = max(application.acknowledged, next_seq - 1)
+    if application.overflow:
+        return
+    raw = tuple(raw)
+    application.told_bytes += sum(len(bytes(one)) for one in raw)
     events = []
     for one in raw:
         with guarded(application, "taking in an event of its driver") as problem:
@@ -132,3 +184,4 @@ def _snapshot(
                 capacity = registry.workers.capacity(application, now_s)
                 at_ms = event.time_ms if again else None
                 planning.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)
+    _stop_if_too_much(application)

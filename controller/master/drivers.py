@@ -20,7 +20,8 @@ from controller.master.registry import Registry
 from controller.master.tokens import digest, mint
 from controller.runtime.process_identity import boot_id
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
-from stage_model.errors import BadInput, Denied
+from controller.wire.limits import APPLICATIONS, OF_A_USER
+from stage_model.errors import BadInput, Denied, TooMuch
 
 log = logging.getLogger("sparkpace.master")
 
@@ -41,6 +42,8 @@ class Drivers:
             known = self._again(registration, credentials, clock())
             if known:
                 return known
+            if registration.application_id is None:  # what runs already is not refused
+                self._check_number(registration.uid)
             token = mint()
             application = await self.admission.admit(registration, digest(token), clock, beside)
             application.credentials = credentials
@@ -56,6 +59,13 @@ class Drivers:
             self.lifecycle.reconcile(application, now_s)
             self.lifecycle.versions.bump(application)
             return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
+
+    def _check_number(self, uid: int) -> None:
+        """Raises `TooMuch` where as many applications run or wait as may."""
+        live = [one.record.registration.uid for one in self.registry.applications.values() if not one.ended]
+        for number, most, whose in ((len(live), APPLICATIONS, ""), (live.count(uid), OF_A_USER, f" of uid {uid}")):
+            if number >= most:
+                raise TooMuch(f"{number} applications{whose} run or wait here; accepted: a new one when one has ended")
 
     def _again(self, registration: Registration, credentials: bytes | None, now_s: float) -> Registered | None:
         """A bridge that registers once more is given a new token for what it already had; None for what nobody here knows.
@@ -93,14 +103,15 @@ class Drivers:
                 self.registry.stir(application)
         changed = sync.instance != application.instance
         application.instance = sync.instance
-        for number, part in enumerate(driver_events.parts(sync)):
+        for number, part in enumerate(driver_events.parts(sync, application.run.size)):
             if number:
                 await asyncio.sleep(0)
                 now_s = clock()
             changed = driver_events.take(application, part, self.registry, now_s) or changed
-        if application.wanted != sync.wanted or not set(sync.killed) <= application.unwanted:
+        killed = application.executors.keys() & set(sync.killed)
+        if application.wanted != sync.wanted or not killed <= application.unwanted:
             application.wanted = dict(sync.wanted)
-            application.unwanted |= set(sync.killed)
+            application.unwanted |= killed
             changed = True
         if sync.ended and not application.ended:
             self.registry.end(application, "", now_s)

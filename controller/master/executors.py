@@ -10,6 +10,7 @@ from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.wire.driver import ExecutorGone, ExecutorWish
+from controller.wire.limits import EXECUTORS
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.ids import find_all
 from placement.plan import Evict, Placed, Squeeze
@@ -66,6 +67,9 @@ def _add_missing(
     have = sum(e.record.profile_id == profile_id for e in live)
     if wish.count is not None and have >= wish.count:
         application.evicting.clear()
+        return False
+    if len(application.executors) >= EXECUTORS:
+        application.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
         return False
     fresh = registry.workers.fresh(now_s)
     # one on a worker that is heard of no more takes no place of those that are

@@ -35,6 +35,8 @@ SCALE_STEP = 0.05
 """Input sizes closer than this are the same."""
 LATE_REPORTS = 3
 """Forecasts past the deadline in a row before the user is warned: one may be noise."""
+SHOWN = 200
+"""Characters of a stage's name that agents are told."""
 _NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_s": 0.0, "speed": 0.0}
 
 
@@ -149,6 +151,7 @@ def _group_going_on(application: Application, submitted_s: float) -> StageGoal |
 def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
     """What the agent of one worker needs to control its executor of this application: workers differ in what is elsewhere."""
     options, what, target = application.options, application.estimate, application.target()
+    what = None if application.overflow else what
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots() or most.slots
     busy: Busy = ()
@@ -253,7 +256,7 @@ def _stage_plan(
         stage=key[0],
         attempt=key[1],
         tasks=stage.info.tasks,
-        name=stage.info.name,
+        name=stage.info.name[:SHOWN],
         work_core_s=what.work_core_s * ratio if what else 0.0,
         records=what.records if what else None,
         task_cv=what.task_cv if what else 0.0,

@@ -12,7 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.runs.run_folder import SUMMARY, StageSpan, append_samples, read_samples, write_stages, write_summary
+from controller.runs.run_folder import (
+    SUMMARY,
+    StageSpan,
+    append_samples,
+    read_samples,
+    samples_size,
+    write_stages,
+    write_summary,
+)
+from controller.wire.limits import SAMPLES_BYTES
 from controller.wire.worker import Sample
 
 log = logging.getLogger("sparkpace.master")
@@ -37,10 +46,15 @@ class Recorder:
         """Whether the record of that run is written."""
         return (self.folder(application_id) / SUMMARY).exists()
 
-    def add(self, application_id: str, samples: Sequence[Sample]) -> None:
-        """Appends samples to the run's table; those of a run that was removed are dropped."""
-        if self.folder(application_id).is_dir():
-            append_samples(self.folder(application_id), samples)
+    def add(self, application_id: str, samples: Sequence[Sample]) -> bool:
+        """Appends samples to the run's table; those of a run that was removed are dropped. False: the table is as large as it
+        may be, and they are left out."""
+        if not self.folder(application_id).is_dir():
+            return True
+        if samples_size(self.folder(application_id)) > SAMPLES_BYTES:
+            return False
+        append_samples(self.folder(application_id), samples)
+        return True
 
     def samples(self, application_id: str) -> list[Sample]:
         return read_samples(self.folder(application_id))

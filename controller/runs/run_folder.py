@@ -90,6 +90,14 @@ def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
         file.write(_csv([SAMPLE_COLUMNS, *rows] if whole == 0 else rows))
 
 
+def samples_size(run_dir: Path) -> int:
+    """Bytes of the table, 0 before the first row."""
+    try:
+        return (run_dir / SAMPLES).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def read_samples(run_dir: Path) -> list[Sample]:
     """All samples in the order written, [] when none was; an unfinished last row is left out. Raises `BadInput`."""
     path = run_dir / SAMPLES

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from controller.wire.driver import Count
+from controller.wire.limits import Text, Words
 from controller.wire.message import Message
 from controller.wire.worker import WorkerInfo
 from stage_model.units import NORMAL_PRIORITY
@@ -13,7 +17,7 @@ class Labels(Message, frozen=True, kw_only=True):
     """POST /v1/workers/ID/labels (scope admin): labels to set, None to take one away; and the answer, all that it has now.
     They count beside those the agent was started with, and stay when it restarts."""
 
-    labels: dict[str, str | None]
+    labels: Annotated[dict[Text, Text | None], msgspec.Meta(max_length=1000)]
 
 
 class Health(Message, frozen=True, kw_only=True):
@@ -37,15 +41,15 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
     settings that an executor's memory follows from (None: not known, not checked)."""
 
-    profile: str | None = None
+    profile: Text | None = None
     profile_json: str | None = None
-    deadline_s: float | None = None
-    executors: int | None = None
-    executor_cores: int | None = None
-    settings: dict[str, float] = {}
-    law: str | None = None
+    deadline_s: Annotated[float, msgspec.Meta(le=1e9)] | None = None
+    executors: Count | None = None
+    executor_cores: Count | None = None
+    settings: Annotated[dict[str, float], msgspec.Meta(max_length=1000)] = {}
+    law: Text | None = None
     priority: int = NORMAL_PRIORITY
-    conf: dict[str, str] | None = None
+    conf: Words | None = None
     python: bool = False
 
 
@@ -53,10 +57,10 @@ class Change(Message, frozen=True, kw_only=True):
     """POST /v1/applications/ID/set (scope submit): None leaves as it is. `deadline_s` counts from submission; `labels` is
     what its executors ask of workers from now on, in the form of `spark.pace.placement.labels`."""
 
-    deadline_s: float | None = None
+    deadline_s: Annotated[float, msgspec.Meta(le=1e9)] | None = None
     no_deadline: bool = False
-    priority: str | None = None
-    labels: str | None = None
+    priority: Text | None = None
+    labels: Text | None = None
     force: bool = False
 
 

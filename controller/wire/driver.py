@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from controller.wire.limits import Ids, InputBytes, PathText, Seconds, Text, Words
 from controller.wire.message import Message
 from stage_model.history.events import Epoch
 
@@ -29,13 +30,17 @@ class ExecutorWish(Message, frozen=True, kw_only=True):
     python_mb: Count | None = None
 
 
+Wishes = Annotated[dict[ProfileId, ExecutorWish], msgspec.Meta(max_length=64)]
+"""By resource profile."""
+
+
 class PythonEnvironment(Message, frozen=True, kw_only=True):
     """The driver's Python: `executable` is what Spark starts on executors, `version` is "3.11"."""
 
-    executable: str
-    version: str
-    prefix: str
-    base_prefix: str
+    executable: PathText
+    version: Text
+    prefix: PathText
+    base_prefix: PathText
 
 
 class Registration(Message, frozen=True, kw_only=True):
@@ -52,35 +57,35 @@ class Registration(Message, frozen=True, kw_only=True):
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
 
-    name: str
-    instance: str
-    spark_version: str
-    user: str
+    name: Text
+    instance: Text
+    spark_version: Text
+    user: Text
     uid: int
     gid: int
     pid: int
     pid_start: int
-    boot_id: str
-    pid_namespace: str = ""
-    host: str
-    driver_url: str
-    ui_url: str | None = None
-    jars_dir: str
-    bridge_jar: str
-    java_home: str
-    working_dir: str
-    age_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+    boot_id: Text
+    pid_namespace: Text = ""
+    host: Text
+    driver_url: Text
+    ui_url: Text | None = None
+    jars_dir: PathText
+    bridge_jar: PathText
+    java_home: PathText
+    working_dir: PathText
+    age_s: Seconds
     steady_ms: Epoch | None = None
-    conf: dict[str, str] = {}
-    startup_conf: dict[str, str] = {}
-    environment: dict[str, str] = {}
+    conf: Words = {}
+    startup_conf: Words = {}
+    environment: Words = {}
     authenticated: bool = False
     credentials: Annotated[bytes, msgspec.Meta(max_length=MOST_CREDENTIALS)] | None = None
     python: PythonEnvironment | None = None
-    main: str | None = None
-    data: dict[str, int] = {}
-    wanted: dict[ProfileId, ExecutorWish] = {}
-    application_id: str | None = None
+    main: PathText | None = None
+    data: InputBytes = {}
+    wanted: Wishes = {}
+    application_id: Text | None = None
 
 
 class Registered(Message, frozen=True, kw_only=True):
@@ -108,11 +113,11 @@ class DriverSync(Message, frozen=True, kw_only=True):
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
     `steady_ms` is what the driver's steady clock shows at sending."""
 
-    instance: str
-    wanted: dict[ProfileId, ExecutorWish] = {}
-    killed: tuple[str, ...] = ()
-    events: tuple[Sequenced, ...] = ()
-    snapshot: tuple[msgspec.Raw, ...] | None = None
+    instance: Text
+    wanted: Wishes = {}
+    killed: Ids = ()
+    events: Annotated[tuple[Sequenced, ...], msgspec.Meta(max_length=10_000)] = ()
+    snapshot: Annotated[tuple[msgspec.Raw, ...], msgspec.Meta(max_length=10_000)] | None = None
     next_seq: Seq = 1
     ended: bool = False
     steady_ms: Epoch | None = None

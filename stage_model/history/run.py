@@ -1,8 +1,8 @@
 """Folds what a driver tells into the state of one run: the single path for live runs and for event logs.
 
 Every event costs O(1), a job O(its stages), a submitted stage O(what it waits for); repeated job and stage events
-(snapshots) change nothing. Times are milliseconds of the driver's clock, as in events. Not covered: making a run record of it (`run_record`), signatures
-(`signature`).
+(snapshots) change nothing. Times are milliseconds of the driver's clock, as in events. Not covered: making a run record of it
+(`run_record`), signatures (`signature`).
 """
 
 from __future__ import annotations
@@ -44,12 +44,19 @@ class Run:
         self._last_ended_job: int | None = None
         self._open_jobs: set[int] = set()
         self._lossy = False
+        self._parts = 0
 
     # ------------------------------------------------------------ questions
 
     @property
     def ended(self) -> bool:
         return self.ended_ms is not None
+
+    @property
+    def size(self) -> int:
+        """How much is kept and may have to be walked through: jobs, attempts, stages with their parents and scopes, and what
+        each attempt waited for."""
+        return self._parts
 
     @property
     def complete(self) -> bool:
@@ -113,10 +120,11 @@ class Run:
         if event.job in self.jobs:
             return
         sql = self._signatures.job(event)
+        self._parts += 1
         self.jobs[event.job] = JobRun(len(self.jobs), sql, event.time_ms, previous=self._last_ended_job)
         self._open_jobs.add(event.job)
         for info in event.stages:
-            self._infos.setdefault(info.stage, info)
+            self._describe(info)
             self._job_of_stage.setdefault(info.stage, event.job)
 
     def _job_ended(self, event: JobEnd) -> None:
@@ -132,9 +140,10 @@ class Run:
         key = (info.stage, info.attempt)
         if key in self.attempts:
             return
-        self._infos.setdefault(info.stage, info)
+        self._describe(info)
         job = self._job_of_stage.get(info.stage)
         waited_for, ready_ms = self._waited_for(info, job)
+        self._parts += 1 + len(waited_for)
         stage = StageRun(
             info=info,
             signature=self._signatures.submitted(info),
@@ -147,6 +156,11 @@ class Run:
             self.jobs[job].submitted.append(info.stage)
             self.jobs[job].last = None
         self.attempts[key] = self._latest[info.stage] = self._active[key] = stage
+
+    def _describe(self, info: StageInfo) -> None:
+        if info.stage not in self._infos:
+            self._infos[info.stage] = info
+            self._parts += 1 + len(info.parents) + len(info.scopes)
 
     def _stage_completed(self, event: StageCompleted) -> None:
         key = (event.stage, event.attempt)

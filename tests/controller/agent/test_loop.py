@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.loop import SAMPLES_KEPT
+from controller.agent.loop import COMPLAINT_S, SAMPLES_KEPT
 from controller.agent.open_quotas import open_all
 from controller.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
@@ -465,6 +465,16 @@ class TestHostileProgress:
         for _ in range(5):
             report = busy.tick()
         assert sum("impossible" in note for note in report.notes) == 1
+
+    def test_a_file_that_is_wrong_in_another_way_each_time_does_not_fill_the_log(self, busy: FakeWorker) -> None:
+        for number in range(10):
+            busy.progress_file(KEY).write_text(f'{{"schema": {number + 7}, "executor": "1", "sequence": 1}}')
+            report = busy.tick()
+        assert [note for note in report.notes if "has schema" in note] == [
+            "progress file of executor 1 has schema 7, not 1; its container CPU is used instead"
+        ]
+        busy.tick(COMPLAINT_S)
+        assert sum("has schema 16" in note for note in busy.tick().notes) == 1, "it is told again a minute later"
 
     def test_claims_that_fit_the_schema_but_not_the_stage(self, busy: FakeWorker) -> None:
         busy.progress(KEY, running(tasks=1 << 40, done=1 << 50))
