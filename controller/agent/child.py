@@ -26,6 +26,7 @@ from controller.home import Home
 from controller.local.locks import child_lock
 from controller.options import AgentOptions
 from controller.processes import allow_files
+from controller.service_log import log_to_stderr
 from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings
@@ -177,8 +178,8 @@ def _cluster_id(options: AgentOptions, home: Home) -> str:
 
 def main() -> int:
     allow_files()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     options = AgentOptions.from_json(sys.stdin.buffer.read())
+    log_to_stderr(Home(options.home).logs)
     try:
         with child_lock(Home(options.home), options.worker_id, options.runtime):
             return Child(options).run()

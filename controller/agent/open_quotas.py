@@ -10,8 +10,10 @@ import logging
 import sys
 
 from controller.agent.site import make_runtime
+from controller.home import Home
 from controller.options import AgentOptions
 from controller.runtime.base import Runtime
+from controller.service_log import log_to_stderr
 from stage_model.errors import PaceError
 
 log = logging.getLogger("sparkpace.agent")
@@ -32,8 +34,8 @@ def open_all(runtime: Runtime, cores: float) -> bool:
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     options = AgentOptions.from_json(sys.stdin.buffer.read())
+    log_to_stderr(Home(options.home).logs)
     try:
         cluster_id = (options.home / "agents" / options.worker_id / "cluster_id").read_text().strip()
     except FileNotFoundError:

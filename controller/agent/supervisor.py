@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from controller.log_files import keep_small
 from controller.options import AgentOptions
 from controller.start import ours
 
@@ -48,6 +49,7 @@ class Supervisor:
         opening_s: float = OPENING_S,
     ) -> None:
         self._options = options.to_json()
+        self._logs = options.home / "logs"
         self._argv, self._opener, self._silence_s, self._opening_s = child, opener, silence_s, opening_s
         self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
@@ -63,6 +65,7 @@ class Supervisor:
         while not self._stopping.is_set():
             started_s = time.monotonic()
             code = self._run_child()
+            keep_small(self._logs)
             if self._stopping.is_set():
                 break
             if time.monotonic() - started_s > STEADY_S:

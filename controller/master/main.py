@@ -7,7 +7,6 @@ import contextlib
 import logging
 import socket
 import ssl
-import sys
 import time
 
 import uvicorn
@@ -25,6 +24,7 @@ from controller.master.tokens import Gatekeeper
 from controller.master.topology_file import TopologyFile
 from controller.options import MasterOptions
 from controller.processes import allow_files
+from controller.service_log import log_to_stderr
 from placement.growth import Growth
 from placement.scores import parse_weights
 from stage_model.errors import Unavailable
@@ -36,8 +36,8 @@ TICK_S = 0.5
 
 def run_master(options: MasterOptions) -> None:
     """Serves until SIGTERM. Raises `Unavailable` when the home has a master already or the port is taken."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     home, url = Home(options.home), url_of(options.host, options.port)
+    log_to_stderr(home.logs)
     files = allow_files()
     with master_lock(home, url), _listen(options.host, options.port) as listening:
         certify(home.ca_key_file, home.ca_file, home.master_certificate, names_of(options.host, options.names))

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ import pytest
 
 from controller.client import MasterClient
 from controller.home import Home
+from controller.log_files import LARGEST
 from controller.master.connections import MOST_OF_ONE, OTHER_FILES, Guests
 from controller.runtime.process_identity import boot_id
 from controller.start import ours
@@ -42,7 +44,7 @@ class RealMaster:
     def __init__(self, path: Path, process: subprocess.Popen[bytes], port: int) -> None:
         self.home, self.process, self.port = Home(path), process, port
         self.url = f"https://127.0.0.1:{port}"
-        self.log = path / "said"
+        self.log = self.home.logs / "master.log"
 
     def client(self) -> MasterClient:
         return MasterClient(self.url, self.home.ca_file, self.home.admin_token())
@@ -56,9 +58,13 @@ class RealMaster:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
 
     def shake_hands(self) -> ssl.SSLSocket:
+        return self._context().wrap_socket(self.connect(), server_hostname="127.0.0.1")
+
+    @lru_cache(maxsize=1)  # noqa: B019 - as long as the test
+    def _context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.home.ca_file)
-        return context.wrap_socket(self.connect(), server_hostname="127.0.0.1")
+        return context
 
     def files(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))  # noqa: PTH208 - counted alone
@@ -71,11 +77,14 @@ def master(tmp_path: Path) -> Iterator[RealMaster]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = ours("controller.cli.main", "master", "--home", str(tmp_path), "--port", str(port))
+    log = tmp_path / "logs" / "master.log"
+    log.touch()
+    os.truncate(log, LARGEST + 1)
     # with as few files as many systems allow at first: the master allows itself more
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, soft), hard))
     try:
-        with (tmp_path / "said").open("wb") as said:
+        with log.open("ab") as said:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -157,6 +166,15 @@ def test_who_does_not_end_what_it_began_is_put_out(master: RealMaster) -> None:
         one.close()
     slow.close()
     assert master.answers()
+
+
+def test_the_masters_log_stays_small_whatever_strangers_say(master: RealMaster) -> None:
+    assert (master.home.logs / "master.log.1").stat().st_size > LARGEST, "the old one was put aside"
+    for _ in range(100):
+        with contextlib.closing(master.shake_hands()) as stranger:
+            stranger.sendall(b"\x00 nonsense\r\n\r\n")
+            assert stranger.recv(10_000).startswith(b"HTTP/1.1 400")
+    assert master.log.read_text().count("Invalid HTTP request received") == 1
 
 
 def test_guests_are_kept_few_owner_by_owner() -> None:

@@ -1,0 +1,70 @@
+"""Keeps a service's log small: the file in the home's `logs/` that `up` made its standard error.
+
+The file is copied and emptied, not renamed: a supervisor, its child and whatever these start write into the same one, and
+each of them may come to do this. Imports nothing that a supervisor should not carry about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+LARGEST = 10 << 20
+"""Bytes, from which on a log is put aside as NAME.1, and what was that as NAME.2."""
+KEPT = 2
+STDERR = 2
+
+
+def keep_small(folder: Path, descriptor: int = STDERR, largest: int = LARGEST) -> None:
+    """Puts the log aside if it is too large; does nothing to what is no log in `folder`. What others write in the moment
+    between copying and emptying is lost. Raises nothing: where no copy can be made, as on a full disk, the log is emptied all
+    the same."""
+    with contextlib.suppress(OSError):
+        if not _too_large(descriptor, largest):
+            return
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.parent != folder.resolve() or not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
+            return
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        try:
+            if _too_large(descriptor, largest):  # else another process was faster
+                _put_aside(path, descriptor)
+        finally:
+            fcntl.lockf(descriptor, fcntl.LOCK_UN)
+
+
+def _too_large(descriptor: int, largest: int) -> bool:
+    info = os.fstat(descriptor)
+    return info.st_size > largest and stat.S_ISREG(info.st_mode)
+
+
+def _put_aside(path: Path, descriptor: int) -> None:
+    kept = [path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1)]
+    copy = kept[0].with_name(f".{kept[0].name}")
+    try:
+        _copy(path, copy)
+        for newer, older in zip(reversed(kept[:-1]), reversed(kept[1:]), strict=True):
+            with contextlib.suppress(FileNotFoundError):
+                newer.replace(older)
+        copy.replace(kept[0])
+    except OSError:
+        with contextlib.suppress(OSError):
+            copy.unlink()
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"what was said before is in {kept[0]}\n".encode())
+
+
+def _copy(path: Path, copy: Path) -> None:
+    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            while os.sendfile(target, source, None, 1 << 20):
+                pass
+        finally:
+            os.close(target)
+    finally:
+        os.close(source)  # which gives up the lock on it, too: another process waits for a moment at worst

@@ -1,0 +1,53 @@
+"""What the services log, and how: to their standard error, which is kept small, and what libraries repeat once a minute.
+
+Where the lines go is the starter's choice (`controller.local.cluster`); how files are kept small is `controller.log_files`'.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from controller.log_files import LARGEST, keep_small
+
+REPEATED_S = 60.0
+OF_LIBRARIES = ("uvicorn.error", "asyncio")
+"""Loggers of which a stranger's connections can make much noise."""
+
+
+class SmallLog(logging.StreamHandler):  # type: ignore[type-arg]
+    def __init__(self, folder: Path, largest: int) -> None:
+        super().__init__(sys.stderr)
+        self._folder, self._largest = folder, largest
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        keep_small(self._folder, largest=self._largest)
+
+
+class Seldom(logging.Filter):
+    """Lets a message through once in `REPEATED_S`, whatever is filled into it, with how often it was left out before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said_s, left_out = self._said.get(str(record.msg), (None, 0))
+        # the wall clock may have been set back
+        if said_s is not None and abs(record.created - said_s) < REPEATED_S:
+            self._said[str(record.msg)] = said_s, left_out + 1
+            return False
+        self._said[str(record.msg)] = record.created, 0
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} more like this were left out)"
+        return True
+
+
+def log_to_stderr(folder: Path, largest: int = LARGEST) -> None:
+    """Of this process; `folder` is the home's for logs."""
+    handler = SmallLog(folder, largest)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(message)s")
+    for name in OF_LIBRARIES:
+        logging.getLogger(name).addFilter(Seldom())
