@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 MOST = 2048
 """Connections at once. Agents have two each, a driver has one, a command one for a moment."""
-MOST_OF_ONE = 512
-"""Of one address without a token, of one application, worker or kind of token."""
+MOST_OF_ONE = 256
+"""Of one address without a token, of one application, worker or kind of token. TLS takes a quarter of a MiB for each."""
 OTHER_FILES = 200
 """Open files that are kept for everything but connections."""
 HANDSHAKE_S = 5.0
