@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import tempfile
@@ -28,6 +29,11 @@ def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
         raise
     if lasting:
         sync_folder(path.parent)
+
+
+def no_space(error: BaseException) -> bool:
+    """Whether the disk, or the user's share of it, is full: that passes."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def sync_folder(folder: Path) -> None:

@@ -37,6 +37,10 @@ class OtherVersion(Unavailable):
     """The other side speaks no version of the wire that this one does."""
 
 
+class NotStored(Unavailable):
+    """What was asked for cannot be stored now, so it is not promised."""
+
+
 class InfeasibleDeadline(PaceError):
     """The deadline cannot be met and the application was not admitted."""
 

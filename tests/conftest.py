@@ -16,6 +16,7 @@ import pytest
 
 from controller.engines import docker_version
 from stage_model.errors import Unavailable
+from tests.fakes.small_disk import SmallDisk, mounted
 
 REQUIRE_DOCKER = os.environ.get("SPARKPACE_REQUIRE_DOCKER", "") not in {"", "0"}
 
@@ -50,6 +51,13 @@ def _marked_docker_tests_have_an_engine(request: pytest.FixtureRequest) -> None:
 def _tests_of_containers_groups_may_write_them(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("groups") is not None and os.geteuid() != 0:
         pytest.skip("only root may write the control groups of an engine's containers")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """Of two megabytes; root only."""
+    with mounted(tmp_path / "small", "2m") as disk:
+        yield disk
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from controller.agent.loop import Agent, Received
 from controller.agent.open_quotas import open_all
 from controller.agent.site import make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
+from controller.files import write_whole
 from controller.home import Home
 from controller.local.locks import child_lock
 from controller.options import AgentOptions
@@ -172,7 +173,7 @@ def _cluster_id(options: AgentOptions, home: Home) -> str:
 
     cluster_id = MasterClient(options.master_url, home.ca_file).health().cluster_id
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.write_text(cluster_id + "\n")
+    write_whole(path, f"{cluster_id}\n".encode())
     return cluster_id
 
 

@@ -145,8 +145,10 @@ class Supervisor:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} supervisor: {text}\n")
-    sys.stderr.flush()
+    # a log on a full disk ends nobody
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} supervisor: {text}\n")
+        sys.stderr.flush()
 
 
 def main() -> None:

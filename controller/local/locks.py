@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller.files import no_space
 from controller.home import Home
 from controller.processes import ProcessId, alive, identify, send
 from controller.waiting import wait_until
@@ -135,8 +136,14 @@ def _take(path: Path, refusal: str, note: str) -> int:
             if other is not None:
                 who = f"process {other.process.pid}" if other.process is not None else "a process out of reach from here"
                 raise Unavailable(refusal.format(who=who))
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, msgspec.json.encode(Holder(process=identify(os.getpid()), note=note)), 0)
+        said = msgspec.json.encode(Holder(process=identify(os.getpid()), note=note))
+        try:
+            said = said[: os.pwrite(descriptor, said, 0)]
+        except OSError as error:
+            if not no_space(error):
+                raise
+            said = b""  # a full disk: it holds the lock all the same, and nobody can be told who it is
+        os.ftruncate(descriptor, len(said))
     except BaseException:
         os.close(descriptor)
         raise

@@ -73,6 +73,7 @@ class Agents:
             self.lifecycle.reconcile_all(now_s)
             for application in changed.values():
                 self.lifecycle.versions.bump(application)
+        self.registry.store.catch_up()
         return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
 
     def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[tuple[str, str]]:

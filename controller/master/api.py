@@ -23,6 +23,7 @@ from controller.home import User
 from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.cluster import ClusterState
 from controller.master.connections import Connection
+from controller.master.lasting import Lasting
 from controller.master.peer import Address, find_driver, find_peer, user_groups
 from controller.master.tokens import Gatekeeper
 from controller.master.vouching import Facts, vouched
@@ -39,6 +40,7 @@ from stage_model.errors import (
     BadInput,
     Denied,
     InfeasibleDeadline,
+    NotStored,
     OtherVersion,
     PaceError,
     TooLarge,
@@ -62,6 +64,7 @@ STATUS = {
     TooLarge: 413,
     TooMuch: 429,
     Unavailable: 503,
+    NotStored: 507,
 }
 
 
@@ -89,6 +92,7 @@ class Api:
     def __init__(self, cluster: ClusterState, gate: Gatekeeper, changes: Changes, clock: Callable[[], float]) -> None:
         self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
         self._allowance = Allowance(AT_ONCE, EACH_S)
+        self.lasting = Lasting(cluster.store)
 
     def application(self) -> Starlette:
         admin, submit, own, worker = self._admin, self._submit, self._own, self._worker
@@ -121,7 +125,10 @@ class Api:
                 version.check_header(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
                 if allow is not None:
                     _count(request, allow(request))
-                return _json(await answer(request))
+                answered = await answer(request)
+                if request.method == "POST":
+                    await self.lasting.reached()
+                return _json(answered)
             except OtherVersion as error:
                 warn_once(str(error))
                 return _failure(error)

@@ -264,6 +264,9 @@ class Application:
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
     acknowledged: int = 0
+    """Events of its driver up to here are stored,"""
+    taken: int = 0
+    """and up to here taken in: more, while nothing can be stored."""
     wanted: dict[str, ExecutorWish] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
     executors: dict[str, Executor] = field(default_factory=dict)

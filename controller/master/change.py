@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from msgspec import structs
+
 from controller.master import planning
-from controller.master.application import Application, AppliedChange
+from controller.master.application import Application, ApplicationRecord, AppliedChange
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
 from controller.submit.job_options import JobOptions
@@ -17,18 +20,20 @@ from stage_model.forecast.promises import Claim, Promised, fits, least_deadline_
 from stage_model.units import format_duration, parse_priority
 
 
-def change(application: Application, asked: Change, most: Capacity, now_s: float) -> None:
-    """Changes the application's options and its stages' deadlines, whether they can be met or not. Raises `BadInput` for what
-    cannot be; then nothing has changed."""
+def change(
+    application: Application, asked: Change, most: Capacity, now_s: float, keep: Callable[[ApplicationRecord], None]
+) -> None:
+    """Changes the application's options and its stages' deadlines, whether they can be met or not. `keep` stores the record
+    first. Raises `BadInput` for what cannot be, and what `keep` raises; then nothing has changed."""
     elapsed_s, before = application.elapsed_s(now_s), application.options
     after = _options(application, asked, elapsed_s)
     if after == before:
         return
-    application.record.options = after
     labels = ",".join(map(str, after.placement.labels))
-    application.record.changes.append(
-        AppliedChange(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority, labels=labels)
-    )
+    applied = AppliedChange(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority, labels=labels)
+    keep(structs.replace(application.record, options=after, changes=[*application.record.changes, applied]))
+    application.record.options = after
+    application.record.changes.append(applied)
     application.warned, application.late_reports = False, 0
     for stage in application.run.active_stages():
         application.goals.pop(stage.key, None)

@@ -1,8 +1,9 @@
 """The master's parts, put together: drivers, agents and commands come in by one each, time by `tick`.
 
 Every method of every part is called on one thread with `now_s` (monotonic seconds) and stores what must survive a restart
-before it answers. Deadlines and plans are `planning`'s, the wire format `controller.wire`, the network `api`. Everything
-is level-triggered: a repeated message changes nothing, a lost one comes again.
+before it answers, or goes on from memory where the disk is full. Deadlines and plans are `planning`'s, the wire format is
+`controller.wire`, the network `api`. Everything is level-triggered: a repeated message changes nothing, a lost one comes
+again.
 
     drivers    a registration, and what a driver tells (`driver_events`)
     agents     what an agent reports, and what its worker should be like
@@ -38,11 +39,14 @@ from controller.master.versions import Versions
 from placement.growth import Growth
 from placement.policies import Draw
 from placement.scores import Weights
+from stage_model.errors import Unavailable
 
 log = logging.getLogger("sparkpace.master")
 
 EMPTY_S = 10.0
 """How often the store's log is emptied."""
+LARGEST_LOG = 64 << 20
+"""Bytes of it from which on that is done at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class ClusterState:
     ) -> None:
         self.store, self.profiles, self.identity = kept.store, kept.profiles, kept.identity
         self._emptied_s = now_s
-        self._emptying: Future[None] | None = None
+        self._emptying: Future[bool] | None = None
         self._pool = pool or ThreadPoolExecutor(1, "records")
         self.parts = Parts()
         self.growing: Growing | None = None
@@ -105,6 +109,9 @@ class ClusterState:
                 self.growing.tick(now_s)
         with self.parts.guarded("storing counters"):
             self.registry.save_counters(now_s)
+        with self.parts.guarded("looking after the store's files"):
+            self.store.renew()
+        self.store.catch_up(again=True)
         with self.parts.guarded("emptying the store's log"):
             self._empty_log(now_s)
 
@@ -114,10 +121,17 @@ class ClusterState:
         self.store.close()
 
     def _empty_log(self, now_s: float) -> None:
-        """Now and then, and soon where it holds what should not lie about; raises what the last try raised."""
-        if self._emptying is None and (self.registry.replaced or now_s - self._emptied_s > EMPTY_S):
+        """Now and then, and soon where it is long or holds what should not lie about; raises what the last try raised."""
+        soon = self.registry.replaced or self.store.log_bytes() > LARGEST_LOG
+        if self._emptying is None and (soon or now_s - self._emptied_s > EMPTY_S):
             self._emptied_s, self.registry.replaced = now_s, False
             self._emptying = self._pool.submit(self.store.checkpoint)
         if self._emptying is not None and self._emptying.done():
             over, self._emptying = self._emptying, None
-            over.result()
+            if not over.result():
+                self.registry.replaced = True  # tried again with the next pass
+                if (size := self.store.log_bytes()) > LARGEST_LOG:
+                    raise Unavailable(
+                        f"the log of master.db has {size >> 20} MiB and cannot be emptied, as another program reads or "
+                        f"writes the file; end that program"
+                    )

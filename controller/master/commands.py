@@ -53,16 +53,18 @@ class Commands:
     # ------------------------------------------------------------------ what is changed
 
     def kill(self, application_id: str, now_s: float) -> None:
-        """Ends an application; its driver hears of it with its next sync. Nothing happens to one that has ended."""
+        """Ends an application, also where that cannot be stored yet; its driver hears of it with its next sync. Nothing
+        happens to one that has ended."""
         application = self.registry.known(application_id)
         if not application.ended:
             self.registry.end(application, "it was killed", now_s)
             self.lifecycle.versions.bump(application)
+            self.registry.store.catch_up()
 
     async def change(
         self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> None:
-        """`sparkpace set`. Raises `BadInput` and `InfeasibleDeadline`; then nothing has changed."""
+        """`sparkpace set`. Raises `BadInput`, `InfeasibleDeadline` and `NotStored`; then nothing has changed."""
         async with self.registry.promising:
             now_s = clock()
             application = self.registry.known(application_id)
@@ -72,15 +74,17 @@ class Commands:
                 others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
                 await beside(lambda: check_claim(claim, others, most, elapsed_s))
                 now_s = clock()
-            change(application, asked, most, now_s)
-            self.registry.save(application)
+            change(application, asked, most, now_s, self.registry.keep)
+            self.registry.stir(application)
             self.lifecycle.versions.bump(application)
             self.lifecycle.reconcile_all(now_s)
+            self.registry.store.catch_up()
 
     def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
         """Changes labels of a worker, which count at once for whoever waits; returns all it has. Raises `BadInput`."""
         labels = self.registry.workers.relabel(worker_id, changes)
         self.lifecycle.reconcile_all(now_s)
+        self.registry.store.catch_up()
         return labels
 
     def locate_by(self, topology: Topology, now_s: float) -> None:

@@ -1,11 +1,14 @@
 """What drivers tell, taken in: live, and once more at a start of the master, by the same code in the same order.
 
-Every event and snapshot is stored as it came. One that cannot be read or applied is left out, alike each time (`guard`).
+Every event and snapshot is stored as it came. While that cannot be, they are taken in all the same and not acknowledged: the
+driver keeps them, goes on behind what was taken in, and tells all of it once more when they can be stored. One that cannot be
+read or applied is left out, alike each time (`guard`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -18,6 +21,7 @@ from controller.master.registry import Registry
 from controller.wire import limits
 from controller.wire.driver import DriverSync, Sequenced
 from controller.wire.reading import reader
+from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
 AT_A_TIME = 200
@@ -81,24 +85,34 @@ def take(application: Application, sync: DriverSync, registry: Registry, now_s: 
     that all is well: its bridge need not keep it."""
     if application.overflow:
         last = max((numbered.seq for numbered in sync.events), default=0)
-        application.acknowledged = max(application.acknowledged, last, 0 if sync.snapshot is None else sync.next_seq - 1)
+        last = max(application.acknowledged, last, 0 if sync.snapshot is None else sync.next_seq - 1)
+        application.acknowledged = application.taken = last
         return False
     behind = application.acknowledged
-    reached = behind if sync.snapshot is None else max(behind, sync.next_seq - 1)
+    to_store, to_take = _behind(behind, sync), _behind(application.taken, sync)
+    if sync.snapshot is not None or to_store:
+        with suppress(NotStored):
+            with registry.store.attempt():
+                if sync.snapshot is not None:
+                    registry.store.add_snapshot(application.id, behind, sync.next_seq, msgspec.json.encode(sync.snapshot))
+                registry.store.add_events(application.id, ((e.seq, bytes(e.event)) for e in to_store))
+            application.acknowledged = to_store[-1].seq if to_store else max(behind, sync.next_seq - 1)
+    changed = sync.snapshot is not None
+    if sync.snapshot is not None:
+        _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
+    for numbered in to_take:
+        changed = _event(application, numbered.seq, bytes(numbered.event), registry, now_s) or changed
+    return changed
+
+
+def _behind(number: int, sync: DriverSync) -> list[Sequenced]:
+    """The events that follow `number`, or the message's snapshot, without a gap."""
+    reached = number if sync.snapshot is None else max(number, sync.next_seq - 1)
     gapless: list[Sequenced] = []
     for numbered in sorted((e for e in sync.events if e.seq > reached), key=lambda e: e.seq):
         if numbered.seq == reached + len(gapless) + 1:
             gapless.append(numbered)
-    with registry.store.transaction():
-        if sync.snapshot is not None:
-            registry.store.add_snapshot(application.id, behind, sync.next_seq, msgspec.json.encode(sync.snapshot))
-        registry.store.add_events(application.id, ((e.seq, bytes(e.event)) for e in gapless))
-    changed = sync.snapshot is not None
-    if sync.snapshot is not None:
-        _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
-    for numbered in gapless:
-        changed = _event(application, numbered.seq, bytes(numbered.event), registry, now_s) or changed
-    return changed
+    return gapless
 
 
 def replay(application: Application, registry: Registry, now_s: float) -> None:
@@ -110,11 +124,12 @@ def replay(application: Application, registry: Registry, now_s: float) -> None:
         _event(application, seq, data, registry, now_s, again=True)
     for snapshot in snapshots:
         _stored_snapshot(application, *snapshot[1:], registry, now_s)
+    application.acknowledged = application.taken
 
 
 def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
     """Folds one event in; says whether agents should look at once."""
-    application.acknowledged = seq
+    application.taken = seq
     if application.overflow:
         return False
     application.told_bytes += len(data)
@@ -167,7 +182,7 @@ def _snapshot(
     again: bool = False,
 ) -> None:
     """Events were lost: what is active now replaces what was thought to be active."""
-    application.acknowledged = max(application.acknowledged, next_seq - 1)
+    application.taken = max(application.taken, next_seq - 1)
     if application.overflow:
         return
     raw = tuple(raw)

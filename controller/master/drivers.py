@@ -34,7 +34,7 @@ class Drivers:
         self, registration: Registration, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> Registered:
         """Admits an application, of a user that somebody vouches for (`vouching`). Raises `BadInput` for unusable settings,
-        `Denied` for what is another's, `InfeasibleDeadline` when its deadline cannot be met."""
+        `Denied` for what is another's, `InfeasibleDeadline` when its deadline cannot be met, `NotStored`."""
         async with self.registry.promising:
             check_usable(registration)
             # what is kept of the registration is stored
@@ -48,8 +48,8 @@ class Drivers:
             application = await self.admission.admit(registration, digest(token), clock, beside)
             application.credentials = credentials
             now_s = clock()
-            self.recorder.begin(application.id)
-            self.registry.add(application)
+            with self.recorder.begun(application.id):
+                self.registry.add(application)
             log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
             for worker in self.registry.workers.by_id.values():
                 for report in worker.reports:
@@ -58,6 +58,7 @@ class Drivers:
                             executors.adopt(application, worker.info, report, self.registry)
             self.lifecycle.reconcile(application, now_s)
             self.lifecycle.versions.bump(application)
+            self.registry.store.catch_up()
             return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
 
     def _check_number(self, uid: int) -> None:
@@ -85,6 +86,7 @@ class Drivers:
         application.heard_s = now_s
         application.credentials = credentials
         self.registry.save(application)
+        self.registry.store.catch_up()
         return Registered(application_id=application.id, token=token, acknowledged=application.acknowledged)
 
     async def sync(self, application_id: str, sync: DriverSync, clock: Callable[[], float]) -> DriverReply:
@@ -124,8 +126,11 @@ class Drivers:
         near = None
         with guarded(application, "planning its waits for data"):
             near = locality(application)
+        store = self.registry.store
+        store.catch_up()
         return DriverReply(
             acknowledged=application.acknowledged,
+            taken=application.taken if store.failing else None,
             gone=application.gone(),
             stop=stop or None,
             notices=self._new_notices(application),

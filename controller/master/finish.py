@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
+from controller.files import no_space
 from controller.master.actions import Action
 from controller.master.application import Application
 from controller.master.capacity import Capacity
@@ -22,7 +23,7 @@ from controller.master.recorder import Recorder
 from controller.master.summary import error_pct, use_between
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import StageSpan
-from stage_model.errors import PaceError
+from stage_model.errors import NotStored, PaceError
 from stage_model.forecast.match import match
 from stage_model.history.profile import RunRecord
 from stage_model.history.run_record import to_record
@@ -32,7 +33,8 @@ log = logging.getLogger("sparkpace.master")
 LONGEST_WAIT_S = 60.0
 """Between two tries to write a record; the first waits are 1, 2, 4, ... seconds."""
 MOST_TRIES = 20
-"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever."""
+"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever. But for a full disk:
+that passes, and nothing that the record is made of would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Finisher:
         now.due_s = now_s + min(LONGEST_WAIT_S, 2.0 ** (now.failed - 1))
         if now.failed == 1:
             log.error("the record of %s cannot be written and will be tried again", application.id, exc_info=error)
-        if now.failed < MOST_TRIES:
+        if now.failed < MOST_TRIES or no_space(error) or isinstance(error, NotStored):
             return None
         problem = f"its record could not be written: {error}"
         log.error("%s: %s; given up after %d tries", application.id, problem, now.failed)
@@ -180,6 +182,8 @@ def _teach(ending: Ending, profiles: ProfileStore) -> bool:
     try:
         profiles.learn(ending.profile_key, ending.lesson, newest=True)
     except (PaceError, OSError, ValueError, ArithmeticError) as error:
+        if no_space(error):
+            raise  # the record has no room either, and both are tried again
         # whatever is wrong with the profile, the run's record is written
         log.error("%s could not teach profile %s: %s", ending.application_id, ending.profile_key, error)
         return False

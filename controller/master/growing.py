@@ -136,5 +136,8 @@ class Growing:
             self._begin(self.growth.failed(action.name, action.kind, now_s))
 
     def _store(self) -> None:
+        self.registry.store.later(KEY, self._put)
+
+    def _put(self) -> None:
         stored = [_Stored.of(one.name, one.kind) for one in self.growth.started.values()]
         self.registry.store.set_meta(KEY, msgspec.json.encode(stored).decode())

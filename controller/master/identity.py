@@ -31,9 +31,13 @@ def begin_life(path: Path, store: Store) -> Identity:
     told = [one for one in (_of_store(store), _of_file(path)) if one is not None]
     cluster_id = told[0].cluster_id if told else uuid.uuid4().hex[:8]
     now = Identity(cluster_id=cluster_id, generation=1 + max((one.generation for one in told), default=0))
-    with store.transaction():
+
+    def put() -> None:
         store.set_meta("cluster_id", now.cluster_id)
         store.set_meta("generation", str(now.generation))
+
+    store.later("identity", put)
+    store.catch_up()
     try:
         write_whole(path, msgspec.json.encode(now) + b"\n")
     except OSError as error:

@@ -5,8 +5,6 @@ What goes wrong with one application is left out and told to it (`guard`). Recor
 
 from __future__ import annotations
 
-import sqlite3
-
 from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.finish import Finisher, Written
@@ -16,7 +14,7 @@ from controller.master.registry import Registry
 from controller.master.versions import Versions
 from controller.processes import ProcessId, alive
 from controller.runtime.process_identity import seen_here
-from stage_model.errors import PaceError
+from stage_model.errors import NotStored, PaceError
 
 CLEAN_UP_S = 15.0
 """Longest wait for executors' last words before a run's record is written."""
@@ -111,7 +109,7 @@ class Lifecycle:
         application.record.unrecorded = written.problem
         try:
             self.registry.finished(application, written.removed)
-        except sqlite3.Error as error:
+        except NotStored as error:
             given_up = self.finisher.failed(application, error, now_s)
             if given_up is None:
                 return

@@ -5,13 +5,17 @@ What is in a folder is `controller.runs.run_folder`'s; which figures, `summary`'
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from controller.files import no_space
 from controller.runs.run_folder import (
     SUMMARY,
     StageSpan,
@@ -23,6 +27,7 @@ from controller.runs.run_folder import (
 )
 from controller.wire.limits import SAMPLES_BYTES
 from controller.wire.worker import Sample
+from stage_model.errors import NotStored
 
 log = logging.getLogger("sparkpace.master")
 
@@ -30,11 +35,18 @@ DATED_APART_NS = 1_000_000
 """Nanoseconds between the dates of two records; finer than any file system tells apart would not order them."""
 
 
+MOST_UNWRITTEN = 100_000
+"""Samples kept while the disk is full, of all runs together: some 50 MB."""
+
+
 class Recorder:
-    """`keep_runs`: finished runs kept, the newest ones."""
+    """`keep_runs`: finished runs kept, the newest ones. Samples that a full disk does not take are written when it does."""
 
     def __init__(self, runs: Path, keep_runs: int) -> None:
         self.runs, self.keep_runs = runs, keep_runs
+        self._unwritten: dict[str, list[Sample]] = {}
+        self._lock = threading.Lock()
+        """Records are written beside the master's loop, which takes samples in."""
 
     def folder(self, application_id: str) -> Path:
         return self.runs / application_id
@@ -42,21 +54,54 @@ class Recorder:
     def begin(self, application_id: str) -> None:
         self.folder(application_id).mkdir(parents=True, exist_ok=True, mode=0o700)
 
+    @contextmanager
+    def begun(self, application_id: str) -> Iterator[None]:
+        """`begin` that leaves nothing behind where what follows fails. Raises `NotStored` where no folder can be made."""
+        try:
+            self.begin(application_id)
+        except OSError as error:
+            raise NotStored(
+                f"{self.folder(application_id)} cannot be made ({error.strerror}), so no run can be recorded; accepted: the "
+                f"same once it can"
+            ) from error
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):  # it was there before, with records in it
+                self.folder(application_id).rmdir()
+            raise
+
     def recorded(self, application_id: str) -> bool:
         """Whether the record of that run is written."""
         return (self.folder(application_id) / SUMMARY).exists()
 
     def add(self, application_id: str, samples: Sequence[Sample]) -> bool:
-        """Appends samples to the run's table; those of a run that was removed are dropped. False: the table is as large as it
-        may be, and they are left out."""
-        if not self.folder(application_id).is_dir():
+        """Appends samples to the run's table; those of a removed run are dropped. False: the table is as large as it may be,
+        and they are left out. Raises `OSError`: some of them are lost."""
+        with self._lock:
+            kept = self._unwritten.pop(application_id, [])
+            folder = self.folder(application_id)
+            if not folder.is_dir():
+                return True
+            if samples_size(folder) > SAMPLES_BYTES:
+                return False
+            try:
+                append_samples(folder, [*kept, *samples])
+            except OSError as error:
+                if not no_space(error):
+                    raise
+                room = MOST_UNWRITTEN - sum(map(len, self._unwritten.values()))
+                self._unwritten[application_id] = [*kept, *samples][:room]
+                if len(kept) + len(samples) > room:
+                    raise
             return True
-        if samples_size(self.folder(application_id)) > SAMPLES_BYTES:
-            return False
-        append_samples(self.folder(application_id), samples)
-        return True
 
     def samples(self, application_id: str) -> list[Sample]:
+        """All of them, once they are written. Raises `OSError`."""
+        self.add(application_id, ())
+        with self._lock:
+            if application_id in self._unwritten:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder(application_id)))
         return read_samples(self.folder(application_id))
 
     def finish(self, application_id: str, summary: Mapping[str, Any], stages: Iterable[StageSpan]) -> list[str]:

@@ -1,7 +1,8 @@
 """What the master remembers: workers and applications in memory, and in the store whatever must survive a restart.
 
-Executors are stored as they change, events as they come (`driver_events`), counters of live executors now and then. What
-cannot be read at a start is set aside and told in the log; the rest is restored all the same.
+A new application and an option changed by the user are stored before they count, events as they come (`driver_events`). What
+follows from them is stored before the message is answered, all at once (`Store.later`), counters of live executors now and
+then. What cannot be read at a start is set aside and told in the log; the rest is restored all the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
@@ -26,7 +28,7 @@ from controller.master.workers import Workers
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
 from stage_model.decoding import UNREADABLE
-from stage_model.errors import BadInput
+from stage_model.errors import BadInput, NotStored
 from stage_model.forecast.promises import Claim, Promised
 
 log = logging.getLogger("sparkpace.master")
@@ -106,8 +108,15 @@ class Registry:
     # ------------------------------------------------------------------ storing
 
     def add(self, application: Application) -> None:
-        self.save(application)
+        """Takes an application in. Raises `NotStored`; then nobody knows of it."""
+        self.keep(application.record)
         self.applications[application.id] = application
+        self.stir(application)
+
+    def keep(self, record: ApplicationRecord) -> None:
+        """Stores the record of an application that is not finished, before what is new in it counts. Raises `NotStored`."""
+        with self.store.transaction():
+            self.store.put_application(record.application_id, True, msgspec.json.encode(record))
 
     def end(self, application: Application, reason: str, now_s: float, ended_s: float | None = None) -> None:
         """From now on it has ended, `ended_s` after submission (None: now); `reason` is empty if it did so by itself."""
@@ -120,30 +129,40 @@ class Registry:
 
     def save(self, application: Application) -> None:
         self.stir(application)
-        self.store.put_application(application.id, not application.finished, msgspec.json.encode(application.record))
+        self.store.later(application.id, lambda: self._put_application(application))
+
+    def _put_application(self, application: Application) -> None:
+        data = b""
+        with guarded(application, "storing it"):
+            data = _stored_form(application.record)
+        if data and self.applications.get(application.id) is application:  # else it is forgotten
+            self.store.put_application(application.id, not application.finished, data)
 
     def save_executor(self, application: Application, executor: Executor) -> None:
         self.touched.add(executor.record.worker_id)
         self.stir(application)
-        self._put(application, executor)
+        self._save_executor(application, executor)
 
-    def _put(self, application: Application, executor: Executor) -> None:
-        self.store.put_executor(application.id, executor.record.executor_id, msgspec.json.encode(executor.record))
+    def _save_executor(self, application: Application, executor: Executor) -> None:
+        self.store.later((application.id, executor.record.executor_id), lambda: self._put_executor(application, executor))
+
+    def _put_executor(self, application: Application, executor: Executor) -> None:
+        data = b""
+        with guarded(application, "storing an executor"):
+            data = _stored_form(executor.record)
+        if data and self.applications.get(application.id) is application:
+            self.store.put_executor(application.id, executor.record.executor_id, data)
 
     def save_counters(self, now_s: float) -> None:
-        """Stores those of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is short."""
-        due = list(islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED))
-        if not due:
-            return
-        with self.store.transaction():
-            for application in due:
-                application.counted_s = now_s
-                with guarded(application, "storing its executors' counters"):
-                    for executor in application.live_executors():
-                        self._put(application, executor)
+        """Those of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is short."""
+        for application in islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED):
+            application.counted_s = now_s
+            for executor in application.live_executors():
+                self._save_executor(application, executor)
 
     def finished(self, application: Application, removed: Iterable[str]) -> None:
-        """Its record is written: details go, and so do the applications whose run folders were `removed`."""
+        """Its record is written: details go, and so do the applications whose run folders were `removed`. Raises
+        `NotStored`; then nothing has changed."""
         # what executors needed as environment may hold secrets of the user's: nobody needs it any more
         application.record.registration = structs.replace(application.record.registration, environment={})
         for executor in application.executors.values():
@@ -151,15 +170,17 @@ class Registry:
         application.finished = True
         try:
             with self.store.transaction():
-                self.save(application)
+                self._put_application(application)
                 for executor in application.executors.values():
-                    self.save_executor(application, executor)
+                    self._put_executor(application, executor)
                 self.store.drop_details(application.id)
                 for old in removed:
                     self.store.forget(old)
         except BaseException:
             application.finished = False
             raise
+        self.stir(application)
+        self.touched |= {executor.record.worker_id for executor in application.executors.values()}
         self.replaced = True
         for old in removed:
             self._forget(old)
@@ -192,10 +213,14 @@ class Registry:
             except (*UNREADABLE, TypeError) as error:
                 log.error("executor %s of %s cannot be read (%s); it is set aside", executor_id, application.id, error)
                 application.notify(f"the master has lost what it knew of executor {executor_id}: it goes on uncontrolled")
-                with self.store.transaction():
+                with suppress(NotStored), self.store.transaction():
                     self.store.set_executor_aside(application.id, executor_id, str(error))
 
     def _lost(self, application_id: str, error: Exception) -> None:
         log.error("application %s cannot be read (%s), so it is forgotten; its rows are set aside", application_id, error)
-        with self.store.transaction():
+        with suppress(NotStored), self.store.transaction():
             self.store.set_aside(application_id, str(error))
+
+
+def _stored_form(record: ApplicationRecord | ExecutorRecord) -> bytes:
+    return msgspec.json.encode(record)

@@ -1,8 +1,12 @@
 """The master's memory on disk: one SQLite file (WAL, 0600) of applications, their events as they came, and executors.
 
 Events and snapshots are kept as they came and replayed at a start, so what the master knows of a run has one source. What a
-start cannot read is set aside, never deleted: rows into a table of their own, a damaged file under another name. Nothing is
-decided here.
+start cannot read is set aside, never deleted: rows into a table of their own, a damaged file under another name. A file of an
+older release is brought up to date (`schema`). Nothing is decided here.
+
+What must be stored before it counts is written in a `transaction`, which raises on a full disk. What counts already is kept
+for `later` and written by the next `catch_up`, which a full disk only puts off: control goes on from memory. A commit reaches
+the kernel; the disk has it after `sync` (`controller.master.lasting`).
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -19,34 +23,36 @@ from typing import TypeVar
 import msgspec
 
 from controller.files import sync_folder
+from controller.master.schema import MIGRATIONS, Migration, bring_up_to_date, check_version
 from stage_model.decoding import UNREADABLE
+from stage_model.errors import NotStored, Unavailable
 
 log = logging.getLogger("sparkpace.master")
 
 T = TypeVar("T")
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS applications (id TEXT PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS events (application TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY (application, seq)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS snapshots (application TEXT NOT NULL, number INTEGER NOT NULL, behind INTEGER NOT NULL,
-    next_seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, number)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS aside (at REAL NOT NULL, why TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
-    data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS executors (application TEXT NOT NULL, executor TEXT NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY (application, executor)) WITHOUT ROWID;
-"""
+LOCKED_S = 0.25
+"""Longest wait for another program that writes into the file: the master's loop waits, too."""
 
 
 class Store:
-    """All writes of one message belong into one `transaction`."""
+    """All writes of one message belong into one `transaction`. `migrations`: the steps to this release's schema. Raises
+    `Unavailable` for a file of a newer release, which stays as it is, and for one that cannot be opened."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    def __init__(self, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+        self._path, self._migrations = path, migrations
+        self.commits = 0
+        """How many there were; grows with each."""
+        self.failing = ""
+        """Why nothing can be stored now; empty as long as it can."""
+        self._later: dict[Hashable, Callable[[], None]] = {}
         try:
-            self._db = _opened(path)
+            _make_private(path)
+            self._db = _opened(path, migrations)
+        except (OSError, sqlite3.OperationalError) as error:
+            raise Unavailable(
+                f"{path} cannot be opened ({error}); accepted: a file that no other program locks, on a disk that is not full"
+            ) from error
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise
@@ -55,21 +61,77 @@ class Store:
                 "%s is damaged (%s), so the applications in it are forgotten; it is kept as %s and a new one is begun",
                 *(path, error, kept),
             )
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._db = _opened(path)
+            _make_private(path)
+            self._db = _opened(path, migrations)
+        self._files = _files(path)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything inside is stored, or nothing."""
-        self._db.execute("BEGIN IMMEDIATE")
+        """Everything inside is stored, or nothing. Raises `NotStored` where the file cannot be written: a full disk, a file
+        that another program has locked, a damaged one."""
         try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            # on a full disk it is the commit that fails, and SQLite may have rolled back by itself
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                # on a full disk it is the commit that fails, and SQLite may have rolled back by itself
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        except sqlite3.DatabaseError as error:
+            if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+                raise  # a mistake of ours
+            raise NotStored(
+                f"{self._path} cannot be written ({error}), so nothing new can be promised; accepted: the same once it can"
+            ) from error
+        self.commits += 1
+
+    # ------------------------------------------------------------------ what counts already
+
+    def later(self, what: Hashable, write: Callable[[], None]) -> None:
+        """`write` stores the newest state of `what` with the next `catch_up`, once, however often it was asked for."""
+        self._later[what] = write
+
+    def catch_up(self, *, again: bool = False) -> bool:
+        """Stores what was kept for later; whether nothing is left. After a failure only `again` tries once more, so that
+        nobody waits for a disk at each message."""
+        if self.failing and not again:
+            return False
+        if self._later or self.failing:
+            try:
+                with self.transaction():
+                    if self.failing:
+                        self.set_meta("tried", f"{time.time():.3f}")
+                    for write in self._later.values():
+                        write()
+            except NotStored as error:
+                self._failed(error)
+                return False
+            if self.failing:
+                log.warning("%s can be written again: what has changed meanwhile is stored", self._path)
+            self.failing = ""
+            self._later.clear()
+        return True
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A `transaction` of what its sender repeats: not even begun while nothing can be stored. Raises `NotStored`."""
+        if self.failing:
+            raise NotStored(self.failing)
+        try:
+            with self.transaction():
+                yield
+        except NotStored as error:
+            self._failed(error)
             raise
+
+    def _failed(self, error: NotStored) -> None:
+        if not self.failing:
+            log.error("%s; control goes on from memory", error)
+        self.failing = str(error)
+
+    # ------------------------------------------------------------------ rows
 
     def meta(self, key: str) -> str | None:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -159,7 +221,7 @@ class Store:
             return None if text is None else msgspec.json.decode(text, type=kind)
         except (*UNREADABLE, TypeError) as error:
             log.error("%s of master.db cannot be read (%s), so %s; it is set aside", key, error, what)
-            with self.transaction():
+            with suppress(NotStored), self.transaction():
                 self._keep_aside(str(error), "meta", "key, value", "meta WHERE key = ?", key)
                 self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
             return None
@@ -168,37 +230,114 @@ class Store:
         """What was set aside: why, kind, key, data."""
         return list(self._db.execute("SELECT why, kind, key, data FROM aside ORDER BY at"))
 
-    def checkpoint(self) -> None:
-        """Empties the write-ahead log, which else keeps replaced rows for a while. May be called on any thread; writers wait
-        for its last step alone."""
-        with closing(sqlite3.connect(self._path, isolation_level=None)) as db:
+    # ------------------------------------------------------------------ files
+
+    def log_bytes(self) -> int:
+        """Size of the write-ahead log."""
+        with suppress(FileNotFoundError):
+            return _log_of(self._path).stat().st_size
+        return 0
+
+    def sync(self) -> None:
+        """Once this returns, a loss of power loses no commit made before. May be called on any thread. Raises `OSError`."""
+        with suppress(FileNotFoundError):  # closed meanwhile: SQLite has emptied it into the file, and that to the disk
+            # SQLite locks the file and its -shm, never the log, so closing this drops no lock of ours
+            descriptor = os.open(_log_of(self._path), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def checkpoint(self) -> bool:
+        """Empties the write-ahead log, which else keeps replaced rows for a while; False where a reader or a writer stands in
+        the way, and nobody waits for it. May be called on any thread; writers wait for its last step alone."""
+        where = f"{self._path.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(where, uri=True, timeout=0, isolation_level=None)) as db:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            [(busy, _, _)] = db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not busy
+
+    def renew(self) -> bool:
+        """Writes the file anew, with all that is in it, where it or its log was removed or replaced while the master ran;
+        True: it was done. SQLite goes on with the removed one, of which a restart would find nothing. Raises `NotStored`."""
+        if _files(self._path) == self._files:
+            return False
+        new = self._path.with_name(f"{self._path.name}.new")
+        try:
+            for path in (new, _log_of(new), _shm_of(new)):
+                path.unlink(missing_ok=True)
+            _make_private(new)
+            with closing(_opened(new, self._migrations)) as copy:
+                self._db.backup(copy)
+            self._db.close()
+            for path in (_log_of(self._path), _shm_of(self._path)):
+                path.unlink(missing_ok=True)
+            new.replace(self._path)
+            sync_folder(self._path.parent)
+            self._db = _opened(self._path, self._migrations)
+        except (sqlite3.Error, OSError) as error:
+            raise NotStored(
+                f"{self._path} or its log was removed or replaced, and cannot be written anew ({error}), so a restart would "
+                f"not find what is in it; accepted: the same once it can"
+            ) from error
+        self._files = _files(self._path)
+        log.error("%s or its log was removed or replaced; it is written anew, with all that was in it", self._path)
+        return True
 
     def close(self) -> None:
+        """Stores what was kept for later, where it can."""
+        self.catch_up(again=True)
         self._db.close()
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Raises `sqlite3.DatabaseError` for a file that is no database or a damaged one."""
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+def _opened(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Raises `sqlite3.DatabaseError` for a file that is no database or a damaged one, `Unavailable` for a newer one."""
+    check_version(path, len(migrations))
+    db = sqlite3.connect(path, timeout=LOCKED_S, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode=WAL")
+        # a commit waits for no disk: who promises something waits for `sync`, off the loop and many at a time
         db.execute("PRAGMA synchronous=NORMAL")
         # by itself SQLite moves a full log into the file amid some message; the master has calmer moments for that
         db.execute("PRAGMA wal_autocheckpoint=0")
         # executors' environments hold secrets: what is deleted or replaced is overwritten
         db.execute("PRAGMA secure_delete=ON")
-        db.executescript(SCHEMA)
-        [(verdict,)] = db.execute("PRAGMA quick_check(1)")
+        [(verdict,)] = db.execute("PRAGMA integrity_check(1)")
         if verdict != "ok":
             damaged = sqlite3.DatabaseError(verdict)
             damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise damaged
+        bring_up_to_date(db, migrations)
+        sync_folder(path.parent)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _make_private(path: Path) -> None:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _shm_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-shm")
+
+
+def _files(path: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Which files these names are of now: the database, its log and the log's index."""
+    found: list[tuple[int, int] | None] = []
+    for one in (path, _log_of(path), _shm_of(path)):
+        try:
+            status = one.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_dev, status.st_ino))
+    return tuple(found)
 
 
 def _keep_damaged(path: Path) -> Path:

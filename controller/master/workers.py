@@ -74,18 +74,20 @@ class Workers:
 
     def _save(self) -> None:
         self._changed()
-        self._store.set_meta("workers", msgspec.json.encode([w.info for w in self.by_id.values()]).decode())
+        self._store.later("workers", lambda: self._store.set_meta("workers", _text([w.info for w in self.by_id.values()])))
 
     def relabel(self, worker_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Sets labels of a worker beside those its agent says, or takes them away (None); returns all it has then. Raises
-        `BadInput` for an unknown worker or a label that cannot be."""
+        `BadInput` for an unknown worker or a label that cannot be, `NotStored`; then nothing has changed."""
         worker = self.by_id.get(worker_id)
         if worker is None:
             known = ", ".join(self.by_id) or "none yet"
             raise BadInput(f"worker {worker_id[:80]!r} is not known here; accepted: {known}")
         parse_labels(",".join(f"{name}={'x' if value is None else value}" for name, value in changes.items()), option="label")
-        self._labels.setdefault(worker_id, {}).update(changes)
-        self._store_labels()
+        labels = {**self._labels, worker_id: {**self._labels.get(worker_id, {}), **changes}}
+        with self._store.transaction():
+            self._store.set_meta("labels", _text(labels))
+        self._labels = labels
         worker.info = self._labelled(worker.info)
         self._save()
         return worker.info.labels
@@ -136,7 +138,7 @@ class Workers:
         return [w.info for w in self.by_id.values() if w.seen_s > -math.inf or not settled]
 
     def _store_labels(self) -> None:
-        self._store.set_meta("labels", msgspec.json.encode(self._labels).decode())
+        self._store.later("labels", lambda: self._store.set_meta("labels", _text(self._labels)))
 
     def expected(self, now_s: float) -> list[WorkerInfo]:
         """The fresh ones; just after the master's restart, before any was heard, those it knew before."""
@@ -154,3 +156,7 @@ class Workers:
         conf = application.record.registration.conf
         wish = next(iter(application.wanted.values()), ExecutorWish())
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), wish.count)
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()

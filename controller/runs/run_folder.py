@@ -77,17 +77,24 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 
 
 def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
-    """Adds rows in one write; the first call writes the heading. A half row that a crash left behind is cut off."""
+    """Adds rows, all or none of them; the first call writes the heading. A half row that a crash left behind is cut off.
+    Raises `OSError`."""
     path = run_dir / SAMPLES
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
-    with os.fdopen(descriptor, "r+b") as file:
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
         whole = _end_of_last_line(file, end)
         if whole < end:
             file.truncate(whole)
         file.seek(whole)
         rows = [_sample_row(sample) for sample in samples]
-        file.write(_csv([SAMPLE_COLUMNS, *rows] if whole == 0 else rows))
+        left = memoryview(_csv([SAMPLE_COLUMNS, *rows] if whole == 0 else rows))
+        try:
+            while left:
+                left = left[file.write(left) :]
+        except OSError:
+            file.truncate(whole)
+            raise
 
 
 def samples_size(run_dir: Path) -> int:
@@ -174,7 +181,7 @@ def _csv(rows: Iterable[Sequence[str | int]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _end_of_last_line(file: io.BufferedRandom, end: int) -> int:
+def _end_of_last_line(file: io.FileIO, end: int) -> int:
     """Offset after the last line end; rows are far shorter than a block, so one look back is enough."""
     start = max(0, end - 4096)
     file.seek(start)

@@ -10,6 +10,7 @@ may start and stop while another observes, paces and removes. Not here: record f
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import signal
@@ -27,6 +28,8 @@ from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, 
 from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+log = logging.getLogger(__name__)
 
 GATE_SCRIPT = f"read -r _ || exit 125; {launching.LOG_SCRIPT} </dev/null"
 """The child waits for a line, which comes when its record is on disk and its quota is set: no executor runs unrecorded
@@ -199,7 +202,10 @@ class ProcessRuntime:
         self._pacer.set_cores(key, known.record.process, cores)
         if cores != known.record.quota_cores:
             known.record = msgspec.structs.replace(known.record, quota_cores=cores)
-            executor_record.write(known.path, known.record)
+            try:
+                executor_record.write(known.path, known.record)
+            except OSError as error:  # it is paced all the same; an agent that adopts it begins with an older quota
+                log.warning("the record of executor %s cannot be changed: %s", "/".join(key), error)
         return True
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:

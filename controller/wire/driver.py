@@ -142,11 +142,13 @@ class Locality(Message, frozen=True, kw_only=True):
 
 
 class DriverReply(Message, frozen=True, kw_only=True):
-    """`acknowledged` = highest gapless event number; `gone` = all executors that ended so far (level); `stop` = why the
-    application must end now, or None; `notices` = new lines for the terminal; `locality` is for Spark's own wait for
-    data-local executors (None: as Spark has it)."""
+    """`acknowledged` = highest gapless event number that is stored; the driver keeps what is above it. `taken` = the number
+    behind which it is to go on, where nothing can be stored now (None: behind `acknowledged`). `gone` = all executors that
+    ended so far (level); `stop` = why the application must end now, or None; `notices` = new lines for the terminal;
+    `locality` is for Spark's own wait for data-local executors (None: as Spark has it)."""
 
     acknowledged: int
+    taken: int | None = None
     gone: tuple[ExecutorGone, ...] = ()
     stop: str | None = None
     notices: tuple[str, ...] = ()

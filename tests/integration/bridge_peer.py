@@ -52,7 +52,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Peer:
-    """`faults`: "lost" (events taken, no reply), "forgot" (acknowledges none), "unknown", "stop" or an answer; one a sync.
+    """`faults`: "lost" (events taken, no reply), "forgot" (acknowledges none), "full" (takes in what it does not store, asks
+    for it afterwards), "unknown", "stop" or an answer; one a sync.
     It proves itself by the CA of `home`, which is its directory unless it is given."""
 
     def __init__(
@@ -71,6 +72,9 @@ class Peer:
         self.gaps: list[tuple[int, int]] = []
         self.problems: list[str] = []
         self.acknowledged = 0
+        self.stored: int | None = None
+        self.kept: list[tuple[int, list[int]]] = []
+        """What was behind a number that was stored when "full" began, as told once more."""
         self.gone: list[ExecutorGone] = []
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
         self.token = "first-token"
@@ -125,7 +129,7 @@ class Peer:
 
     def sync(self, authorization: str, message: DriverSync) -> Answer | None:
         assert authorization == f"Bearer {self.token}"
-        usable = self.faults and not message.ended and (self.faults[0] != "lost" or message.events)
+        usable = self.faults and not message.ended and (self.faults[0] not in ("lost", "full") or message.events)
         fault = self.faults.pop(0) if usable else None
         if isinstance(fault, tuple):
             return fault
@@ -133,9 +137,14 @@ class Peer:
             self.token = "nobody has this one"
             return 404, b'{"error": "no such application", "exit_code": 1}'
         self.syncs.append(message)
+        behind = self.acknowledged
         if message.snapshot is not None:
             self.gaps.append((self.acknowledged, message.next_seq))
             self.acknowledged = message.next_seq - 1
+        if fault == "full" and self.stored is not None:
+            assert message.events[0].seq == self.acknowledged + 1  # behind what was taken in
+        if self.kept and not self.kept[-1][1]:
+            self.kept[-1][1].extend(item.seq for item in message.events)
         for item in message.events:
             event = msgspec.json.decode(item.event, type=AnyEvent)
             if item.seq in self.events:
@@ -146,6 +155,13 @@ class Peer:
             self.acknowledged += 1
         if fault == "lost":
             return None
+        if fault == "full":
+            self.stored = behind if self.stored is None else self.stored
+            return 200, newer(DriverReply(acknowledged=self.stored, taken=self.acknowledged))
+        if self.stored is not None:
+            told, self.stored = self.stored, None
+            self.kept.append((told, []))
+            return 200, newer(DriverReply(acknowledged=told))
         stop = "the test has seen enough" if fault == "stop" else None
         acknowledged = 0 if fault == "forgot" else self.acknowledged
         reply = DriverReply(acknowledged=acknowledged, gone=tuple(self.gone), stop=stop)

@@ -45,6 +45,8 @@ FAULTS: list[str | Answer] = [
     "unknown",
     "lost",
     "forgot",
+    "full",
+    "full",
 ]
 
 
@@ -205,6 +207,10 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     skipped = {number for before, after in peer.gaps for number in range(before + 1, after)}
     assert set(peer.events) | skipped == set(range(1, max(peer.events) + 1))
     assert peer.repeated
+    # what a master with a full disk had taken in and not stored was kept, and told once more when it asked for it
+    [(stored, again)] = peer.kept
+    assert again == list(range(stored + 1, stored + 1 + len(again)))
+    assert len(again) >= 2
     snapshots = [sync.snapshot for sync in peer.syncs if sync.snapshot is not None]
     assert len(snapshots) == 1
     assert any(isinstance(msgspec.json.decode(event, type=AnyEvent), ExecutorAdded) for event in snapshots[0])

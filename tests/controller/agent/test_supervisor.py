@@ -14,6 +14,7 @@ import pytest
 from controller.agent.supervisor import Supervisor
 from controller.options import AgentOptions
 from tests.fakes.options import agent_options
+from tests.fakes.small_disk import SmallDisk
 
 SILENT = (sys.executable, "-c", "import time; time.sleep(60)")
 TICKING = (sys.executable, "-c", "import os, sys; sys.stdin.read(); os.write(1, b'.'); sys.exit(3)")
@@ -161,3 +162,12 @@ def test_a_stop_that_comes_before_the_child_is_passed_on(options: AgentOptions) 
     supervisor = Supervisor(options, child=SILENT)
     supervisor._stop()
     assert supervisor._run_child() == -15
+
+
+def test_a_log_on_a_full_disk_ends_no_supervisor(small_disk: SmallDisk) -> None:
+    with (small_disk.path / "agent.log").open("ab") as log:
+        small_disk.fill()
+        program = "from controller.agent.supervisor import _say\nfor _ in range(1000): _say('x' * 100)"
+        done = subprocess.run([sys.executable, "-c", program], stderr=log, check=False)
+    assert done.returncode == 0
+    assert (small_disk.path / "agent.log").stat().st_size < 4096

@@ -17,6 +17,7 @@ from controller.local.ending import stop
 from controller.local.locks import Holder, agent_lock, child_lock, holder, master_lock, turn
 from controller.processes import ProcessId, identify
 from stage_model.errors import Unavailable
+from tests.fakes.small_disk import SmallDisk
 
 HOLD = """
 import signal, sys
@@ -79,6 +80,17 @@ def test_a_lock_ends_with_its_holder_however_that_ends(home: Home, other: Other)
     assert holder(home.master_lock) is None
     with master_lock(home, "https://here:2"):
         assert holder(home.master_lock) == Holder(process=identify(os.getpid()), note="https://here:2")
+    assert holder(home.master_lock) is None
+
+
+def test_a_lock_is_held_also_where_its_holder_has_no_room_to_say_who_it_is(small_disk: SmallDisk) -> None:
+    home = Home(small_disk.path / "home")
+    home.create()
+    small_disk.fill()
+    with master_lock(home, "https://here"):
+        assert holder(home.master_lock) == Holder(process=None)
+        with pytest.raises(Unavailable, match="a process out of reach"), master_lock(home, "https://here"):
+            pass
     assert holder(home.master_lock) is None
 
 

@@ -118,7 +118,7 @@ STEPS = {
     "planning": "controller.master.planning.application_plan",
     "planning its waits for data": "controller.master.drivers.locality",
     "showing it": "controller.master.commands.application_view",
-    "storing its executors' counters": "controller.master.registry.Registry._put",
+    "storing an executor": "controller.master.registry._stored_form",
     "taking in a sample": "controller.master.planning.watch_forecast",
     "taking in a snapshot of its driver": "controller.master.application.Application.replace_active",
     "taking in an agent's report": "controller.master.application.Application.take",
@@ -171,6 +171,7 @@ def test_counters_that_cannot_be_stored_keep_no_others_from_the_store(cluster: F
     cluster.worker("w1", report(broken, "1"), report(other, "1", stages=(use(0, 7.0),)))
     cluster.state.applications[broken].executors["1"].record.spec = object()  # type: ignore[assignment]
     cluster.state.registry.save_counters(cluster.now_s + 60)
+    cluster.state.store.catch_up()
     cluster.restart()
     assert cluster.state.applications[other].executors["1"].use()[0, 0].cpu_core_s == 7.0
 

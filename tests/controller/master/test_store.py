@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import signal
 import sqlite3
-from collections.abc import Iterator
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from controller.master.lasting import Lasting
+from controller.master.schema import MIGRATIONS
 from controller.master.store import Store
+from stage_model.errors import NotStored, Unavailable
 
 
 @pytest.fixture
@@ -148,9 +159,328 @@ def test_what_is_set_aside_is_out_of_the_way_and_kept(store: Store) -> None:
 
 
 def test_a_store_that_cannot_be_opened_is_no_damaged_one(tmp_path: Path) -> None:
-    with pytest.raises((OSError, sqlite3.OperationalError)):
+    with pytest.raises(Unavailable, match=r"cannot be opened .*; accepted: "):
         Store(tmp_path / "no such folder" / "master.db")
     (tmp_path / "master.db").mkdir()
-    with pytest.raises((OSError, sqlite3.OperationalError)):
+    with pytest.raises(Unavailable, match="cannot be opened"):
         Store(tmp_path / "master.db")
     assert [path.name for path in tmp_path.iterdir()] == ["master.db"]
+
+
+class TestLater:
+    """What counts already is stored when it can be."""
+
+    def filled(self, store: Store) -> Callable[[], None]:
+        """The file may not grow any more, as on a full disk; what makes it grow again."""
+        [(pages,)] = store._db.execute("PRAGMA page_count")
+        store._db.execute(f"PRAGMA max_page_count={pages}")
+        return lambda: store._db.execute("PRAGMA max_page_count=1000000").close()
+
+    def test_the_newest_state_is_stored_once(self, store: Store) -> None:
+        told: list[str] = []
+
+        def put(text: str) -> None:
+            told.append(text)
+            store.set_meta("key", text)
+
+        for text in ("old", "new"):
+            store.later("key", partial(put, text))
+        store.later("other", lambda: store.set_meta("other", "value"))
+        before = store.commits
+        assert store.catch_up()
+        assert (told, store.meta("key"), store.meta("other"), store.commits) == (["new"], "new", "value", before + 1)
+        assert store.catch_up()
+        assert store.commits == before + 1
+
+    def test_what_does_not_fit_is_kept_and_stored_later_and_that_is_told_once_each(
+        self, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        clear = self.filled(store)
+        store.later("app", lambda: store.put_application("app", True, b"x" * 100_000))
+        for _ in range(3):
+            assert not store.catch_up(again=True)
+        assert "cannot be written (database or disk is full)" in store.failing
+        assert store.applications() == []
+
+        def promise() -> None:
+            with store.transaction():
+                store.put_application("other", True, b"x" * 100_000)
+
+        def repeat() -> None:
+            with store.attempt():
+                store.add_events("app", [(1, b"one")])
+
+        for refused in (promise, repeat):
+            with pytest.raises(NotStored, match=r"cannot be written .*; accepted: the same once it can"):
+                refused()
+        clear()
+        assert not store.catch_up()  # nobody waits for the disk at each message
+        assert store.catch_up(again=True)
+        assert [name for name, _, _ in store.applications()] == ["app"]
+        assert not store.failing
+        repeat()
+        assert store.events("app") == [(1, b"one")]
+        assert [r.levelno for r in caplog.records] == [logging.ERROR, logging.WARNING]
+
+    def test_it_is_found_out_that_there_is_room_again_also_with_nothing_to_store(self, store: Store) -> None:
+        clear = self.filled(store)
+        with pytest.raises(NotStored), store.attempt():
+            store.add_events("app", [(1, b"x" * 100_000)])
+        clear()
+        assert store.catch_up(again=True)
+        assert not store.failing
+
+    def test_another_program_that_locks_the_file_is_like_a_full_disk(self, store: Store, path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            store.later("key", lambda: store.set_meta("key", "value"))
+            assert not store.catch_up()
+            assert "locked" in store.failing
+        assert store.catch_up(again=True)
+        assert store.meta("key") == "value"
+
+    def test_a_mistake_of_ours_is_no_full_disk(self, store: Store) -> None:
+        with pytest.raises(sqlite3.IntegrityError), store.transaction():
+            store.put_application("app", True, None)  # type: ignore[arg-type]
+
+    def test_closing_stores_it(self, path: Path) -> None:
+        store = Store(path)
+        store.later("key", lambda: store.set_meta("key", "value"))
+        assert again(store, path).meta("key") == "value"
+
+
+class TestFiles:
+    @pytest.mark.parametrize("lost", ["state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "state.sqlite*"])
+    def test_one_that_is_removed_while_it_is_used_is_written_anew_with_all_that_was_in_it(
+        self, path: Path, lost: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store = Store(path)
+        store.put_application("old", True, b"data")
+        store.checkpoint()
+        store.put_application("new", True, b"data")
+        assert not store.renew()
+        for file in path.parent.glob(lost):
+            file.unlink()
+        store.add_events("new", [(1, b"one")])
+        assert store.renew()
+        assert not store.renew()
+        assert [record.levelno for record in caplog.records if "written anew" in record.message] == [logging.ERROR]
+        store.add_events("new", [(2, b"two")])
+        store._db.execute("PRAGMA wal_checkpoint")
+        with closing(sqlite3.connect(path)) as other:  # as a restart finds it
+            assert list(other.execute("SELECT id FROM applications ORDER BY id")) == [("new",), ("old",)]
+            assert list(other.execute("SELECT seq FROM events")) == [(1,), (2,)]
+        assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
+        store.close()
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    def test_a_reader_keeps_nobody_waiting_and_the_log_is_emptied_after_it(self, store: Store, path: Path) -> None:
+        store.put_application("app", True, b"x" * 100_000)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM applications").fetchall()
+            store.put_application("app", True, b"y" * 100_000)
+            assert not store.checkpoint()
+            assert store.log_bytes() > 100_000
+            store.put_application("app", True, b"z" * 100_000)
+        assert store.checkpoint()
+        assert store.log_bytes() == 0
+
+    def test_emptying_the_log_of_a_removed_file_makes_no_new_one(self, store: Store, path: Path) -> None:
+        path.unlink()
+        with pytest.raises(sqlite3.OperationalError):
+            store.checkpoint()
+        assert not path.exists()
+
+
+OF_THE_FIRST_RELEASES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE applications (id TEXT PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE events (application TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (application, seq)) WITHOUT ROWID;
+CREATE TABLE executors (application TEXT NOT NULL, executor TEXT NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (application, executor)) WITHOUT ROWID;
+"""
+OF_THE_LAST_WITHOUT_A_NUMBER = f"""{OF_THE_FIRST_RELEASES}
+CREATE TABLE snapshots (application TEXT NOT NULL, number INTEGER NOT NULL, behind INTEGER NOT NULL,
+    next_seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, number)) WITHOUT ROWID;
+CREATE TABLE aside (at REAL NOT NULL, why TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL);
+"""
+ROWS = """
+INSERT INTO meta VALUES ('cluster_id', 'c1');
+INSERT INTO applications VALUES ('app', 1, X'64617461');
+INSERT INTO events VALUES ('app', 1, X'6F6E65');
+INSERT INTO executors VALUES ('app', '1', X'65');
+"""
+
+
+def written(path: Path, sql: str) -> None:
+    """A file as it is left behind: by a master that ended, or by one that died with this in its log."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.executescript(sql)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {
+        name: path.with_name(path.name + name).read_bytes()
+        for name in ("", "-wal")
+        if path.with_name(path.name + name).exists()
+    }
+
+
+def number(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+class TestSchema:
+    @pytest.mark.parametrize("old", [OF_THE_FIRST_RELEASES, OF_THE_LAST_WITHOUT_A_NUMBER])
+    def test_a_file_of_an_older_release_is_brought_up_to_date_with_all_that_is_in_it(self, path: Path, old: str) -> None:
+        written(path, old + ROWS)
+        assert number(path) == 0
+        store = Store(path)
+        assert (store.meta("cluster_id"), store.applications()) == ("c1", [("app", True, b"data")])
+        assert (store.events("app"), store.executors("app")) == ([(1, b"one")], [("1", b"e")])
+        store.add_snapshot("app", 1, 2, b"snapshot")
+        store.set_aside("app", "why not")
+        assert len(store.aside()) == 4
+        store.close()
+        assert number(path) == len(MIGRATIONS)
+
+    def test_a_file_of_a_newer_release_is_refused_in_one_sentence_and_left_as_it_is(self, path: Path) -> None:
+        Store(path).close()
+        written(path, "PRAGMA user_version=7; CREATE TABLE future (x)")
+        before = content(path)
+        with pytest.raises(
+            Unavailable, match=r"has schema 7, and Sparkpace .* knows none above 1; accepted: the release that"
+        ):
+            Store(path)
+        assert content(path)[""] == before[""]
+        assert [file.name for file in path.parent.iterdir() if "damaged" in file.name] == []
+        assert number(path) == 7
+
+    def test_steps_that_fail_leave_the_old_file_whole(self, path: Path) -> None:
+        written(path, OF_THE_FIRST_RELEASES + ROWS)
+        before = content(path)[""]
+
+        def half(db: sqlite3.Connection) -> None:
+            db.execute("CREATE TABLE future (x)")
+            db.execute("DELETE FROM applications")
+            raise RuntimeError("half way")
+
+        with pytest.raises(RuntimeError, match="half way"):
+            Store(path, migrations=(*MIGRATIONS, half))
+        assert (number(path), content(path)[""]) == (0, before)
+        store = Store(path)
+        assert store.applications() == [("app", True, b"data")]
+        store.close()
+
+    def test_a_crash_amid_them_too(self, path: Path) -> None:
+        written(path, OF_THE_FIRST_RELEASES + ROWS)
+        program = (
+            "import os, sys, signal; from pathlib import Path; from controller.master.schema import MIGRATIONS;"
+            "from controller.master.store import Store;"
+            "die = lambda db: (db.execute('PRAGMA cache_size=1'), db.execute('CREATE TABLE future (x)'),"
+            " db.execute('INSERT INTO future VALUES (zeroblob(10000000))'), db.execute('DELETE FROM applications'),"
+            " os.kill(os.getpid(), signal.SIGKILL));"
+            "Store(Path(sys.argv[1]), migrations=(*MIGRATIONS, die))"
+        )
+        done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert number(path) == 0
+        store = Store(path)
+        assert store.applications() == [("app", True, b"data")]
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            store._db.execute("SELECT * FROM future")
+        store.close()
+
+    def test_steps_that_were_made_are_not_made_again(self, path: Path) -> None:
+        def step(db: sqlite3.Connection) -> None:
+            db.execute("CREATE TABLE future (x)")
+
+        for _ in range(2):
+            Store(path, migrations=(*MIGRATIONS, step)).close()
+        assert number(path) == 2
+
+
+class TestLasting:
+    """Which commits are on the disk: the master's answers wait for theirs."""
+
+    class Slow(Store):
+        """Says when it brings its commits to the disk, and how many these were."""
+
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            self.synced: list[int] = []
+
+        def sync(self) -> None:
+            begun = self.commits
+            super().sync()
+            self.synced.append(begun)
+
+    def commit(self, store: Store) -> None:
+        with store.transaction():
+            store.set_meta("key", str(store.commits))
+
+    def test_answers_share_a_sync_and_none_waits_for_nothing(self, path: Path) -> None:
+        store = self.Slow(path)
+
+        async def answers() -> None:
+            lasting = Lasting(store)
+            await lasting.reached()
+            assert store.synced == []
+
+            async def answer() -> None:
+                self.commit(store)
+                mine = store.commits
+                await lasting.reached()
+                assert store.synced[-1] >= mine
+
+            await asyncio.gather(*(answer() for _ in range(100)))
+
+        first = store.commits
+        asyncio.run(answers())
+        # those that came while one was under way share the next
+        assert len(store.synced) <= 3
+        assert store.synced[-1] == first + 100
+        store.close()
+
+    def test_a_disk_that_hangs_keeps_no_answer_back_and_is_told_once(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        hangs = threading.Event()
+
+        class Hanging(Store):
+            def sync(self) -> None:
+                hangs.wait()
+
+        store = Hanging(path)
+
+        async def answers() -> None:
+            lasting = Lasting(store, longest_s=0.01)
+            for _ in range(3):
+                self.commit(store)
+                await lasting.reached()
+            hangs.set()
+
+        asyncio.run(answers())
+        told = [r.levelno for r in caplog.records if "a loss of power now would lose it" in r.message]
+        assert told == [logging.ERROR]
+        store.close()
+
+    def test_nor_does_one_that_fails(self, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        store, log = Store(path), path.with_name(f"{path.name}-wal")
+        log.unlink()
+        log.symlink_to(log.name)  # a loop, which nobody can open
+
+        async def answers() -> None:
+            lasting = Lasting(store)
+            for _ in range(3):
+                self.commit(store)
+                await lasting.reached()
+
+        asyncio.run(answers())
+        told = [r.levelno for r in caplog.records if "a loss of power now would lose it" in r.message]
+        assert told == [logging.ERROR]
+        store.close()

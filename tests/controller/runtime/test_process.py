@@ -18,6 +18,7 @@ from controller.runtime.process import ProcessRuntime
 from stage_model.errors import RuntimeRefused
 from tests.controller.runtime import rigs
 from tests.controller.runtime.rigs import ProcessRig
+from tests.fakes.small_disk import SmallDisk
 
 NOBODY = 65534
 
@@ -51,6 +52,21 @@ def test_a_closed_runtime_leaves_nothing_stopped(rig: ProcessRig) -> None:
     rig.restart(runtime)
     runtime.close()
     rig.until(lambda: psutil.Process(pid).status() != psutil.STATUS_STOPPED)
+
+
+def test_an_executor_is_paced_while_the_disk_of_its_record_is_full(small_disk: SmallDisk) -> None:
+    rig = ProcessRig(small_disk.path)
+    try:
+        runtime = rig.runtime()
+        key = rig.start(runtime, rigs.BUSY, cores=1.0)
+        small_disk.fill()
+        assert runtime.set_quota(key, 0.01)
+        rig.until(lambda: rig.held_back(runtime, key))
+        small_disk.clear()
+        assert runtime.set_quota(key, 0.5)
+        assert json.loads(record_of(rig).read_text())["quota_cores"] == 0.5
+    finally:
+        rig.close()
 
 
 def test_an_executor_that_ended_unwatched_is_seen_as_ended(rig: ProcessRig) -> None:

@@ -1,13 +1,14 @@
 package org.sparkpace.bridge;
 import java.util.*;
 
-/** The numbered events that the master has not acknowledged, and what is active now. When numbers are lost (overflow, a
- * master that forgot) the active jobs, stages and executors go as a snapshot and numbering goes on behind it. */
+/** The numbered events that the master has not acknowledged, and what is active now. A master whose disk is full takes events in
+ * that it does not acknowledge: they are kept, and sent again when it asks for them. When numbers are lost (overflow, a master
+ * that forgot) the active jobs, stages and executors go as a snapshot and numbering goes on behind it. */
 final class Journal {
   private static final int CAPACITY = 50_000;
   private final ArrayDeque<Map<String, Object>> pending = new ArrayDeque<>();
   private final Map<String, Map<String, Object>> active = new LinkedHashMap<>();
-  private long next = 1;
+  private long next = 1, taken; // the master has what goes up to `taken`
   private boolean lost;
   private Map<String, Object> last;
 
@@ -15,7 +16,7 @@ final class Journal {
     pending.add(Json.object("seq", next++, "event", event));
     if (pending.size() > CAPACITY) {
       pending.remove();
-      lost = true;
+      lost = taken + 1 < first();
     }
   }
 
@@ -39,8 +40,8 @@ final class Journal {
     while (last == null && System.nanoTime() < end) wait(Math.max(1, (end - System.nanoTime()) / 1_000_000));
   }
 
-  synchronized boolean waiting() { return lost || !pending.isEmpty(); }
-  synchronized boolean fits(int most) { return lost || pending.size() <= most; }
+  synchronized boolean waiting() { return lost || taken + 1 < next; }
+  synchronized boolean fits(int most) { return lost || next - 1 - taken <= most; }
 
   /** The journal's part of a message: `most` events, or a snapshot (else null) with the number behind it. */
   synchronized Map<String, Object> take(int most) {
@@ -50,15 +51,18 @@ final class Journal {
       if (last != null) snapshot.add(last);
       pending.clear();
     }
-    for (Iterator<Map<String, Object>> it = pending.iterator(); it.hasNext() && events.size() < most; ) events.add(it.next());
+    pending.stream().skip(Math.max(0, taken + 1 - first())).limit(most).forEach(events::add);
     return Json.object("events", events, "snapshot", snapshot, "next_seq", first());
   }
 
-  /** Throws IllegalArgumentException if the master acknowledges what was never sent. */
-  synchronized void acknowledge(long number) {
-    if (number < 0 || number >= next) throw new IllegalArgumentException("event " + number + " acknowledged of " + (next - 1));
+  /** The master has stored what goes up to `number`, and has what goes up to `upTo`. Throws IllegalArgumentException if that was
+   * never sent. */
+  synchronized void acknowledge(long number, long upTo) {
+    if (number < 0 || upTo < number || upTo >= next)
+      throw new IllegalArgumentException("event " + number + " acknowledged, " + upTo + " taken of " + (next - 1));
     while (!pending.isEmpty() && first() <= number) pending.remove();
-    lost = number + 1 < first();
+    taken = upTo;
+    lost = taken + 1 < first();
   }
 
   private long first() { return next - pending.size(); }

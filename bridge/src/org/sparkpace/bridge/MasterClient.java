@@ -49,7 +49,8 @@ final class MasterClient {
     });
   }
 
-  /** Throws Refused for 4xx and for one that is not the master, IOException for anything else that is not a JSON object, a missing answer included. */
+  /** Throws Refused for 4xx, for 507 (the master cannot store what it would promise) and for one that is not the master,
+   * IOException for anything else that is not a JSON object, a missing answer included. */
   JsonNode post(String path, String token, Object message, Duration timeout) throws IOException, InterruptedException, Refused {
     HttpRequest request = HttpRequest.newBuilder(root.resolve(path)).timeout(timeout)
         .header("Authorization", "Bearer " + token).header("Content-Type", "application/json")
@@ -64,9 +65,10 @@ final class MasterClient {
           + "); nothing was told to it");
     }
     int status = response.statusCode();
-    if (status / 100 != 2 && status / 100 != 4) throw new IOException("HTTP " + status);
+    boolean refused = status / 100 == 4 || status == 507;
+    if (status / 100 != 2 && !refused) throw new IOException("HTTP " + status);
     check(response.headers().firstValue(VERSIONS).orElse("1-1"));
-    if (status / 100 == 4) throw new Refused(status, sentence(status, response.body()));
+    if (refused) throw new Refused(status, sentence(status, response.body()));
     JsonNode reply = Json.MAPPER.readTree(response.body());
     if (!reply.isObject()) throw new IOException("an answer that is no JSON object");
     return reply;

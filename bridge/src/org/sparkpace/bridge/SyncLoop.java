@@ -146,8 +146,9 @@ final class SyncLoop implements Runnable {
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
         "steady_ms", clock.nowMs()));
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
-    master.known("DriverReply", reply, "acknowledged", "gone", "stop", "notices", "locality");
-    journal.acknowledge(reply.path("acknowledged").asLong(-1));
+    master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality");
+    long stored = reply.path("acknowledged").asLong(-1);
+    journal.acknowledge(stored, reply.path("taken").asLong(stored));
     if (!journal.fits(MOST_EVENTS)) wake();
     for (JsonNode gone : reply.path("gone")) {
       master.known("ExecutorGone", gone, "executor_id", "exit_code", "planned", "by_application", "reason");
@@ -169,7 +170,8 @@ final class SyncLoop implements Runnable {
     if (!id.matches("[A-Za-z0-9._-]+") || own.isEmpty() || (applicationId != null && !id.equals(applicationId)))
       throw new IOException("an answer without a usable application_id and token");
     master.known("Registered", reply, "application_id", "token", "acknowledged", "notices");
-    journal.acknowledge(reply.path("acknowledged").asLong(0));
+    long stored = reply.path("acknowledged").asLong(0);
+    journal.acknowledge(stored, stored);
     applicationId = id;
     token = own;
     notices(reply);

@@ -1,0 +1,57 @@
+"""No answer leaves the master before what it rests on is on the disk.
+
+A commit alone reaches the kernel, and a loss of power takes that with it. One thread brings commits to the disk, all that
+there are by then at once, and answers wait for it off the loop: a thousand applications cost no more syncs than it can do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from controller.master.store import Store
+
+log = logging.getLogger("sparkpace.master")
+
+LONGEST_S = 2.0
+"""An answer waits no longer: a disk that hangs must not stop control."""
+
+
+class Lasting:
+    """Used on one loop. `longest_s` is the longest wait of an answer."""
+
+    def __init__(self, store: Store, longest_s: float = LONGEST_S) -> None:
+        self._store, self._longest_s = store, longest_s
+        self._thread = ThreadPoolExecutor(1, "lasting")
+        self._under_way: asyncio.Task[None] | None = None
+        self._reached = store.commits
+        self._complained = False
+
+    async def reached(self) -> None:
+        """Returns once all that is committed by now is on the disk, or cannot be brought there."""
+        wanted = self._store.commits
+        try:
+            async with asyncio.timeout(self._longest_s):
+                while self._reached < wanted:
+                    if self._under_way is None or self._under_way.done():
+                        self._under_way = asyncio.create_task(self._sync())
+                    await asyncio.shield(self._under_way)
+        except TimeoutError:
+            self._complain(f"it has not answered for {self._longest_s:g} s")
+
+    async def _sync(self) -> None:
+        number = self._store.commits
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.sync)
+        except OSError as error:
+            self._complain(str(error))
+        else:
+            self._complained = False
+        self._reached = number
+
+    def _complain(self, why: str) -> None:
+        """Once per trouble. Answers go out all the same: what they promise, a loss of power may take."""
+        if not self._complained:
+            log.error("the disk does not take what master.db was told (%s): a loss of power now would lose it", why)
+        self._complained = True
