@@ -302,6 +302,8 @@ class Application:
     """How often something of it could not be taken in or done (`guard`)."""
     left_out: int = 0
     """Events among them: then nothing is learned from it."""
+    missed: int = 0
+    """Events that its driver or an earlier life of the master had lost before they were stored."""
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     finished: bool = False

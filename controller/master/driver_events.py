@@ -182,6 +182,7 @@ def _snapshot(
     again: bool = False,
 ) -> None:
     """Events were lost: what is active now replaces what was thought to be active."""
+    application.missed += max(0, next_seq - 1 - application.taken)
     application.taken = max(application.taken, next_seq - 1)
     if application.overflow:
         return

@@ -234,6 +234,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "profile_runs": application.profile_runs,
         "profile_match": _rounded(matched),
         "faults": application.faults,
+        "events_missing": application.missed + application.left_out,
         "taught": False,
         "spark_version": record.registration.spark_version,
         "submitted_epoch_s": round(record.started_epoch_s, 3),

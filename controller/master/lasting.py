@@ -18,6 +18,10 @@ LONGEST_S = 2.0
 """An answer waits no longer: a disk that hangs must not stop control."""
 
 
+APART_S = 0.005
+"""From the end of a sync to the next, so that many answers share one; one that comes alone does not wait for it."""
+
+
 class Lasting:
     """Used on one loop. `longest_s` is the longest wait of an answer."""
 
@@ -27,6 +31,8 @@ class Lasting:
         self._under_way: asyncio.Task[None] | None = None
         self._reached = store.commits
         self._complained = False
+        self._next_s = 0.0
+        """Not before this time of the loop's clock."""
 
     async def reached(self) -> None:
         """Returns once all that is committed by now is on the disk, or cannot be brought there."""
@@ -41,14 +47,16 @@ class Lasting:
             self._complain(f"it has not answered for {self._longest_s:g} s")
 
     async def _sync(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._next_s - loop.time())
         number = self._store.commits
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.sync)
+            await loop.run_in_executor(self._thread, self._store.sync)
         except OSError as error:
             self._complain(str(error))
         else:
             self._complained = False
-        self._reached = number
+        self._reached, self._next_s = number, loop.time() + APART_S
 
     def _complain(self, why: str) -> None:
         """Once per trouble. Answers go out all the same: what they promise, a loss of power may take."""

@@ -329,3 +329,31 @@ def test_a_users_own_token_vouches_for_that_user_from_anywhere(call: Caller) -> 
     for changed in ({"uid": 1235}, {"uid": 0, "gid": 0}, {"gid": 0}):
         call("POST", "/v1/applications", registration(**(elsewhere | changed)), token="of 1234")
         assert call.status == 401, changed
+
+
+def test_what_cannot_be_stored_is_refused_in_one_sentence_and_what_can_is_on_the_disk_before_it_is_answered(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, ours = call.cluster.state.store, msgspec.to_builtins(registration())
+    synced: list[int] = []
+    really = store.sync
+
+    def sync() -> None:
+        synced.append(store.commits)
+        really()
+
+    monkeypatch.setattr(store, "sync", sync)
+    registered = call("POST", "/v1/applications", ours)
+    assert (call.status, synced) == (200, [store.commits])
+    call("POST", f"/v1/applications/{registered['application_id']}/kill", {})
+    assert synced[1:] == [store.commits]
+    call("POST", f"/v1/applications/{registered['application_id']}/kill", {})
+    call("GET", "/v1/applications")
+    assert len(synced) == 2  # nothing has changed, so nobody waits
+    [(pages,)] = store._db.execute("PRAGMA page_count")
+    store._db.execute(f"PRAGMA max_page_count={pages}").close()
+    while call.status != 507:  # what is left of the last pages
+        said = call("POST", "/v1/applications", {**ours, "instance": f"another {len(call.cluster.state.applications)}"})
+    assert said["exit_code"] == 69
+    assert said["error"].endswith("so nothing new can be promised; accepted: the same once it can")
+    assert call.cluster.state.store.failing == ""  # one that was refused says nothing about what comes after it

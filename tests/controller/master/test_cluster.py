@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -77,3 +80,28 @@ def test_workers_known_before_a_restart_count_as_capacity_of_running_application
     [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
     assert plan.cores == 2.0
     assert [w.worker_id for w in cluster.state.workers.views(cluster.now_s)] == ["w1"]
+
+
+def test_a_flood_empties_the_store_s_log_at_once_and_a_reader_that_prevents_it_is_told_of(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("controller.master.cluster.LARGEST_LOG", 1 << 20)
+    store = cluster.state.store
+
+    def flood() -> None:
+        store.put_application("flood", False, b"x" * (2 << 20))
+        cluster.now_s += 0.5
+        cluster.state.tick(cluster.now_s)
+
+    flood()
+    assert store.log_bytes() == 0
+    with closing(sqlite3.connect(cluster.path / "master.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT id FROM applications").fetchall()
+        flood()
+        flood()
+        assert store.log_bytes() > 4 << 20
+    [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "as another program reads or writes the file; end that program" in str(told.exc_info)
+    flood()
+    assert store.log_bytes() == 0

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
+import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import uvicorn
 
+from controller.home import Home
 from controller.master import main
+from controller.master.store import Store
 from controller.master.topology_file import TopologyFile
+from controller.start import ours
+from experiments.harness.live_cluster import free_port
 from tests.fakes.cluster import FakeCluster
 
 
@@ -49,3 +56,20 @@ def test_a_master_whose_pass_has_ended_ends_and_says_so(caplog: pytest.LogCaptur
     asyncio.run(end(server))
     assert server.should_exit
     assert [r.levelno for r in caplog.records if "the master's pass has ended" in r.message] == [logging.CRITICAL]
+
+
+def test_a_database_of_a_newer_release_ends_the_start_with_one_sentence_and_stays_as_it_is(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    Store(home.database).close()
+    with closing(sqlite3.connect(home.database)) as db:
+        db.execute("PRAGMA user_version=99").close()
+    before = home.database.read_bytes()
+    words = ours("controller.cli.main", "master", "--home", str(home.path), "--port", str(free_port()))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 69
+    [said] = [line for line in done.stderr.splitlines() if "schema" in line]
+    assert f"{home.database} has schema 99, and Sparkpace" in said
+    assert "Traceback" not in done.stderr
+    assert home.database.read_bytes() == before
+    assert not home.identity_file.exists()  # no life has begun

@@ -1,0 +1,25 @@
+"""Rounds of pure CPU without a shuffle, which needs no disk, until the stop file appears."""
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+TASKS = 4
+
+
+def burn(number: int) -> int:
+    total = number
+    for i in range(300_000):
+        total = (total * 31 + i) % 1_000_003
+    return total
+
+
+stop = Path(sys.argv[1])
+sc = SparkSession.builder.getOrCreate().sparkContext
+rounds = 0
+while rounds == 0 or not stop.exists():
+    sc.parallelize(range(TASKS), TASKS).map(burn).sum()
+    rounds += 1
+print(json.dumps({"ok": True, "tasks": rounds * TASKS}))
