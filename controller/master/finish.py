@@ -107,9 +107,11 @@ class Finisher:
         now = self._tries[application.id]
         now.under_way, now.failed = None, now.failed + 1
         now.due_s = now_s + min(LONGEST_WAIT_S, 2.0 ** (now.failed - 1))
+        passes = no_space(error) or isinstance(error, NotStored)
         if now.failed == 1:
-            log.error("the record of %s cannot be written and will be tried again", application.id, exc_info=error)
-        if now.failed < MOST_TRIES or no_space(error) or isinstance(error, NotStored):
+            said = "the record of %s cannot be written and will be tried again: %s"
+            log.error(said, application.id, error, exc_info=None if passes else error)
+        if now.failed < MOST_TRIES or passes:
             return None
         problem = f"its record could not be written: {error}"
         log.error("%s: %s; given up after %d tries", application.id, problem, now.failed)
