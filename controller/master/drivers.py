@@ -19,10 +19,11 @@ from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.tokens import digest, mint
 from controller.runtime.process_identity import boot_id
-from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
+from controller.wire.driver import DriverReply, DriverSync, Locality, Registered, Registration
 from controller.wire.limits import APPLICATIONS, OF_A_USER
 from stage_model.errors import BadInput, Denied, TooMuch
 
+SAME_HOST = Locality(worth=0.0, wait_ms=0)
 log = logging.getLogger("sparkpace.master")
 
 
@@ -115,6 +116,10 @@ class Drivers:
             application.wanted = dict(sync.wanted)
             application.unwanted |= killed
             changed = True
+        if sync.ports and sync.ports != application.record.registration.ports:
+            application.record.registration = structs.replace(application.record.registration, ports=sync.ports)
+            self.registry.save(application)
+            changed = True
         if sync.ended and not application.ended:
             self.registry.end(application, "", now_s)
             changed = True
@@ -125,7 +130,7 @@ class Drivers:
         stop = application.record.end_reason if application.ended and not sync.ended else ""
         near = None
         with guarded(application, "planning its waits for data"):
-            near = locality(application)
+            near = SAME_HOST if self._on_one_host(application) else locality(application)
         store = self.registry.store
         store.catch_up()
         return DriverReply(
@@ -136,6 +141,12 @@ class Drivers:
             notices=self._new_notices(application),
             locality=near,
         )
+
+    def _on_one_host(self, application: Application) -> bool:
+        """Whether its executors have addresses of their own on one host: then Spark takes each for a host, and would have
+        tasks wait for the one that has their data, though none is farther from it."""
+        on = {executor.record.worker_id for executor in application.live_executors()}
+        return any(worker.info.own_networks for name, worker in self.registry.workers.by_id.items() if name in on)
 
     def token_hash(self, application_id: str) -> str | None:
         """None if nobody may speak for that application now: a driver whose credentials this life of the master does not know

@@ -185,6 +185,9 @@ def executor_spec(
         driver_pid_start=registration.pid_start,
         driver_boot_id=registration.boot_id,
         driver_pid_namespace=registration.pid_namespace,
+        driver_host=registration.host,
+        driver_ports=registration.ports or (),
+        closed=options.closed,
         resources={
             name: tuple(map(str, sorted(pieces)))
             for name, pieces in (held or {}).items()

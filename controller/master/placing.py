@@ -18,7 +18,7 @@ from controller.master.guard import guarded
 from controller.master.queue import Queue, Workers, rank_of
 from controller.master.registry import Registry
 from controller.runtime.base import full_image_name
-from controller.wire.driver import ExecutorWish
+from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
 from master_memory.room import Newcomer
 from master_memory.split import Need
@@ -232,10 +232,15 @@ class Placing:
             image=full_image_name(application.options.image or ""),
             prefer=prefer,
             preferred_locations=tuple((host, self.topology.locate(host), share) for host, share in prefer.items()),
-            local=application.record.registration.host,
+            local=self._host_of(application.record.registration),
             evict=options.evict,
         )
         return request, Newcomer(_need_on(application, profile_id, wish), self.fleet.sizes, self._needs)
+
+    def _host_of(self, driver: Registration) -> str:
+        """The host that its driver runs on, as workers there call it: it may have an address of its own for executors."""
+        there = (info.host for info in self._infos.values() if info and info.boot_id == driver.boot_id)
+        return next(there, driver.host)
 
     def planned_cores(self, application: Application, now_s: float) -> float:
         """The peak that is planned for one executor: the floor without a profile, all it can use with a profile and no

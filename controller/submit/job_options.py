@@ -18,9 +18,10 @@ from stage_model.laws import parse_constants, parse_law
 from stage_model.units import NORMAL_PRIORITY, is_time, parse_deadline, parse_priority
 
 PREFIX = "spark.pace."
+CLOSED = "closed"
 KNOWN = frozenset(
     (
-        *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force"),
+        *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force", "network"),
         # set by `sparkpace submit` and read by the bridge
         *("submission", "submit.time.ms", "submit.uptime", "token.file", "ca.file", "main", "arguments"),
         *NAMES,
@@ -42,6 +43,7 @@ class JobOptions:
     python: str | None = None
     mounts: tuple[Mount, ...] = ()
     force: bool = False
+    closed: bool = False
     submission: str | None = None
     arguments: tuple[str, ...] | None = None
     placement: PlacementOptions = field(default_factory=PlacementOptions)
@@ -66,6 +68,8 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
     force = own.get("force", "false")
     if force not in ("true", "false"):
         raise BadInput(f"{PREFIX}force is {force!r}; accepted: true or false")
+    if own.get("network", CLOSED) != CLOSED:
+        raise BadInput(f"{PREFIX}network is {own['network'][:80]!r}; accepted: {CLOSED}, as a job may only be stricter")
     return JobOptions(
         deadline_s=deadline_s,
         priority=parse_priority(own["priority"], option=f"{PREFIX}priority") if "priority" in own else NORMAL_PRIORITY,
@@ -76,6 +80,7 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
         python=own.get("python"),
         mounts=parse_mounts(own.get("mounts", ""), working_dir),
         force=force == "true",
+        closed="network" in own,
         submission=own.get("submission"),
         arguments=_arguments(own["arguments"]) if "arguments" in own else None,
         placement=placement_options(conf, PREFIX),

@@ -13,6 +13,8 @@ from stage_model.history.events import Epoch
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 """Number of an event."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Ports = Annotated[tuple[Port, ...], msgspec.Meta(max_length=16)]
 ProfileId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,10}$")]
 """Spark's number of a resource profile."""
 MOST_CREDENTIALS = 1 << 16
@@ -54,6 +56,8 @@ class Registration(Message, frozen=True, kw_only=True):
     /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still
     lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
     `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
+    `ports` are those that executors must reach on `host`: of RPC and of blocks; empty until Spark has opened them all, just
+    after this (then a sync tells them), None: an older bridge does not say.
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
 
@@ -86,6 +90,7 @@ class Registration(Message, frozen=True, kw_only=True):
     data: InputBytes = {}
     wanted: Wishes = {}
     application_id: Text | None = None
+    ports: Ports | None = None
 
 
 class Registered(Message, frozen=True, kw_only=True):
@@ -111,7 +116,7 @@ class DriverSync(Message, frozen=True, kw_only=True):
 
     `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` comes when events are
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
-    `steady_ms` is what the driver's steady clock shows at sending."""
+    `steady_ms` is what the driver's steady clock shows at sending, `ports` as at registration."""
 
     instance: Text
     wanted: Wishes = {}
@@ -121,6 +126,7 @@ class DriverSync(Message, frozen=True, kw_only=True):
     next_seq: Seq = 1
     ended: bool = False
     steady_ms: Epoch | None = None
+    ports: Ports = ()
 
 
 class ExecutorGone(Message, frozen=True, kw_only=True):

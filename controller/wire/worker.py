@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.wire.driver import PythonEnvironment
+from controller.wire.driver import Port, PythonEnvironment
 from controller.wire.message import Message
 from stage_model.plan import ApplicationPlan
 
@@ -21,7 +21,8 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     overhead, Python and off-heap memory of a size that the user chose. With `off_heap_floor_mb` off-heap memory comes on top,
     as much as `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the
     ids of pieces that Spark itself was asked for: the agent writes them as Spark's resource file. `authenticated`: it starts
-    with its application's `Desired.credentials`, in the file `{credentials}`."""
+    with its application's `Desired.credentials`, in the file `{credentials}`. Where executors have a network of their own they
+    reach the `driver_ports` of `driver_host` (none: not known), and if it is not `closed` the outside."""
 
     application_id: str
     executor_id: str
@@ -43,6 +44,9 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     driver_pid_start: int = 0
     driver_boot_id: str = ""
     driver_pid_namespace: str = ""
+    driver_host: str = ""
+    driver_ports: tuple[Port, ...] = ()
+    closed: bool = False
 
 
 class Desired(Message, frozen=True, kw_only=True):
@@ -136,7 +140,8 @@ class Sample(Message, frozen=True, kw_only=True):
 
 class WorkerInfo(Message, frozen=True, kw_only=True):
     """What a worker offers. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
-    that it has already; `period_s`: its agent's control period."""
+    that it has already; `period_s`: its agent's control period; `own_networks`: its executors have addresses that only this
+    host knows."""
 
     worker_id: str
     host: str
@@ -150,6 +155,7 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     images: tuple[str, ...] = ()
     period_s: float = 1.0
+    own_networks: bool = False
 
 
 class WorkerSync(Message, frozen=True, kw_only=True):

@@ -78,7 +78,13 @@ class FakeCluster:
         return answered(self.state.drivers.register(registration(**changed), self.clock)).application_id
 
     def worker(
-        self, worker_id: str, *reports: ExecutorReport, memory_mb: int = 8192, period_s: float = 1.0, **changed: Any
+        self,
+        worker_id: str,
+        *reports: ExecutorReport,
+        memory_mb: int = 8192,
+        period_s: float = 1.0,
+        own_networks: bool = False,
+        **changed: Any,
     ) -> WorkerReply:
         """One report of an agent of a worker with one core."""
         sync = WorkerSync(
@@ -94,6 +100,7 @@ class FakeCluster:
                 pid=1,
                 boot_id=boot_id(),
                 period_s=period_s,
+                own_networks=own_networks,
             ),
             executors=reports,
             **changed,

@@ -91,3 +91,37 @@ def test_what_a_driver_could_not_tell_for_long_is_taken_in_part_by_part(cluster:
     assert [numbered.seq for part in each for numbered in part.events] == list(range(1, len(events) + 1))
     assert cluster.driver(application_id, *events).acknowledged == len(events)
     assert len(cluster.state.applications[application_id].run.jobs) == len(events)
+
+
+def test_executors_in_networks_start_when_their_driver_has_told_its_ports(cluster: FakeCluster) -> None:
+    """Before, nobody could say which packets to let through."""
+    cluster.worker("w1", own_networks=True)
+    application_id = cluster.register(ports=(), host="172.17.0.1", conf={"spark.pace.network": "closed"})
+    assert cluster.worker("w1", own_networks=True).desired.executors == ()
+    assert cluster.state.registry.known(application_id).waiting == "its driver is opening its ports"
+    cluster.driver(application_id, ports=(40_001, 40_002))
+    (spec,) = cluster.worker("w1", own_networks=True).desired.executors
+    assert (spec.driver_host, spec.driver_ports, spec.closed) == ("172.17.0.1", (40_001, 40_002), True)
+    cluster.restart()
+    assert cluster.state.registry.known(application_id).record.registration.ports == (40_001, 40_002)
+
+
+@pytest.mark.parametrize(("ports", "own_networks"), [(None, True), ((), False)])
+def test_nobody_waits_for_ports_that_an_older_bridge_does_not_tell_or_no_worker_asks_for(
+    cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool
+) -> None:
+    cluster.worker("w1", own_networks=own_networks)
+    cluster.register(ports=ports)
+    (spec,) = cluster.worker("w1", own_networks=own_networks).desired.executors
+    assert spec.driver_ports == ()
+
+
+@pytest.mark.parametrize(("own_networks", "wait_ms"), [(True, 0), (False, 5000)])
+def test_tasks_do_not_wait_for_one_of_several_addresses_of_a_host(
+    cluster: FakeCluster, own_networks: bool, wait_ms: int
+) -> None:
+    cluster.worker("w1", own_networks=own_networks)
+    application_id = cluster.register(conf={"spark.pace.locality.wait": "5s"})
+    reply = cluster.driver(application_id)
+    assert reply.locality is not None
+    assert reply.locality.wait_ms == wait_ms

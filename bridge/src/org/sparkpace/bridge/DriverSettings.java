@@ -22,6 +22,10 @@ final class DriverSettings {
     // Off-heap memory can still be switched on: only executors use it. Who has a say of his own keeps his size.
     if (Arrays.stream(conf.getAll()).noneMatch(entry -> entry._1().startsWith("spark.memory.offHeap.")))
       required.stringPropertyNames().stream().filter(OFF_HEAP).forEach(key -> conf.setIfMissing(key, required.getProperty(key)));
+    String ui = System.getenv("SPARK_LOCAL_IP"); // WebUI.bind reads nothing else
+    if (conf.getBoolean("spark.ui.enabled", true) && (ui == null || ui.equals("0.0.0.0")))
+      Terminal.say("warning: Spark's UI listens on all addresses of this machine; start the driver with SPARK_LOCAL_IP=127.0.0.1"
+          + " in its environment, and spark.driver.host set as `sparkpace conf` says");
     if (conf.contains("spark.pace.submission")) return; // `sparkpace submit` has set everything
     TreeSet<String> missing = new TreeSet<>(required.stringPropertyNames());
     missing.removeIf(OFF_HEAP.or(conf::contains));

@@ -9,6 +9,7 @@ import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.storage.BlockManagerId;
 import scala.Tuple2;
 
 /** Everything the master must know to start executors for one SparkContext: the wire's `Registration`. */
@@ -17,11 +18,13 @@ final class Registration {
   private static final AtomicBoolean FURTHER = new AtomicBoolean();
   final String instance = UUID.randomUUID().toString();
   final SteadyClock clock = new SteadyClock();
+  private final SparkContext sc;
   private final Map<String, Object> facts;
   private final long submittedMs; // steady
 
   Registration(SparkContext sc) throws IOException, InterruptedException, URISyntaxException {
     SparkConf conf = sc.conf();
+    this.sc = sc;
     submittedMs = clock.nowMs() - ageMs(sc);
     facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
         "uid", DriverProcess.owner("uid"), "gid", DriverProcess.owner("gid"),
@@ -42,9 +45,16 @@ final class Registration {
   Map<String, Object> message(String applicationId, Map<String, Object> wanted) {
     long nowMs = clock.nowMs();
     Map<String, Object> message = Json.object("application_id", applicationId, "wanted", wanted,
-        "age_s", (nowMs - submittedMs) / 1000.0, "steady_ms", nowMs);
+        "age_s", (nowMs - submittedMs) / 1000.0, "steady_ms", nowMs, "ports", ports());
     message.putAll(facts);
     return message;
+  }
+
+  /** Those that executors must reach: of RPC and of blocks; none before Spark has opened the latter, which it does after this
+   * application has its id. */
+  List<Integer> ports() {
+    BlockManagerId blocks = sc.env().blockManager().blockManagerId();
+    return blocks == null ? List.of() : List.of(sc.env().rpcEnv().address().port(), blocks.port());
   }
 
   /** Since submission for the first SparkContext of this JVM; a further one did not exist then. */

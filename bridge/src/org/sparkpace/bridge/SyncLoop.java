@@ -12,6 +12,7 @@ final class SyncLoop implements Runnable {
   private static final int MOST_EVENTS = 2_000;
   private static final long DEBOUNCE_MS = 20, BATCH_MS = 200, HEARTBEAT_MS = 1_000, LEAST_BACKOFF_MS = 500, MOST_BACKOFF_MS = 5_000;
   private static final long REGISTER_MS = 15_000, FAREWELL_MS = 4_500;
+  private static final long PORTS_MS = 5_000, PORTS_LOOK_MS = 5;
   private static final Duration PATIENCE = Duration.ofSeconds(5);
   private final MasterClient master;
   private final SparkConf conf;
@@ -24,7 +25,7 @@ final class SyncLoop implements Runnable {
   private volatile Map<String, Object> wanted;
   private volatile String applicationId;
   private volatile boolean closing;
-  private boolean urgent, away, finished;
+  private boolean urgent = true, away, finished;
   private int failures;
   private String token; // null: to be registered
 
@@ -80,8 +81,13 @@ final class SyncLoop implements Runnable {
   }
 
   @Override public void run() {
+    long end = System.nanoTime() + PORTS_MS * 1_000_000;
     while (!closing) {
       try {
+        if (registration.ports().isEmpty() && System.nanoTime() < end) { // executors are not started before
+          Thread.sleep(PORTS_LOOK_MS);
+          continue;
+        }
         awaitTurn(System.nanoTime());
         if (!closing) attempt(PATIENCE);
       } catch (InterruptedException e) {
@@ -144,7 +150,7 @@ final class SyncLoop implements Runnable {
     boolean last = finished && journal.fits(MOST_EVENTS);
     Map<String, Object> message = journal.take(MOST_EVENTS);
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
-        "steady_ms", clock.nowMs()));
+        "steady_ms", clock.nowMs(), "ports", registration.ports()));
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
     master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality");
     long stored = reply.path("acknowledged").asLong(-1);
