@@ -52,7 +52,7 @@ def main() -> None:
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     (out / "floor_app.py").write_text(APP)
-    variables = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    variables = {"PYSPARK_PYTHON": sys.executable}
     sparkpace = Sparkpace(Home(out / "home"), out, variables=variables)
     results: dict[str, Any] = {}
     jobs: dict[str, subprocess.Popen[bytes]] = {}
