@@ -56,13 +56,16 @@ class User(NamedTuple):
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """cluster.json. `options` are those of `up` as given, defaults included; `started` is epoch seconds, for people only."""
+    """cluster.json. `options` are those of `up` as given, defaults included; `started` is epoch seconds, for people only.
+    `driver_host` is an address of this machine at which executors reach drivers (empty: which one is Spark's to find)."""
 
     cluster_id: str
     url: str
     host: str
     port: int
     runtime: str
+    driver_host: str = ""
+    network: str = "host"
     master: ProcessId
     master_words: tuple[str, ...] = ()
     agents: tuple[AgentProcess, ...] = ()

@@ -73,6 +73,14 @@ class AgentOptions:
     resources: dict[str, int] = field(default_factory=dict)
     """Whole pieces that it has besides cores and memory."""
     labels: dict[str, str] = field(default_factory=dict)
+    network: str = "host"
+    """Of executors in containers: "open" or "closed" (one for each application), or "host"."""
+    network_pool: str = ""
+    """Where those come from (`networks.parse_pool`); empty: the usual pool."""
+
+    @property
+    def own_networks(self) -> bool:
+        return self.runtime == "docker" and self.network != "host"
 
     def to_json(self) -> bytes:
         """For the agent's other processes; the standard library's JSON, as the supervisor carries nothing more."""

@@ -27,6 +27,7 @@ from controller.home import Home
 from controller.local.locks import child_lock
 from controller.options import AgentOptions
 from controller.processes import allow_files
+from controller.runtime import packet_filter
 from controller.service_log import log_to_stderr
 from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
@@ -82,6 +83,8 @@ class Child:
         """Ticks until SIGTERM, the supervisor's death, or a thread that hangs; returns the exit code, 0 if all is well."""
         signal.signal(signal.SIGTERM, self._asked_to_stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if self.options.own_networks and (reason := packet_filter.why_not()):
+            self.agent.note(f"{reason}, {packet_filter.BEYOND}")
         self._tick()
         self._beat()
         self.threads.add("link", lambda beat: self.link.run_sync(self.stop, beat), patience_s=LINK_PATIENCE_S)

@@ -10,15 +10,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import msgspec
 
+from controller.addresses import is_local
 from controller.agent.masks import ShowReason, Wanted, masked
 from controller.agent.secret_places import find_secrets
-from controller.runtime.base import Bind, ExecutorKey, Launch
+from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, OwnNetwork
+from controller.runtime.process_identity import boot_id
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -36,7 +40,8 @@ SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "
 class Site:
     """This worker's places and rules. Executors never see `home` but for their own directories in it. `local_root` is shared
     by the workers of one host: executors of one host read each other's shuffle files from disk
-    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes."""
+    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes.
+    `own_networks`: each application has one here, which is `closed` for all of them or as they wish."""
 
     host: str
     home: Path
@@ -45,6 +50,8 @@ class Site:
     allowed_mounts: tuple[Path, ...]
     orders_root: Path
     archive_root: Path
+    own_networks: bool = False
+    closed: bool = False
 
     def local_dir(self, key: ExecutorKey) -> Path:
         return self.local_root / key.application_id
@@ -71,7 +78,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         "{logs}": str(site.log_dir(key)),
         "{control}": str(site.control_dir(key)),
         "{orders}": str(site.orders_dir(key)),
-        "{host}": site.host,
+        "{host}": OWN_ADDRESS if site.own_networks else site.host,
         "{credentials}": str(site.orders_dir(key) / CREDENTIALS),
         "{resources}": str(site.orders_dir(key) / RESOURCES),
     }
@@ -100,7 +107,35 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         uid=spec.uid,
         gid=spec.gid,
         image=spec.image,
+        network=_network(spec, site),
     )
+
+
+def _network(spec: ExecutorSpec, site: Site) -> OwnNetwork | None:
+    """Raises `RuntimeRefused` when executors in a network of their own could not reach this driver, or cannot have one."""
+    if not site.own_networks:
+        if spec.closed:
+            raise RuntimeRefused(
+                f"{spec.application_id} asks for a closed network, but executors here have the host's; submit without "
+                "--network closed, or start the cluster with runtime docker and --network open"
+            )
+        return None
+    if spec.driver_boot_id and spec.driver_boot_id != boot_id():
+        raise RuntimeRefused(
+            f"the driver of {spec.application_id} runs on another machine, which does not reach their network here; "
+            "start the agent with --network host"
+        )
+    remedy = "pass --properties-file with the output of `sparkpace conf`, or start the cluster with --network host"
+    try:
+        address = IPv4Address(socket.gethostbyname(spec.driver_host))
+    except (OSError, UnicodeError) as error:
+        raise RuntimeRefused(f"spark.driver.host {spec.driver_host!r:.80} is no address here ({error}); {remedy}") from error
+    if address.is_loopback or not is_local(str(address)):
+        what = "the loopback address" if address.is_loopback else "no address of this machine"
+        raise RuntimeRefused(
+            f"spark.driver.host is {spec.driver_host}, {what}: executors in a network of their own do not reach it; {remedy}"
+        )
+    return OwnNetwork(str(address), spec.driver_ports, closed=site.closed or spec.closed)
 
 
 def _check_words(spec: ExecutorSpec) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import urllib.parse
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from controller.agent.launch import Site
 from controller.home import ORDERS
 from controller.options import AgentOptions
 from controller.runtime.base import Runtime
+from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.process_identity import boot_id
 from controller.runtime.table import Owner, runtime_module
 from controller.wire.worker import WorkerInfo
@@ -26,6 +28,8 @@ def make_site(options: AgentOptions) -> Site:
         allowed_mounts=options.allow_mounts,
         orders_root=(home / "agents").resolve() / options.worker_id / ORDERS,
         archive_root=archive_root(),
+        own_networks=options.own_networks,
+        closed=options.network == "closed",
     )
 
 
@@ -48,13 +52,15 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         resources=options.resources,
         labels=options.labels,
         period_s=options.period_s,
+        own_networks=options.own_networks,
     )
 
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
     """The runtime of that name. Raises `Unavailable` when it cannot work here and never has."""
     folder = options.home / "agents" / options.worker_id
-    return runtime_module(options.runtime).make(Owner(cluster_id, options.worker_id, folder, options.image))
+    pool = parse_pool(options.network_pool or DEFAULT_POOL) if options.own_networks else None
+    return runtime_module(options.runtime).make(Owner(cluster_id, options.worker_id, folder, options.image, pool))
 
 
 def _address(options: AgentOptions) -> str:
@@ -65,8 +71,6 @@ def _address(options: AgentOptions) -> str:
     host = urllib.parse.urlsplit(options.master_url).hostname or "127.0.0.1"
     if host in ("127.0.0.1", "localhost", "::1"):
         return "127.0.0.1"
-    import socket
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))
         return str(probe.getsockname()[0])

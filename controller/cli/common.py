@@ -12,6 +12,7 @@ import click
 from rich.console import Console, ConsoleDimensions
 
 from controller.home import Home, find_home
+from controller.runtime.networks import DEFAULT_POOL
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
@@ -44,6 +45,27 @@ floor_option = click.option(
     help="Cores that every executor keeps, in steps of 0.05.",
 )
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
+
+
+def network_options(function: F) -> F:
+    """Of whoever starts agents."""
+    for option in (
+        click.option(
+            "--network-pool",
+            default=DEFAULT_POOL,
+            show_default=True,
+            help="Where networks of applications come from; :26 behind it for /26 instead of /28 each.",
+        ),
+        click.option(
+            "--network",
+            type=click.Choice(["open", "closed", "host"]),
+            default="open",
+            show_default=True,
+            help="Executors in containers: a network for each application with the outside or without, or the host's.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 def home_option(function: F) -> F:

@@ -15,9 +15,10 @@ from controller.cli.checks import check_port
 from controller.cli.common import home_option, table_console
 from controller.client import submit_client
 from controller.engines import docker_version, find_java, machine_cores
-from controller.home import Home, read_token
+from controller.home import Cluster, Home, read_token
 from controller.local.cluster import look
 from controller.local.healing import missing
+from controller.runtime import packet_filter
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from stage_model.errors import PaceError, Unavailable
@@ -42,6 +43,7 @@ def doctor(home: Home, port: int) -> None:
     optional: dict[str, Check] = {
         "Docker engine": docker_version,
         "cgroups": lambda: cgroups(Path("/sys/fs/cgroup")),
+        "isolation": lambda: isolation(home.cluster()),
     }
     table = Table(box=None, pad_edge=False)
     for heading in ("what", "state", "found, or remedy"):
@@ -62,6 +64,16 @@ def cgroups(root: Path) -> str:
     elif os.access(root / "cpu", os.W_OK):
         return "v1, writable"
     raise Unavailable("not writable, so the runtime `process` paces by suspending; delegate a cgroup, or run as root")
+
+
+def isolation(cluster: Cluster | None) -> str:
+    """What keeps executors from what listens on this machine. Raises `Unavailable` when nothing but authentication does."""
+    if cluster is not None and (cluster.runtime != "docker" or cluster.network == "host"):
+        what = "run as processes of this machine" if cluster.runtime != "docker" else "have the host's network, as chosen"
+        raise Unavailable(f"executors {what}, {packet_filter.BEYOND}")
+    if reason := packet_filter.why_not():
+        raise Unavailable(f"{reason}, {packet_filter.BEYOND}")
+    return "packet rules can be set: executors in containers reach their driver's ports, each other and the outside"
 
 
 def _add(table: Table, name: str, check: Check, otherwise: str) -> bool:

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import shlex
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
 import click
 
+from controller.addresses import on_this_machine
 from controller.cli.checks import (
     check_address,
     check_memory_mb,
@@ -20,12 +22,13 @@ from controller.cli.checks import (
     parse_user,
     parse_worker_id,
 )
-from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option
+from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option, network_options
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import parse_type
 from controller.home import Home
 from controller.local.locks import agent_lock
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
+from controller.runtime.networks import parse_pool
 from controller.runtime.table import RUNTIMES
 from controller.tls import address_of
 from master_memory.split import POLICIES
@@ -97,6 +100,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @click.option("--image", help="Executor image for jobs that name none.")
 @click.option("--host", help="Address of its executors [default: loopback with a loopback master, else its own].")
 @click.option("--resources", default="", help="Whole pieces besides cores and memory, as gpu=1,ssd=2.")
+@network_options
 @click.option("--labels", default="", help="Labels that jobs may ask for, as zone=a,disk=ssd.")
 def agent(
     home: Home,
@@ -112,6 +116,7 @@ def agent(
 ) -> None:
     """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
     address_of(master_url)
+    parse_pool(plain["network_pool"])
     options = AgentOptions(
         home=home.path,
         worker_id=parse_worker_id(worker_id),
@@ -124,6 +129,12 @@ def agent(
         labels=parse_labels(labels),
         **plain,
     )
+    master_host = urllib.parse.urlsplit(master_url).hostname or ""
+    if options.own_networks and not on_this_machine(master_host):
+        raise BadInput(
+            f"--network {options.network} keeps executors to this machine, but the master {master_host} is on another, where "
+            "drivers would not reach them; accepted: --network host"
+        )
     from controller.agent.supervisor import become  # here, because the other commands need no agent
 
     if home.admin_token_file.exists():  # the master's own home; elsewhere its admin gives the agent one

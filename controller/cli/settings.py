@@ -12,7 +12,7 @@ from controller.home import Home
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.properties import format_properties
-from controller.submit.submission import CLASS_PATH
+from controller.submit.submission import CLASS_PATH, driver_places
 from stage_model.errors import BadInput
 
 OURS = "# Written by `sparkpace conf`, which may write it anew. It holds a secret: keep it to yourself.\n"
@@ -32,6 +32,7 @@ def conf(home: Home, out: Path | None) -> None:
     }
     cluster = home.cluster()
     if cluster is not None:
+        settings |= driver_places(cluster)
         settings["spark.master"] = f"sparkpace://{cluster.host}:{cluster.port}"
     if out is None:
         click.echo(format_properties(settings), nl=False)

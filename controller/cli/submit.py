@@ -26,7 +26,14 @@ from controller.submit.profile_choice import stored_profile
 from controller.submit.progress_line import ProgressLine, ending
 from controller.submit.properties import format_properties
 from controller.submit.spark_install import find_spark
-from controller.submit.submission import Submission, check_submission, command, driver_file, memory_settings
+from controller.submit.submission import (
+    Submission,
+    check_submission,
+    command,
+    driver_file,
+    driver_variables,
+    memory_settings,
+)
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline
@@ -54,6 +61,7 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --mount PATH[:ro|rw] show PATH to the executors too (repeat)
   --image IMAGE        executor image
   --python PATH        Python of the executors
+  --network closed     executors reach the driver and each other, nothing outside
   --home DIR           the cluster's directory
 """
 
@@ -98,10 +106,11 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     console = Console(stderr=True, highlight=False)
     line = ProgressLine(console)
     run = DriverRun(client, job.submission)
+    variables = {**os.environ, **spark.environment, **driver_variables(cluster, os.environ)}
     with in_memory(format_properties(settings)) as file:
         words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
         try:
-            code = run.run(words, {**os.environ, **spark.environment}, line.show, passed=(file,))
+            code = run.run(words, variables, line.show, passed=(file,))
         finally:
             line.clear()
     if run.view is not None:

@@ -14,8 +14,9 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
+from controller.addresses import is_local
 from controller.cli.checks import LEAST_MB, check_port, checked_folders, checked_names, parse_period
-from controller.cli.common import POLICY_HELP, floor_option, home_option, option_words
+from controller.cli.common import POLICY_HELP, floor_option, home_option, network_options, option_words
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
 from controller.client import admin_client
@@ -25,7 +26,9 @@ from controller.local.cluster import Plan, WorkerPlan, heal, look, start
 from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
-from controller.runtime.table import RUNTIMES, choose_runtime
+from controller.runtime import packet_filter
+from controller.runtime.networks import parse_pool, room_for
+from controller.runtime.table import RUNTIMES, choose_runtime, runtime_module
 from controller.submit.spark_install import find_spark
 from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable
@@ -54,6 +57,10 @@ from stage_model.units import parse_memory_mb
     help="Root that --mount may name (repeat) [default: your home].",
 )
 @click.option("--image", help="Executor image for jobs that name none.")
+@network_options
+@click.option(
+    "--driver-host", help="This machine's address where drivers listen [default: the engine's bridge, or loopback]."
+)
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
@@ -74,6 +81,9 @@ def up(
     floor: float,
     allowed: tuple[Path, ...],
     image: str | None,
+    network: str,
+    network_pool: str,
+    driver_host: str | None,
     law: str,
     memory_policy: str,
     placing: MasterPlacement,
@@ -91,6 +101,8 @@ def up(
         "floor": f"{floor:g}",
         "allow-mount": checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         "image": image,
+        "network": network,
+        "network-pool": room_for(parse_pool(network_pool), len(sizes)),
     }
     agent_words = option_words(every_agent)
     started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
@@ -105,6 +117,8 @@ def up(
         image=image,
         master_options=(*master_words, *started.words()),
         agent_options=agent_words,
+        driver_host=_checked_driver_host(driver_host),
+        network=network,
     )
     options, given = _options(context)
     ready = None
@@ -123,7 +137,26 @@ def up(
 def _ready(plan: Plan, runtime: str) -> tuple[Plan, Java]:
     """The plan with its runtime and port, and the Java that is here. Raises `Unavailable` without what a cluster needs."""
     java = find_java(os.environ)
-    return replace(plan, runtime=choose_runtime(runtime), port=check_port(plan.host, plan.port)), java
+    plan = replace(plan, runtime=choose_runtime(runtime), port=check_port(plan.host, plan.port))
+    return replace(plan, driver_host=plan.driver_host or _driver_host(plan)), java
+
+
+def _driver_host(plan: Plan) -> str:
+    """Where drivers listen for executors; empty where that is Spark's to find. Raises `Unavailable`."""
+    if plan.runtime != "docker" or plan.network == "host":
+        return "127.0.0.1" if plan.host in ("localhost", "127.0.0.1", "::1") else ""
+    if plan.network == "closed" and (reason := packet_filter.why_not()):
+        raise Unavailable(
+            f"--network closed cannot be kept here, as {reason}; run as root with iptables, or choose open or host"
+        )
+    return runtime_module(plan.runtime).driver_address()
+
+
+def _checked_driver_host(given: str | None) -> str:
+    """Empty for None. Raises `BadInput`."""
+    if given is not None and not is_local(given):
+        raise BadInput(f"--driver-host {given[:80]!r} is no address of this machine; accepted: an IPv4 address that it has")
+    return given or ""
 
 
 def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:

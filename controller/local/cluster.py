@@ -51,7 +51,7 @@ class WorkerPlan:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The cluster to start. `image` is executors', for jobs that name none; `master_options` and `agent_options` are further
-    words for the services."""
+    words for the services. `driver_host`, `network` as in `Cluster`."""
 
     workers: tuple[WorkerPlan, ...]
     runtime: str
@@ -60,6 +60,8 @@ class Plan:
     image: str | None = None
     master_options: tuple[str, ...] = ()
     agent_options: tuple[str, ...] = ()
+    driver_host: str = ""
+    network: str = "host"
 
     @property
     def url(self) -> str:
@@ -117,6 +119,8 @@ def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> C
             cluster_id=client.health().cluster_id,
             url=plan.url,
             host=plan.host,
+            driver_host=plan.driver_host,
+            network=plan.network,
             port=plan.port,
             runtime=plan.runtime,
             master=master.identity(),

@@ -43,9 +43,24 @@ class Bind:
     masks: tuple[Mask, ...] = ()
 
 
+OWN_ADDRESS = "{address}"
+"""In the place of this argument an executor in a network of its application's own finds its address there."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNetwork:
+    """The network of an application on this host, for its executors alone. From there they reach the driver's TCP `ports` at
+    its IPv4 `address` on this host (none: they are not known) and the outside; `closed`: not the outside."""
+
+    address: str
+    ports: tuple[int, ...]
+    closed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Everything needed to start one executor. `argv[0]` is the program; stdout and stderr go to files in `log_dir`."""
+    """Everything needed to start one executor. `argv[0]` is the program; stdout and stderr go to files in `log_dir`. Without
+    a `network` it has the host's, as it always has in a runtime without networks."""
 
     key: ExecutorKey
     argv: Sequence[str]
@@ -59,6 +74,7 @@ class Launch:
     gid: int
     image: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    network: OwnNetwork | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,14 @@ def labels(cluster_id: str, worker_id: str, key: ExecutorKey) -> dict[str, str]:
     return {CLUSTER: cluster_id, WORKER: worker_id, APPLICATION: key.application_id, EXECUTOR: key.executor_id}
 
 
-def create(client: docker.APIClient, name: str, launch: Launch, image: str, tags: Mapping[str, str]) -> str:
-    """Creates (does not start) an executor's container and returns its id. Raises the client's errors."""
+def create(
+    client: docker.APIClient, name: str, launch: Launch, image: str, tags: Mapping[str, str], network: str = "host"
+) -> str:
+    """Creates (does not start) an executor's container in that network (an id) and returns its own id. Raises the client's
+    errors."""
+    script = launching.LOG_SCRIPT if network == "host" else launching.ADDRESS_SCRIPT
     host = client.create_host_config(
-        network_mode="host",
+        network_mode=network,
         mounts=mounts([*launch.binds, Bind(launch.log_dir, writable=True)]),
         cpu_period=CPU_PERIOD_US,
         cpu_quota=quota_us(launch.cores),
@@ -64,7 +68,7 @@ def create(client: docker.APIClient, name: str, launch: Launch, image: str, tags
     created = client.create_container(
         image,
         name=name,
-        entrypoint=["/bin/sh", "-c", launching.LOG_SCRIPT, str(launch.log_dir)],
+        entrypoint=["/bin/sh", "-c", script, str(launch.log_dir)],
         command=list(launch.argv),
         environment=dict(launch.environment),
         user=f"{launch.uid}:{launch.gid}",
@@ -120,7 +124,9 @@ def refusal(launch: Launch, error: APIError) -> PaceError:
     """`RuntimeRefused` when this launch can never work here, else `RuntimeFailed`."""
     said = str(error.explanation or error)
     executor = "/".join(launch.key)
-    permanent = error.status_code in (400, 404) or any(word in said.lower() for word in PERMANENT)
+    # another agent may have removed the application's network as nobody was in it
+    again = "network" in said.lower() and error.status_code == 404
+    permanent = not again and (error.status_code in (400, 404) or any(word in said.lower() for word in PERMANENT))
     if permanent:
         return RuntimeRefused(f"executor {executor} cannot start in a container ({said}); correct that path or option")
     return RuntimeFailed(f"the Docker engine did not start executor {executor} ({said})")

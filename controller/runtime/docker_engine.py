@@ -36,6 +36,7 @@ from controller.runtime import image as images
 from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.chores import Chores, NoAnswer, NotYet
+from controller.runtime.docker_networks import DockerNetworks
 from controller.runtime.engine_client import EngineClients, for_callers, for_chores, there
 from controller.runtime.engine_updates import Updates
 from controller.runtime.executor_record import ContainerRecord
@@ -87,7 +88,7 @@ class _Known:
 
 class DockerRuntime:
     """See the module. `image` is for launches that name none (None: the executor image, built on `base_image`). `records`
-    is a directory for its records alone.
+    is a directory for its records alone; `networks` are for launches that have one.
 
     `base_url` None means DOCKER_HOST and its kin, else the default socket. Raises `Unavailable` when no engine answers and
     there are no records of an earlier runtime to go on with.
@@ -104,6 +105,7 @@ class DockerRuntime:
         base_image: str | None = None,
         lock_file: Path | None = None,
         records: Path | None = None,
+        networks: DockerNetworks | None = None,
         base_url: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         cgroups: CgroupTree | None = None,
@@ -114,6 +116,7 @@ class DockerRuntime:
         self._base_image = base_image
         self._lock_file = lock_file or Path(tempfile.gettempdir(), f"sparkpace-image-{os.getuid()}.lock")
         self._records = records
+        self._networks = networks
         self._clock = clock
         self._cgroups = cgroups or CgroupTree()
         self._engine = EngineClients(base_url)
@@ -188,15 +191,19 @@ class DockerRuntime:
         name = launching.unique_name(self._cluster_id, self._worker_id, launch.key)
         labels = {**launch.labels, **self._labels(launch.key)}
         with for_callers(f"executor {'/'.join(launch.key)}"):
-            client = self._engine.patient()
+            client, network = self._engine.patient(), "host"
+            if launch.network is not None:
+                if self._networks is None:
+                    raise RuntimeRefused(f"executor {'/'.join(launch.key)} is to have a network and this worker makes none")
+                network = self._networks.ensure(client, launch.key.application_id, launch.network)
             try:
-                created = container.create(client, name, launch, image, labels)
+                created = container.create(client, name, launch, image, labels, network)
             except APIError as error:
                 if error.status_code != 409:
                     raise container.refusal(launch, error) from error
                 if not self._clear_name(name, launch.key):
                     return
-                created = container.create(client, name, launch, image, labels)
+                created = container.create(client, name, launch, image, labels, network)
             try:
                 container.name_user(client, created, launch.uid, launch.gid)
                 client.start(created)
@@ -270,6 +277,15 @@ class DockerRuntime:
                 if error.status_code not in (404, 409):  # gone, or its removal is in progress
                     raise
         self._removing.discard(known.id)
+        if self._networks is not None:
+            self.chores.ask(("network", key.application_id), partial(self._have_dropped, self._networks, key.application_id))
+
+    def _have_dropped(self, networks: DockerNetworks, application_id: str) -> None:
+        with for_chores(f"the removal of the network of {application_id}"):
+            try:
+                networks.drop(self._engine.quick(), application_id)
+            except RuntimeFailed as error:
+                raise NotYet(str(error)) from error
 
     def images(self) -> tuple[str, ...]:
         with for_callers("listing its images"):

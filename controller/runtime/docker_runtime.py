@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 from docker import APIClient
 from docker.errors import APIError, DockerException
 
+from controller.addresses import is_local
 from controller.engines import docker_version
 from controller.runtime import docker_container
 from controller.runtime.base import Runtime
 from controller.runtime.docker_engine import DockerRuntime
+from controller.runtime.docker_networks import DockerNetworks, bridge_address
 from controller.runtime.engine_client import connect
+from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.table import Owner
 from controller.waiting import wait_until
 from stage_model.errors import Unavailable
@@ -36,24 +41,53 @@ def make(owner: Owner) -> Runtime:
         image=owner.image,
         base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
         records=owner.folder / "containers",
+        networks=None if owner.pool is None else DockerNetworks(owner.cluster_id, owner.pool, _lock(owner)),
     )
 
 
+def _lock(owner: Owner) -> Path:
+    """Of all agents of the home."""
+    return owner.folder.parent / "networks.lock"
+
+
 def end_all(owner: Owner) -> int:
-    return end_containers({docker_container.CLUSTER: owner.cluster_id, docker_container.WORKER: owner.worker_id})
+    ended = end_containers({docker_container.CLUSTER: owner.cluster_id, docker_container.WORKER: owner.worker_id})
+    with _answering("its networks") as client:
+        # of all its workers here, as each network is; those that others are in are left
+        DockerNetworks(owner.cluster_id, parse_pool(DEFAULT_POOL), _lock(owner)).clear(client)
+    return ended
+
+
+def driver_address() -> str:
+    """An address of this machine that executors in networks of their own reach: the gateway of the engine's default bridge.
+    Raises `Unavailable`."""
+    with _answering("its networks") as client:
+        found = bridge_address(client)
+    if found is None or not is_local(found):
+        what = "no address" if found is None else f"the address {found}, which this machine has not"
+        raise Unavailable(
+            f"the Docker engine's default bridge has {what}; name an address of this machine that containers reach with "
+            "--driver-host, or choose --network host"
+        )
+    return found
 
 
 def end_containers(labels: Mapping[str, str]) -> int:
     """Removes those with these labels; how many there were, ended ones included. Raises `Unavailable` when the engine does
     not answer or remove them."""
+    with _answering("its containers") as client:
+        return _remove_all(client, [f"{name}={value}" for name, value in labels.items()])
+
+
+@contextmanager
+def _answering(what: str) -> Iterator[APIClient]:
+    """A client of which answers are awaited for a while. Raises `Unavailable` instead of its errors."""
     client = connect(None)
     try:
         client.timeout = ENGINE_S
-        return _remove_all(client, [f"{name}={value}" for name, value in labels.items()])
+        yield client
     except (DockerException, OSError) as error:  # requests' errors are OSErrors
-        raise Unavailable(
-            f"the Docker engine does not remove its containers ({error}); run `sparkpace down` again once it answers"
-        ) from error
+        raise Unavailable(f"the Docker engine does not see to {what} ({error}); try again once it answers") from error
     finally:
         client.close()
 

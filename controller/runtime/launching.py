@@ -6,11 +6,19 @@ import hashlib
 import os
 import re
 
-from controller.runtime.base import ExecutorKey, Launch, Program
+from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, Program
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 
 LOG_SCRIPT = 'exec "$@" >>"$0/stdout" 2>>"$0/stderr"'
 """Constant, for `/bin/sh -c`: the log directory is $0 and the program with its arguments "$@", so nothing is quoted."""
+ADDRESS_SCRIPT = f"""\
+read -r self </etc/hostname
+while read -r ip name rest; do [ "$name" != "$self" ] || address=$ip; done </etc/hosts
+[ -n "$address" ] || {{ echo "no address of $self is in /etc/hosts" >>"$0/stderr"; exit 78; }}
+for word; do shift; [ "$word" != "{OWN_ADDRESS}" ] || word=$address; set -- "$@" "$word"; done
+{LOG_SCRIPT}"""
+"""The same in a container with a network of its own, where the engine has written its address into /etc/hosts. Only what
+every shell has: an image need have no other program."""
 
 MIN_CORES = 0.01
 MIN_MEMORY_BYTES = 16 << 20

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from controller.runtime.base import Runtime
+from controller.runtime.networks import NetworkPool
 from stage_model.errors import Unavailable
 
 RUNTIMES: Mapping[str, str] = {
@@ -22,12 +23,13 @@ on this machine."""
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose executors a runtime runs: a cluster's on one worker. `folder` is the agent's own; `image` the name of a container
-    image (None: the runtime's own)."""
+    image (None: the runtime's own); `pool` is where networks of applications come from, where there are any."""
 
     cluster_id: str
     worker_id: str
     folder: Path
     image: str | None = None
+    pool: NetworkPool | None = None
 
 
 class RuntimeModule(Protocol):
@@ -38,6 +40,11 @@ class RuntimeModule(Protocol):
 
     def make(self, owner: Owner) -> Runtime:
         """Raises `Unavailable` when it cannot work and has never run here."""
+        ...
+
+    def driver_address(self) -> str:
+        """An address of this machine that executors reach which have networks of their own where there are any: for drivers.
+        Raises `Unavailable` when there is none."""
         ...
 
     def end_all(self, owner: Owner) -> int:

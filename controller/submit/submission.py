@@ -16,7 +16,7 @@ from pathlib import Path
 from controller.home import Cluster, Home
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
-from controller.submit.job_options import job_options
+from controller.submit.job_options import CLOSED, job_options
 from controller.submit.mounts import format_mounts, parse_mount
 from controller.submit.profile_choice import ProfileChoice, read_profile
 from controller.submit.properties import parse_properties
@@ -30,6 +30,8 @@ from stage_model.units import parse_deadline, parse_priority
 
 CLASS_PATH = "spark.driver.extraClassPath"
 INSTANCES = "spark.executor.instances"
+DRIVER_PLACES = ("spark.driver.host", "spark.driver.bindAddress")
+LOOPBACK = "127.0.0.1"
 OFF_HEAP, PAGES = "spark.memory.offHeap.", "spark.buffer.pageSize"
 EXECUTOR_OPTIONS = {"--executor-memory": "spark.executor.memory", "--executor-cores": "spark.executor.cores"}
 MOST_ARGUMENTS = 8192
@@ -58,6 +60,7 @@ class Submission:
     executors: int | None = None
     executor_cores: int | None = None
     name: str | None = None
+    closed: bool = False
 
 
 def check_submission(
@@ -99,6 +102,7 @@ def check_submission(
         executors=_count(arguments, "--num-executors", INSTANCES),
         executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
         name=options.get("--name") or arguments.conf.get("spark.app.name"),
+        closed=_closed(own),
     )
 
 
@@ -117,10 +121,7 @@ def command(
     users = _users_settings(job, spark, environment)
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
     ours = _our_settings(users)
-    if cluster.host in ("localhost", "127.0.0.1", "::1"):
-        for key in ("spark.driver.host", "spark.driver.bindAddress"):
-            if key not in users and "SPARK_LOCAL_IP" not in environment:
-                ours[key] = "127.0.0.1"
+    ours |= {key: value for key, value in driver_places(cluster).items() if key not in users}
     if "--num-executors" in options and INSTANCES not in job.arguments.conf:
         # spark-submit itself honours --num-executors for YARN and Kubernetes only.
         ours[INSTANCES] = options["--num-executors"]
@@ -136,6 +137,25 @@ def command(
         job.application,
         *job.arguments.application_args,
     ]
+
+
+def driver_places(cluster: Cluster) -> dict[str, str]:
+    """Where a driver listens for executors, as settings; none where Spark's own choice is right."""
+    address = _driver_address(cluster)
+    return dict.fromkeys(DRIVER_PLACES, address) if address else {}
+
+
+def driver_variables(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
+    """For the driver's environment, which alone says where Spark's UI listens (WebUI.bind) and what its links say. None where
+    the user says something, or where it would move what executors need."""
+    if not _driver_address(cluster) or "SPARK_LOCAL_IP" in environment:
+        return {}
+    return {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": environment.get("SPARK_PUBLIC_DNS", LOOPBACK)}
+
+
+def _driver_address(cluster: Cluster) -> str:
+    """One that an older release started does not say."""
+    return cluster.driver_host or (LOOPBACK if cluster.host in ("localhost", LOOPBACK, "::1") else "")
 
 
 def memory_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
@@ -171,6 +191,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "image": job.image,
         "python": job.python,
         "force": "true" if "force" in job.arguments.flags else None,
+        "network": CLOSED if job.closed else None,
         "after": job.arguments.own.get("after"),
         "placement.evict": "true" if "evict" in job.arguments.flags else None,
         "submission": job.submission,
@@ -186,7 +207,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
 
 def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
     """Our options may also come as settings; the option wins."""
-    names = ("deadline", "priority", "law", "profile", "image", "python")
+    names = ("deadline", "priority", "law", "profile", "image", "python", "network")
     return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
 
 
@@ -237,6 +258,12 @@ def _not_empty(own: Mapping[str, str], name: str) -> str | None:
     if value is not None and not value.strip():
         raise BadInput(f"--{name} is empty; give a value or leave it out")
     return value
+
+
+def _closed(own: Mapping[str, str]) -> bool:
+    if own.get("network", CLOSED) != CLOSED:
+        raise BadInput(f"--network {own['network'][:80]!r} is not usable; a job may only be stricter than `up`: {CLOSED}")
+    return "network" in own
 
 
 def _identifier(text: str) -> str:

@@ -23,7 +23,7 @@ SPARK_VALUES = frozenset(
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 OWN_VALUES = frozenset(
     {
-        "--after", "--deadline", "--home", "--image", "--law", "--mount", "--priority", "--profile", "--python",
+        "--after", "--deadline", "--home", "--image", "--law", "--mount", "--network", "--priority", "--profile", "--python",
         "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip

@@ -21,8 +21,8 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     overhead, Python and off-heap memory of a size that the user chose. With `off_heap_floor_mb` off-heap memory comes on top,
     as much as `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the
     ids of pieces that Spark itself was asked for: the agent writes them as Spark's resource file. `authenticated`: it starts
-    with its application's `Desired.credentials`, in the file `{credentials}`. Where executors have a network of their own they
-    reach the `driver_ports` of `driver_host` (none: not known), and if it is not `closed` the outside."""
+    with its application's `Desired.credentials`, in the file `{credentials}`. Where executors have a network of their own,
+    they reach the `driver_ports` of `driver_host` (none: not known), and if it is not `closed` the outside."""
 
     application_id: str
     executor_id: str

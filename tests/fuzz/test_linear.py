@@ -49,8 +49,10 @@ def many_stages_behind_a_chain_of_skipped_ones(size: int) -> Work:
 
 
 def jobs_with_deadlines_that_all_run_and_then_end(size: int) -> Work:
-    begun = [JobStart(job=number, time_ms=number, properties={"spark.pace.deadline": "10s"}) for number in range(size)]
-    told = [*begun, *(JobEnd(job=number, time_ms=number, ok=True) for number in range(size))]
+    begun: list[AnyEvent] = [
+        JobStart(job=number, time_ms=number, properties={"spark.pace.deadline": "10s"}) for number in range(size)
+    ]
+    told: list[AnyEvent] = [*begun, *(JobEnd(job=number, time_ms=number, ok=True) for number in range(size))]
 
     def apply() -> None:
         actions = Actions()

@@ -134,7 +134,6 @@ class Isolated(Sparkpace):
         return {
             **plain,
             "SPARKPACE_HOME": str(self.home.path),
-            "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_CONF_DIR": str(self.home.path.parent / "conf"),
             "JDK_JAVA_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self.temporary}",
             **self.variables,

@@ -6,23 +6,28 @@ is the experiments' to show. Not covered: failures (`test_failures`), bad input 
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
+import urllib.parse
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from bridge.build import find_javac
 from controller.runs.profile_store import ProfileStore
+from controller.runtime import packet_filter
 from controller.wire.command import PlanRequest
 from experiments.harness.live_cluster import spark_home
 from stage_model.units import format_duration
 from tests.integration.conftest import Learned
-from tests.integration.engine import Engine
+from tests.integration.engine import Container, Engine
 from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 
@@ -193,6 +198,53 @@ def test_spark_35_runs_on_the_same_cluster(cluster: LocalCluster, spark35_python
     summary = cluster.summary("three-five")
     assert_whole(summary)
     assert summary["spark_version"].startswith("3.5.")
+
+
+# ---------------------------------------------------------------- what they reach
+
+
+@pytest.mark.parametrize("release", ["4", "3.5"])
+def test_executors_have_a_network_of_their_own_and_the_drivers_page_is_for_this_machine(
+    cluster: LocalCluster, engine: Engine, stop_file: Path, release: str, request: pytest.FixtureRequest
+) -> None:
+    python = PYTHON if release == "4" else request.getfixturevalue("spark35_python")
+    address = cluster.cluster().driver_host
+    with socket.create_server(("0.0.0.0", 0)) as everywhere:  # a master for other machines, say
+        targets = [[address, everywhere.getsockname()[1]], ["127.0.0.1", cluster.cluster().port]]
+        words = ("submit", "--name", f"reach-{release}", "--num-executors", "2", "--conf", "spark.ui.enabled=true")
+        job = cluster.start(
+            cluster.sparkpace().command((*words, "reach.py", json.dumps(targets), str(stop_file))),
+            {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
+        )
+        view = cluster.running(f"reach-{release}")
+        eventually(lambda: "{" in job.out.read_text() or job.process.poll() is not None, "the job's answer")
+        listening = {
+            (found.laddr.ip.removeprefix("::ffff:"), found.laddr.port)
+            for found in job.driver().net_connections("inet")
+            if found.status == psutil.CONN_LISTEN
+        }
+        networks = [
+            inspected(engine, found)["NetworkSettings"]["Networks"] for found in engine.containers(view.application_id)
+        ]
+        stop_file.touch()
+        done = job.finish().ok()
+    assert {ip for ip, _ in listening} == {address, "127.0.0.1"}
+    assert view.ui_url is not None
+    page = urllib.parse.urlsplit(view.ui_url)
+    assert (page.hostname, page.port) in listening
+    assert page.hostname == "127.0.0.1"
+    assert (done.answer["shuffled"], done.answer["large"]) == (200 * 5000, 4 * 2_000_000)
+    assert len({name for found in networks for name in found}) == 1
+    assert sorted(done.answer["members"]) == sorted([address, *(one["IPAddress"] for n in networks for one in n.values())])
+    if not packet_filter.why_not():
+        assert done.answer["reached"] == [[False, False]] * 4
+    assert_whole(cluster.summary(f"reach-{release}"))
+
+
+def inspected(engine: Engine, container: Container) -> dict[str, Any]:
+    found = engine.inspect(container)
+    assert found is not None
+    return found
 
 
 # ---------------------------------------------------------------- what executors see

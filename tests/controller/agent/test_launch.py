@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_binds, python_roots
-from controller.runtime.base import Bind, ExecutorKey, Launch, Mask
+from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, Mask, OwnNetwork
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -269,3 +270,56 @@ class TestDirectories:
             assert (directory.stat().st_uid, directory.stat().st_gid) == (12345, 12346)
         for directory in (site.local_root, site.run_root, site.run_root / "app", site.run_root / "app/executors"):
             assert directory.stat().st_uid == 0
+
+
+class TestNetwork:
+    """192.0.2.77 is nobody's address (RFC 5737)."""
+
+    def made(self, site: Site, **changed: object) -> Launch:
+        return make_launch(msgspec.structs.replace(spec(), **changed), site, "/java", 0.5, 512)
+
+    @pytest.fixture
+    def own(self, site: Site) -> Site:
+        return replace(site, own_networks=True)
+
+    @pytest.fixture
+    def here(self) -> str:
+        """An address of this machine besides loopback."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("198.51.100.1", 9))
+            except OSError:
+                pytest.skip("this machine has no address but loopback")
+            return str(probe.getsockname()[0])
+
+    def test_an_executor_has_the_hosts_network_and_address_or_its_own(self, site: Site, own: Site, here: str) -> None:
+        assert (self.made(site).network, self.made(site).argv[-1]) == (None, "10.0.0.7")
+        launched = self.made(own, driver_host=here, driver_ports=(7, 8))
+        assert launched.argv[-1] == OWN_ADDRESS
+        assert launched.network == OwnNetwork(here, (7, 8))
+
+    @pytest.mark.parametrize(("all_closed", "this_closed"), [(True, False), (False, True), (True, True)])
+    def test_the_stricter_of_worker_and_job_counts(self, own: Site, here: str, all_closed: bool, this_closed: bool) -> None:
+        launched = self.made(replace(own, closed=all_closed), driver_host=here, driver_ports=(7,), closed=this_closed)
+        assert launched.network == OwnNetwork(here, (7,), closed=True)
+
+    def test_a_job_that_is_to_be_closed_does_not_run_on_the_hosts_network(self, site: Site) -> None:
+        with pytest.raises(RuntimeRefused, match=r"app asks for a closed network, .* --network open"):
+            self.made(site, closed=True)
+
+    @pytest.mark.parametrize(
+        ("host", "said"),
+        [
+            ("127.0.0.1", "is 127.0.0.1, the loopback address"),
+            ("192.0.2.77", "is 192.0.2.77, no address of this machine"),
+            ("", "is , no address of this machine"),
+            ("x" * 70, "is no address here"),
+        ],
+    )
+    def test_a_driver_that_no_container_reaches_is_told_what_to_do(self, own: Site, host: str, said: str) -> None:
+        with pytest.raises(RuntimeRefused, match=rf"{said}.*sparkpace conf.*--network host"):
+            self.made(own, driver_host=host, driver_ports=(7,))
+
+    def test_a_driver_on_another_machine_needs_the_hosts_network(self, own: Site) -> None:
+        with pytest.raises(RuntimeRefused, match=r"runs on another machine, .* --network host"):
+            self.made(own, driver_host="192.0.2.77", driver_boot_id="another")

@@ -81,6 +81,8 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--conf", "spark.master=local", "app.py"], ["spark.master"]),
         (["--conf", "spark.pace.law.paper.nonsense=1", "app.py"], ["spark.pace.law.paper.nonsense"]),
         (["--image", "", "app.py"], ["--image"]),
+        (["--network", "open", "app.py"], ["--network", "'open'", "closed"]),
+        (["--conf", "spark.pace.network=host", "app.py"], ["network", "'host'", "closed"]),
         (["--nonsense", "app.py"], ["'--nonsense'"]),
         (["--after", "x:failed", "app.py"], ["--after", "'x:failed'", "ID:success"]),
         (["--conf", "spark.pace.placement.policy=best", "app.py"], ["'best'", "spread", "smooth-wrr"]),
@@ -149,6 +151,10 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--cores", "0.15", "--workers", "2"], ["--cores", "0.1 core"]),
         (["--name", "no name"], ["--name", "'no name'", "a host's name"]),
         (["--port", "70000"], ["--port"]),
+        (["--network", "bridge"], ["--network", "'open'", "'closed'", "'host'"]),
+        (["--network-pool", "10.0.0.1/8"], ["--network-pool", "'10.0.0.1/8'", "10.201.0.0/16"]),
+        (["--driver-host", "192.0.2.77"], ["--driver-host", "'192.0.2.77'", "no address of this machine"]),
+        (["--driver-host", "localhost"], ["--driver-host", "an IPv4 address"]),
         (["--allow-mount", "/no/such/root"], ["--allow-mount", "/no/such/root"]),
         (["--law", "fair"], ["--law"]),
         (["--keep-runs", "0"], ["--keep-runs"]),
@@ -248,6 +254,11 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     assert_refused(run(*agent, "--master", "https://localhost:1", "--memory", "100m"), 2, "--memory 100m", "512m or more")
     assert_refused(run(*agent, "--master", "https://localhost:1", "--memory", "-4g"), 2, "--memory", "'-4g'")
     assert_refused(run(*agent, "--master", "http://localhost:1"), 2, "'http://localhost:1'", "https://")
+    docker = [*agent[:-1], "docker"]
+    assert_refused(run(*docker, "--master", "https://192.0.2.77:1"), 2, "--network open", "192.0.2.77", "--network host")
+    assert_refused(run(*docker, "--master", "https://localhost:1", "--network-pool", "x"), 2, "--network-pool 'x'")
+    assert_refused(run(*docker, "--master", "https://localhost:1"), 69, "agent-tokens/w1")
+    assert_refused(run(*docker, "--master", "https://192.0.2.77:1", "--network", "host"), 69, "agent-tokens/w1")
     assert_refused(run("master", "--name", "a b"), 2, "--name", "'a b'")
     assert_refused(run(*agent, "--master", "https://localhost:1"), 69, "agent-tokens/w1", "`sparkpace token w1`")
     assert_refused(run("token", "w1"), 69, "admin.token")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from controller.cli.main import main
 from controller.cli.submit import _CALLED_MS, _CALLED_UPTIME
@@ -163,6 +164,38 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert int(settings["spark.pace.submit.time.ms"]) <= time.time() * 1000
     assert float(settings["spark.pace.submit.uptime"].removesuffix(f"@{boot_id()}")) <= float(uptime().split("@")[0])
     assert TOKEN not in " ".join(words)
+
+
+@pytest.mark.parametrize(
+    ("said", "variables"),
+    [
+        ({}, {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_PUBLIC_DNS": "127.0.0.1"}),
+        ({"SPARK_PUBLIC_DNS": "me.example"}, {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_PUBLIC_DNS": "me.example"}),
+        ({"SPARK_LOCAL_IP": "0.0.0.0"}, {"SPARK_LOCAL_IP": "0.0.0.0"}),
+    ],
+)
+def test_the_driver_listens_where_executors_reach_it_and_its_page_is_on_loopback(
+    place: Place, monkeypatch: pytest.MonkeyPatch, said: dict[str, str], variables: dict[str, str]
+) -> None:
+    place.home.write_cluster(structs.replace(place.home.need_cluster(), driver_host="172.17.0.1"))
+    for name in ("SPARK_LOCAL_IP", "SPARK_PUBLIC_DNS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    assert place.submit("--network", "closed", "app.py").exit_code == 0
+    wanted = {"spark.driver.host": "172.17.0.1", "spark.driver.bindAddress": "172.17.0.1", "spark.pace.network": "closed"}
+    assert place.settings.items() >= wanted.items()
+    environment = (place.work / "arguments.env").read_text().splitlines()
+    assert dict(line.split("=", 1) for line in environment if line.startswith(("SPARK_LOCAL", "SPARK_PUBLIC"))) == variables
+    conf = CliRunner().invoke(main, ["conf"]).stdout.splitlines()
+    assert {"spark.driver.host=172.17.0.1", "spark.driver.bindAddress=172.17.0.1"} <= set(conf)
+
+
+def test_where_the_master_is_for_other_machines_the_drivers_address_is_sparks_to_find(place: Place) -> None:
+    place.home.write_cluster(structs.replace(place.home.need_cluster(), host="192.0.2.1"))
+    assert place.submit("app.py").exit_code == 0
+    assert "spark.driver.host" not in place.settings
+    assert "SPARK_LOCAL_IP" not in (place.work / "arguments.env").read_text()
 
 
 @pytest.mark.parametrize("setting", ["spark.memory.offHeap.size=1g", "spark.memory.offHeap.enabled=false"])

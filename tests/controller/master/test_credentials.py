@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from controller.wire.driver import MOST_CREDENTIALS, ExecutorWish
 from stage_model.errors import BadInput
-from tests.controller.master.test_api import Caller
+from tests.controller.master.test_api import Caller, Connection
 from tests.fakes.cluster import FakeCluster, answered, registration, report
 
 HUSH = b"hush-hush-7141"
@@ -22,6 +23,13 @@ def cluster(tmp_path: Path) -> FakeCluster:
     made = FakeCluster(tmp_path)
     made.worker("w1")
     return made
+
+
+@pytest.fixture
+def caller(tmp_path: Path) -> Iterator[Caller]:
+    connection = Connection()
+    yield Caller(tmp_path, connection)
+    connection.close()
 
 
 def stored(cluster: FakeCluster) -> list[str]:
@@ -79,8 +87,7 @@ def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
     assert stored(cluster) == []
 
 
-def test_a_master_that_starts_anew_takes_no_drivers_word_until_it_has_told_them_again(tmp_path: Path) -> None:
-    caller = Caller(tmp_path)
+def test_a_master_that_starts_anew_takes_no_drivers_word_until_it_has_told_them_again(caller: Caller) -> None:
     cluster = caller.cluster
     cluster.worker("w1")
     own = {"authenticated": True, "credentials": base64.b64encode(HUSH).decode()}
@@ -111,8 +118,7 @@ def test_a_driver_that_keeps_them_to_itself_is_refused(cluster: FakeCluster) -> 
             cluster.register(authenticated=True, credentials=given)
 
 
-def test_their_size_is_bounded(tmp_path: Path) -> None:
-    caller = Caller(tmp_path)
+def test_their_size_is_bounded(caller: Caller) -> None:
     for size, status in ((MOST_CREDENTIALS, 200), (MOST_CREDENTIALS + 1, 400)):
         own = {"authenticated": True, "credentials": base64.b64encode(bytes(size)).decode()}
         caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
