@@ -147,8 +147,10 @@ class Api:
         return "admin"
 
     def _submit(self, request: Request) -> str:
-        self.gate.submit(_token(request))
-        return "submit"
+        token = _token(request)
+        self.gate.submit(token)
+        user = self.gate.user(token)
+        return "submit" if user is None else f"user {user.uid}"
 
     def _own(self, request: Request) -> str:
         """The driver of the application that the path names."""

@@ -27,6 +27,12 @@ KNOWN = frozenset(
         *NAMES,
     )
 )
+LONG = frozenset(("arguments", "mounts", "placement.input"))
+"""Settings of any length."""
+MOST_CHARACTERS = 4096
+"""Of any other: each is read, and labels are compared with each worker's, while others wait."""
+MOST_MOUNTS = 64
+"""Each is looked for before an executor starts, one executor after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,16 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
 
     `age_s` seconds have passed since submission, so an absolute deadline is that much longer than what is left of it."""
     own = {key[len(PREFIX) :]: value for key, value in conf.items() if key.startswith(PREFIX)}
-    for name in own:
+    for name, value in own.items():
         if name not in KNOWN and not name.startswith("law."):
             raise BadInput(
                 f"{PREFIX}{name} is not a setting; accepted: {', '.join(PREFIX + known for known in sorted(KNOWN))}"
             )
+        if name not in LONG and len(value) > MOST_CHARACTERS:
+            raise BadInput(f"{PREFIX}{name} has {len(value)} characters; accepted: {MOST_CHARACTERS} at most")
+    mounts = parse_mounts(own.get("mounts", ""), working_dir)
+    if len(mounts) > MOST_MOUNTS:
+        raise BadInput(f"{PREFIX}mounts names {len(mounts)} paths; accepted: {MOST_MOUNTS} at most")
     deadline_s = None
     if "deadline" in own:
         text = own["deadline"]
@@ -78,7 +89,7 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
         profile=own.get("profile"),
         image=own.get("image"),
         python=own.get("python"),
-        mounts=parse_mounts(own.get("mounts", ""), working_dir),
+        mounts=mounts,
         force=force == "true",
         closed="network" in own,
         submission=own.get("submission"),

@@ -164,7 +164,7 @@ def test_every_answer_names_the_versions(call: Caller) -> None:
 def padded(size: int, **fields: Any) -> Iterator[bytes]:
     """A JSON object of that many bytes or a few more, in parts."""
     yield b'{"padding": "' + b"x" * (size // 2)
-    yield b"x" * (size - size // 2) + b'", ' + msgspec.json.encode(fields)[1:]
+    yield b"x" * (size - size // 2) + b'", ' + msgspec.json.encode({"more": "", **fields})[1:]
     yield b""
 
 
@@ -200,6 +200,9 @@ def test_an_application_that_floods_is_refused_for_a_while_and_its_neighbour_is_
     assert "67108864 bytes and 4194304 more each second; accepted: the same a little later" in refused["error"]
     tell(other, its, 30 << 20)
     assert call.status == 200, "its neighbour has its own"
+    assert [(call("POST", "/v1/plan", token="submit", chunks=padded(15 << 20)), call.status)[1] for _ in range(5)][-1] == 429
+    call("POST", "/v1/plan", token="of 1234", chunks=padded(15 << 20))
+    assert call.status == 200, "who has a token of his own has a share of his own"
     call.cluster.now_s += 60
     tell(mine, token, 30 << 20)
     assert call.status == 200

@@ -71,6 +71,8 @@ def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
         ({"mounts": "/does/not/exist"}, "spark.pace.mounts"),
         ({"arguments": "--size 3"}, "accepted: a JSON list of strings"),
         ({"arguments": "[3]"}, "accepted: a JSON list of strings"),
+        ({"placement_labels": "a=b," * 1025}, "spark.pace.placement.labels has 4100 characters; accepted: 4096 at most"),
+        ({"mounts": "/," * 65}, "spark.pace.mounts names 65 paths; accepted: 64 at most"),
         ({"dedline": "90s"}, "spark.pace.dedline is not a setting"),
     ],
 )
