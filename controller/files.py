@@ -13,6 +13,12 @@ from pathlib import Path
 from stage_model.errors import RuntimeFailed
 
 
+def cache_root() -> Path:
+    """This user's own, for what all clusters of theirs share and can make again."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "sparkpace"
+
+
 def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
     """Writes `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, a loss of power
     loses nothing of it. Raises `OSError`."""

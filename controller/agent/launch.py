@@ -1,8 +1,9 @@
 """From the master's `ExecutorSpec` to a `Launch` on this worker: fills placeholders, checks what may be mounted.
 
-A token holder can register any path, so the agent decides: paths the user asked for must lie within the allowed roots;
-Spark's jars, a Python environment and the bridge jar must look like what they claim to be and are always read-only. What
-of all this is secret is masked (`controller.agent.masks`).
+A token holder can register any path, so the agent decides. Each path is opened once, with the submitter's rights on files,
+and held: all checks are of what is held, and so is the bind. Paths that the user asked for must lie in allowed roots; Spark
+and a Python environment are always read-only, and so is the bridge jar, of which the agent's own copy is shown. What of all
+this is secret is masked (`controller.agent.masks`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from pathlib import Path
 import msgspec
 
 from controller.addresses import is_local
+from controller.agent.as_user import with_rights_of
+from controller.agent.bridge_copy import own_copy
 from controller.agent.masks import ShowReason, Wanted, masked
 from controller.agent.secret_places import find_secrets
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, OwnNetwork
+from controller.runtime.held import HeldPath
 from controller.runtime.process_identity import boot_id
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
@@ -33,6 +37,8 @@ RESOURCES = "resources.json"
 """Among an executor's orders: which pieces it has, for Spark."""
 CREDENTIALS = "credentials"
 """There, too: what it proves itself to its driver with, its user's alone."""
+NOT_FILES = ("/proc", "/sys", "/dev")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, whoever made them
 SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 
 
@@ -52,6 +58,11 @@ class Site:
     archive_root: Path
     own_networks: bool = False
     closed: bool = False
+
+    @property
+    def bridge_root(self) -> Path:
+        """The agent's copies of bridge jars."""
+        return self.orders_root.parent / "bridges"
 
     def local_dir(self, key: ExecutorKey) -> Path:
         return self.local_root / key.application_id
@@ -91,9 +102,10 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
     own = [(site.local_dir(key), True), (site.log_dir(key), True)]
     if _has_orders(spec):
         own.append((site.orders_dir(key), False))
-    wanted = [_wanted(path, ShowReason.OWN, writable) for path, writable in own]
-    wanted += [_wanted(_checked(mount, site), _reason(mount, spec), mount.writable) for mount in spec.mounts]
-    binds = _masked([*wanted, *_python_wanted(spec)], spec, site)
+    opened = _Opened(spec)
+    wanted = [Wanted(path, path.resolve(), ShowReason.OWN, writable) for path, writable in own]
+    wanted += [_mount_wanted(mount, spec, site, opened) for mount in spec.mounts]
+    binds = _masked([*wanted, *_python_wanted(spec, opened)], spec, site)
     environment = {name: fill(value) for name, value in spec.environment.items()}
     return Launch(
         key=key,
@@ -220,35 +232,71 @@ def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from
         os.close(here)
 
 
-def _checked(mount: Mount, site: Site) -> Path:
+class _Opened:
+    """What a submitter's paths lead to, each looked at once: a path that is named twice means the same both times."""
+
+    def __init__(self, spec: ExecutorSpec) -> None:
+        self._spec = spec
+        self._held: dict[str, HeldPath] = {}
+
+    def __call__(self, path: str) -> HeldPath:
+        """Raises `RuntimeRefused` for what the submitter cannot reach, and what is neither a file nor a directory."""
+        if path not in self._held:
+            self._held[path] = self._open(path)
+        return self._held[path]
+
+    def _open(self, path: str) -> HeldPath:
+        uid, gid = self._spec.uid, self._spec.gid
+        try:
+            held = HeldPath(with_rights_of(uid, gid, lambda: os.open(path, os.O_PATH | os.O_CLOEXEC)))
+        except (FileNotFoundError, NotADirectoryError):
+            raise RuntimeRefused(f"mount {path!r} does not exist on this worker") from None
+        except PermissionError as error:
+            who = f"uid {uid}" if os.geteuid() in (0, uid) else "this agent's user"
+            raise RuntimeRefused(
+                f"mount {path!r} cannot be reached by {who} ({error.strerror or error}); accepted: a path that the "
+                f"submitter may open"
+            ) from error
+        if not held.folder and not held.file:
+            raise RuntimeRefused(
+                f"mount {path!r} is not allowed: it is a socket, device or pipe; accepted: a file or directory"
+            )
+        if any(held.real.is_relative_to(root) for root in NOT_FILES) and not held.real.is_relative_to(SHARED_MEMORY):
+            raise RuntimeRefused(
+                f"mount {path!r} is not allowed: what lies there is the kernel's; accepted: a path on a disk"
+            )
+        return held
+
+
+def _mount_wanted(mount: Mount, spec: ExecutorSpec, site: Site, opened: _Opened) -> Wanted:
+    held = _checked(mount, site, opened)
+    shown = own_copy(held, spec.uid, spec.gid, site.bridge_root) if mount.bridge else held
+    return Wanted(Path(mount.path), held.real, _reason(mount, spec), mount.writable, shown, shown.is_firm(spec.uid))
+
+
+def _checked(mount: Mount, site: Site, opened: _Opened) -> HeldPath:
     path = Path(mount.path)
     if not path.is_absolute() or mount.path.startswith("//") or ".." in path.parts or ":" in mount.path:
         raise RuntimeRefused(f"mount {mount.path!r} is not allowed; accepted: an absolute path without '..' and ':'")
-    if not path.exists():
-        raise RuntimeRefused(f"mount {mount.path!r} does not exist on this worker")
-    real = path.resolve()
+    held = opened(mount.path)
     if mount.asked:
-        if not any(real.is_relative_to(root.resolve()) for root in site.allowed_mounts):
+        if not any(held.real.is_relative_to(root.resolve()) for root in site.allowed_mounts):
             roots = ", ".join(map(str, site.allowed_mounts)) or "none"
             raise RuntimeRefused(f"mount {mount.path!r} is outside the roots this agent allows ({roots}; --allow-mount)")
     elif mount.writable:
         raise RuntimeRefused(f"mount {mount.path!r} is not allowed: only paths asked for with --mount may be writable")
-    elif {str(path), str(real)} & {*SYSTEM_ROOTS}:
+    elif {str(path), str(held.real)} & {*SYSTEM_ROOTS}:
         raise RuntimeRefused(
             f"mount {mount.path!r} is not allowed: executors never see a directory of the system whole; accepted: one below "
             f"it, for the directory of submission, too"
         )
-    return path
+    return held
 
 
 def _reason(mount: Mount, spec: ExecutorSpec) -> ShowReason:
     if mount.asked:
         return ShowReason.ASKED
     return ShowReason.OPTIONAL if mount.path == spec.working_dir else ShowReason.NEEDED
-
-
-def _wanted(path: Path, reason: ShowReason, writable: bool = False) -> Wanted:
-    return Wanted(path, path.resolve(), reason, writable)
 
 
 def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
@@ -258,13 +306,17 @@ def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
     return binds
 
 
-def _python_wanted(spec: ExecutorSpec) -> list[Wanted]:
-    return [_wanted(path, ShowReason.NEEDED) for path in python_roots(spec.python)] if spec.python else []
+def _python_wanted(spec: ExecutorSpec, opened: _Opened) -> list[Wanted]:
+    wanted = []
+    for path in python_roots(spec.python) if spec.python else ():
+        held = opened(str(path))
+        wanted.append(Wanted(path, held.real, ShowReason.NEEDED, held=held, firm=held.is_firm(spec.uid)))
+    return wanted
 
 
 def python_binds(spec: ExecutorSpec, site: Site) -> list[Bind]:
     """What a program sees that runs the Python of `spec`. Raises `RuntimeRefused`."""
-    return _masked(_python_wanted(spec), spec, site)
+    return _masked(_python_wanted(spec, _Opened(spec)), spec, site)
 
 
 def python_roots(python: PythonEnvironment) -> list[Path]:

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from controller.runtime.base import Bind, Mask
+from controller.runtime.held import HeldPath
 from stage_model.errors import RuntimeRefused
 
 
@@ -30,12 +31,15 @@ class ShowReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`path` is what the executor calls it, `real` where it lies: no part of `real` is a link."""
+    """`path` is what the executor calls it, `real` where it lies: no part of `real` is a link. `held` and `firm` are the
+    bind's."""
 
     path: Path
     real: Path
     reason: ShowReason
     writable: bool = False
+    held: HeldPath | None = None
+    firm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def masked(wanted: Sequence[Wanted], secrets: Sequence[Secret]) -> list[Bind]:
         reason = ShowReason.ASKED if one.real in asked and one.reason != ShowReason.OWN else one.reason
         if _may_be_shown(one, reason, secrets):
             writable = one.writable or (one.path in binds and binds[one.path].writable)
-            binds[one.path] = Bind(one.path, writable, _masks(one, secrets))
+            binds[one.path] = Bind(one.path, writable, _masks(one, secrets), one.held, one.firm)
     return sorted(binds.values(), key=lambda bind: len(bind.path.parts))
 
 

@@ -8,6 +8,7 @@ import urllib.parse
 from pathlib import Path
 
 from controller.agent.launch import Site
+from controller.files import cache_root
 from controller.home import ORDERS
 from controller.options import AgentOptions
 from controller.runtime.base import Runtime
@@ -35,8 +36,7 @@ def make_site(options: AgentOptions) -> Site:
 
 def archive_root() -> Path:
     """Of class archives: a cache that all clusters of this user share, since what an archive fits is in its name."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "sparkpace" / "class-archives"
+    return cache_root() / "class-archives"
 
 
 def make_worker(options: AgentOptions) -> WorkerInfo:

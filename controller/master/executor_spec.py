@@ -161,7 +161,7 @@ def executor_spec(
     }
     mounts = [
         Mount(path=spark_home),
-        Mount(path=registration.bridge_jar),
+        Mount(path=registration.bridge_jar, bridge=True),
         Mount(path=registration.working_dir),
         *(Mount(path=m.path, writable=m.writable, asked=True) for m in options.mounts),
     ]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from controller.runtime.held import HeldPath
+
 CPU_PERIOD_US = 100_000
 """cpu-period of every executor (document 004, section 2.3.2)."""
 
@@ -36,11 +38,14 @@ class Mask:
 @dataclass(frozen=True, slots=True)
 class Bind:
     """A host path seen at the same path inside, but for what is masked; binds deeper than a mask lie over it. A runtime
-    without a file system of its own can mask nothing."""
+    without a file system of its own can mask nothing. `held` is what was looked at and is to be seen there, whatever the path
+    names by then (None: nobody but the agent can change that); `firm`: its own path can lead nowhere else."""
 
     path: Path
     writable: bool = False
     masks: tuple[Mask, ...] = ()
+    held: HeldPath | None = field(default=None, compare=False)
+    firm: bool = field(default=True, compare=False)
 
 
 OWN_ADDRESS = "{address}"

@@ -17,7 +17,7 @@ from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
-from docker.types import LogConfig, Mount
+from docker.types import DriverConfig, LogConfig, Mount
 from requests.exceptions import ConnectionError as NoAnswer
 from requests.exceptions import ReadTimeout
 
@@ -49,14 +49,21 @@ def labels(cluster_id: str, worker_id: str, key: ExecutorKey) -> dict[str, str]:
 
 
 def create(
-    client: docker.APIClient, name: str, launch: Launch, image: str, tags: Mapping[str, str], network: str = "host"
+    client: docker.APIClient,
+    name: str,
+    launch: Launch,
+    image: str,
+    tags: Mapping[str, str],
+    network: str = "host",
+    *,
+    hold: bool = False,
 ) -> str:
     """Creates (does not start) an executor's container in that network (an id) and returns its own id. Raises the client's
     errors."""
     script = launching.LOG_SCRIPT if network == "host" else launching.ADDRESS_SCRIPT
     host = client.create_host_config(
         network_mode=network,
-        mounts=mounts([*launch.binds, Bind(launch.log_dir, writable=True)]),
+        mounts=mounts([*launch.binds, Bind(launch.log_dir, writable=True)], hold=hold),
         cpu_period=CPU_PERIOD_US,
         cpu_quota=quota_us(launch.cores),
         mem_limit=launch.memory_bytes,
@@ -102,15 +109,39 @@ def hardening() -> dict[str, Any]:
     return {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "init": True}
 
 
-def mounts(binds: Sequence[Bind]) -> list[Mount]:
+def mounts(binds: Sequence[Bind], *, hold: bool = False) -> list[Mount]:
     """Bind mounts, same path inside, and their masks. A path given twice is writable if one of the two is; a missing one is
-    an error. The engine mounts shorter paths first, so a mask hides what is bound above it and not what is bound below."""
+    an error. The engine mounts shorter paths first, so a mask hides what is bound above it and not what is bound below.
+    `hold`: the engine finds this process's descriptors (`can_hold`)."""
     writable: dict[str, bool] = {}
     for bind in binds:
         writable[str(bind.path)] = bind.writable or writable.get(str(bind.path), False)
-    shown = [Mount(target=path, source=path, type="bind", read_only=not rw) for path, rw in writable.items()]
+    last = {str(bind.path): bind for bind in binds}
+    shown = [_shown(last[path], writable=rw, hold=hold) for path, rw in writable.items()]
     masks = {str(mask.path): mask.folder for bind in binds for mask in bind.masks}
     return [*shown, *(_mask(path, folder) for path, folder in masks.items() if path not in writable)]
+
+
+def _shown(bind: Bind, *, writable: bool, hold: bool) -> Mount:
+    """A held directory whose path may lead elsewhere by then is a volume of the engine's, which mounts the descriptor in the
+    host's own file system: a container's may not mount what lies there (EINVAL). It goes with its container. Of a file there
+    is no volume: `changed` looks at it."""
+    if bind.held is None or bind.firm or not (hold and bind.held.folder):
+        source = str(bind.path if bind.held is None else bind.held.real)
+        return Mount(target=str(bind.path), source=source, type="bind", read_only=not writable)
+    options = {"type": "none", "o": "rbind" if writable else "rbind,ro", "device": bind.held.name}
+    return Mount(str(bind.path), None, type="volume", no_copy=True, driver_config=DriverConfig("local", options))
+
+
+def changed(binds: Sequence[Bind], pid: int) -> Bind | None:
+    """The first of `binds` in whose place process `pid`, a container's, sees something else than what was held; None also
+    where that cannot be seen: the process has ended, or this one is not root."""
+    for bind in binds:
+        if bind.held is not None:
+            with contextlib.suppress(OSError):
+                if not os.path.samestat(os.lstat(f"/proc/{pid}/root{bind.path}"), bind.held.found):
+                    return bind
+    return None
 
 
 def _mask(path: str, folder: bool) -> Mount:
@@ -166,7 +197,9 @@ def with_stats(found: Observed, stats: Mapping[str, Any]) -> Observed:
     )
 
 
-def run_program(client: docker.APIClient, image: str, program: Program, tags: Mapping[str, str]) -> str:
+def run_program(
+    client: docker.APIClient, image: str, program: Program, tags: Mapping[str, str], *, hold: bool = False
+) -> str:
     """Runs a program in a throw-away container without network. Raises `RuntimeRefused` when it does not run to a good end.
 
     `tags` are its labels: containers that have them are what an earlier agent left behind, and go first.
@@ -187,7 +220,11 @@ def run_program(client: docker.APIClient, image: str, program: Program, tags: Ma
             user=f"{program.uid}:{program.gid}",
             labels=dict(tags),
             host_config=client.create_host_config(
-                network_mode="none", mounts=mounts(program.binds), pids_limit=PIDS_LIMIT, **limits, **hardening()
+                network_mode="none",
+                mounts=mounts(program.binds, hold=hold),
+                pids_limit=PIDS_LIMIT,
+                **limits,
+                **hardening(),
             ),
         )["Id"]
         client.start(created)

@@ -17,10 +17,9 @@ import logging
 import math
 import os
 import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,16 +29,18 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
+from controller.files import cache_root
 from controller.runtime import docker_container as container
 from controller.runtime import executor_record, launching, process_identity
 from controller.runtime import image as images
-from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, JavaProgram, Launch, Observed, Program
+from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.chores import Chores, NoAnswer, NotYet
 from controller.runtime.docker_networks import DockerNetworks
 from controller.runtime.engine_client import EngineClients, for_callers, for_chores, there
 from controller.runtime.engine_updates import Updates
 from controller.runtime.executor_record import ContainerRecord
+from controller.runtime.held import HeldPath
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
@@ -114,7 +115,7 @@ class DockerRuntime:
         self._worker_id = worker_id
         self._image = image
         self._base_image = base_image
-        self._lock_file = lock_file or Path(tempfile.gettempdir(), f"sparkpace-image-{os.getuid()}.lock")
+        self._lock_file = lock_file or cache_root() / "image.lock"
         self._records = records
         self._networks = networks
         self._clock = clock
@@ -127,6 +128,7 @@ class DockerRuntime:
         self._touched: set[ExecutorKey] = set()
         """Started or removed since the engine was last asked for its list: the answer may be older than that."""
         self._removing: set[str] = set()
+        self._holds: bool | None = None
         self._list_at = -math.inf
         self._listed = records is not None and records.is_dir()
         """What is known is all there is. The directory of records is made with the first list."""
@@ -168,7 +170,8 @@ class DockerRuntime:
     def run_program(self, program: Program) -> str:
         name = self.prepare_image(program.image)
         with for_callers(f"program {program.argv[0]}"):
-            return container.run_program(self._engine.patient(), name, program, self._program_labels)
+            client, hold = self._engine.patient(), self._can_hold(name, program.binds)
+            return container.run_program(client, name, program, self._program_labels, hold=hold)
 
     # ---------------------------------------------------------------- starting and ending
 
@@ -196,14 +199,16 @@ class DockerRuntime:
                 if self._networks is None:
                     raise RuntimeRefused(f"executor {'/'.join(launch.key)} is to have a network and this worker makes none")
                 network = self._networks.ensure(client, launch.key.application_id, launch.network)
+            create = partial(container.create, client, name, launch, image, labels, network)
+            hold = self._can_hold(image, launch.binds)
             try:
-                created = container.create(client, name, launch, image, labels, network)
+                created = create(hold=hold)
             except APIError as error:
                 if error.status_code != 409:
                     raise container.refusal(launch, error) from error
                 if not self._clear_name(name, launch.key):
                     return
-                created = container.create(client, name, launch, image, labels, network)
+                created = create(hold=hold)
             try:
                 container.name_user(client, created, launch.uid, launch.gid)
                 client.start(created)
@@ -211,6 +216,48 @@ class DockerRuntime:
                 client.remove_container(created, force=True, v=True)
                 raise container.refusal(launch, error) from error
             self._adopt(launch.key, created, client)
+            self._see_that_shown(launch, created, client)
+
+    def _see_that_shown(self, launch: Launch, created: str, client: docker.APIClient) -> None:
+        """Ends at once what sees something else than what was looked at. Raises `RuntimeRefused`."""
+        known = self._known.get(launch.key)
+        bind = container.changed(launch.binds, known.process.pid) if known is not None and known.process is not None else None
+        if known is not None and bind is not None:
+            client.remove_container(created, force=True, v=True)
+            self._drop(launch.key, known)
+            raise RuntimeRefused(
+                f"mount {str(bind.path)!r} was changed while executor {'/'.join(launch.key)} started, which is ended; "
+                f"accepted: a path that stays what it is"
+            )
+
+    def _can_hold(self, image: str, binds: Sequence[Bind]) -> bool:
+        """Whether the engine mounts what this process holds: it must see this one's number and have the same mounts. Asked
+        only if there is something to hold."""
+        if all(bind.firm or bind.held is None or not bind.held.folder for bind in binds):
+            return False
+        if self._holds is None:
+            self._holds = self._find_out_whether_it_holds(image)
+            if not self._holds:
+                log.warning(
+                    "the Docker engine does not see what this agent holds open (it is remote, or one of the two is in a "
+                    "container), so paths that their owners can change are mounted by name"
+                )
+        return self._holds
+
+    def _find_out_whether_it_holds(self, image: str) -> bool:
+        pid = self._engine.pid()
+        if pid is None:
+            return False
+        try:
+            return all(Path(f"/proc/{pid}/ns/{kind}").samefile(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt"))
+        except OSError:  # another user's process: tried with what nobody changes
+            own = HeldPath(os.open(Path(__file__).parent, os.O_PATH | os.O_CLOEXEC))
+            seen = Program(["/bin/ls", "/held"], os.getuid(), os.getgid(), [Bind(Path("/held"), held=own, firm=False)])
+            try:
+                told = container.run_program(self._engine.patient(), image, seen, self._program_labels, hold=True)
+            except RuntimeRefused:
+                return False
+            return Path(__file__).name in told.split()
 
     def _clear_name(self, name: str, key: ExecutorKey) -> bool:
         """The name is taken: False if by this very executor, running; else what is left of it is removed."""

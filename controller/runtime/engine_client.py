@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -18,6 +20,10 @@ REQUEST_TIMEOUT_S = 30
 """Of what starts containers and builds images, which takes time."""
 QUICK_TIMEOUT_S = 5
 """Of everything else."""
+
+
+CREDENTIALS = struct.Struct("iII")
+"""The kernel's `ucred`."""
 
 
 class EngineClients:
@@ -55,6 +61,22 @@ class EngineClients:
         """Raises `NoAnswer`."""
         with for_chores("a knock"):
             self.quick().ping()
+
+    def pid(self) -> int | None:
+        """The engine's process, or that of who made its socket, as it is numbered here; None if it is not on this host or not
+        in sight. The kernel's word."""
+        url = str(self.settings.get("base_url") or "unix:///var/run/docker.sock")
+        kind, _, path = url.partition("://")
+        if kind not in ("unix", "http+unix"):
+            return None
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.settimeout(QUICK_TIMEOUT_S)
+            try:
+                knocking.connect("/" + path.lstrip("/"))
+                told = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+            except OSError:
+                return None
+        return int(CREDENTIALS.unpack(told)[0]) or None
 
     def close(self) -> None:
         for client in self._clients.values():

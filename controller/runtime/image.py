@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from docker.errors import APIError, BuildError, ImageNotFound
 
 from controller.files import locked
 from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+log = logging.getLogger("sparkpace.agent")
 
 REPOSITORY = "sparkpace-executor"
 LOCAL_BASE = "sparkpace-base:bookworm"
@@ -57,16 +62,27 @@ def exists(client: docker.APIClient, image: str) -> bool:
 def ensure_executor_image(client: docker.APIClient, base_image: str | None, lock_file: Path) -> str:
     """The executor image's name; builds it if it is missing (about half a minute and 250 MB on top of the base).
 
-    `lock_file` makes agents of one machine build one after another. Raises `RuntimeRefused` when it cannot be built,
-    `RuntimeFailed` when the engine goes away meanwhile.
+    `lock_file` makes the agents of one user build one after another; two users' build the same. Raises `RuntimeRefused` when
+    it cannot be built, `RuntimeFailed` when the engine goes away meanwhile.
     """
     base = choose_base(client, base_image)
     tag = tag_of(base)
     if not exists(client, tag):
-        with locked(lock_file):
+        with _turn(lock_file):
             if not exists(client, tag):  # another agent may have built it while this one waited
                 _build(client, tag, base)
     return tag
+
+
+@contextmanager
+def _turn(lock_file: Path) -> Iterator[None]:
+    """Waits for those that build now; where there is no place for a lock, two may build the same."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(lock_file))
+        except RuntimeFailed as error:
+            log.warning("the executor image is built without waiting for others that may build it: %s", error)
+        yield
 
 
 def ensure_named_image(client: docker.APIClient, image: str) -> str:

@@ -8,11 +8,13 @@ from stage_model.plan import ApplicationPlan
 
 
 class Mount(Message, frozen=True, kw_only=True):
-    """`path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply."""
+    """`path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply. `bridge`: it is
+    said to be the bridge jar."""
 
     path: str
     writable: bool = False
     asked: bool = False
+    bridge: bool = False
 
 
 class ExecutorSpec(Message, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -32,6 +33,8 @@ def _value(info: inspect.Type, full: bool, name: str, numbers: Iterator[int]) ->
             return {_value(info.key_type, full, name, numbers): _value(info.value_type, full, name, numbers)}
         case inspect.StrType():
             return str(next(numbers)) if info.pattern else f"{name} {next(numbers)}"
+        case inspect.BytesType():
+            return base64.b64encode(f"{name} {next(numbers)}".encode()).decode()
         case inspect.BoolType():
             return True
         case inspect.IntType():

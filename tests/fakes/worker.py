@@ -6,6 +6,7 @@ Starts and stops run when `tick` says so, not on a thread, so nothing waits. Exe
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from controller.agent.launcher import Launcher
 from controller.agent.loop import Agent, Received
 from controller.runtime import process_identity
 from controller.runtime.base import ExecutorKey
+from controller.submit.bridge_jar import SETTINGS
 from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
@@ -39,6 +41,12 @@ def spec(application: str = "app", executor: str = "1", slots: int = 2, **change
         gid=os.getgid(),
     )
     return msgspec.structs.replace(plain, **changed)
+
+
+def make_bridge(path: Path, said: str = "") -> None:
+    """A jar that passes for a bridge; those that say something else differ."""
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr(SETTINGS, said)
 
 
 class FakeWorker:

@@ -18,7 +18,7 @@ from controller.runtime.base import ExecutorKey
 from controller.wire.command import ApplicationView
 from stage_model.progress import SCHEMA, MemoryProgress, Progress
 from tests.fakes.cluster import FakeCluster, answered, registration
-from tests.fakes.worker import FakeWorker
+from tests.fakes.worker import FakeWorker, make_bridge
 
 MB = 1 << 20
 M = 8000
@@ -42,7 +42,7 @@ class World:
     def __init__(self, place: Path) -> None:
         self.place = place
         (place / "spark" / "jars").mkdir(parents=True)
-        (place / "bridge.jar").touch()
+        make_bridge(place / "bridge.jar")
         (place / "master").mkdir()
         self.cluster = FakeCluster(place / "master")
         self.worker = FakeWorker(place / "worker")

@@ -37,6 +37,7 @@ from controller.local.ending import stop
 from controller.options import AgentOptions
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
+from controller.submit.bridge_jar import bridge_jar
 from controller.tls import connect_master
 from controller.wire.command import Change
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered
@@ -233,7 +234,7 @@ class _Scene:
         shutil.rmtree(ours, ignore_errors=True)
         (ours / "bin").mkdir(parents=True)
         (ours / "spark" / "jars").mkdir(parents=True)
-        (ours / "bridge.jar").touch()
+        shutil.copy(bridge_jar(), ours / "bridge.jar")
         (ours / "bin" / "java").write_text("#!/usr/bin/python3 -SEs\n" + Path(executor.__file__).read_text())
         (ours / "bin" / "java").chmod(0o755)
         (ours / "bin" / "python3").symlink_to("/usr/bin/python3")

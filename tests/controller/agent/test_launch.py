@@ -6,16 +6,19 @@ import os
 import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from controller.agent.bridge_copy import KEPT
 from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_binds, python_roots
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, Mask, OwnNetwork
+from controller.runtime.held import HeldPath
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
-from tests.fakes.worker import spec
+from tests.fakes.worker import make_bridge, spec
 
 KEY = ExecutorKey("app", "1")
 
@@ -209,6 +212,126 @@ class TestMounts:
         path = str(site.allowed_mounts[0])
         got = launch(site, Mount(path=path, asked=True), Mount(path=path, writable=True, asked=True), Mount(path=path)).binds
         assert [b for b in got if b.path == Path(path)] == [Bind(Path(path), writable=True)]
+
+
+class TestHolding:
+    """What was looked at is what is bound, whatever the path names later."""
+
+    def test_a_link_that_is_swapped_after_the_check_changes_nothing(self, site: Site, tmp_path: Path) -> None:
+        root = site.allowed_mounts[0]
+        (root / "data").mkdir()
+        (tmp_path / "secret").mkdir()
+        (root / "link").symlink_to(root / "data")
+        (bind,) = (b for b in launch(site, Mount(path=str(root / "link"), asked=True)).binds if b.path == root / "link")
+        (root / "link").unlink()
+        (root / "link").symlink_to(tmp_path / "secret")
+        assert bind.held is not None
+        assert bind.held.real == root / "data"
+        (root / "data").rename(root / "moved")
+        (root / "data").symlink_to(tmp_path / "secret")
+        assert os.path.samestat(Path(bind.held.name).stat(), (root / "moved").stat())
+        assert not bind.held.same_as(root / "data")
+
+    def test_a_path_that_is_named_twice_is_looked_at_once(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Else it could be allowed as one thing and shown, writable, as another."""
+        path, opened, openly = str(site.allowed_mounts[0]), list[str](), os.open
+
+        def watched(path: str, *rest: Any, **more: Any) -> int:
+            opened.append(str(path))
+            return openly(path, *rest, **more)
+
+        monkeypatch.setattr(os, "open", watched)
+        launch(site, Mount(path=path, asked=True, writable=True), Mount(path=path))
+        assert opened.count(path) == 1
+
+    def test_it_is_let_go_with_the_launch(self, site: Site) -> None:
+        made = launch(site, Mount(path=str(site.allowed_mounts[0]), asked=True))
+        (held,) = (bind.held for bind in made.binds if bind.held is not None)
+        descriptor = held.descriptor
+        os.fstat(descriptor)
+        del made, held
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+    def test_what_is_neither_a_file_nor_a_directory_is_refused(self, site: Site) -> None:
+        root = site.allowed_mounts[0]
+        os.mkfifo(root / "pipe")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(root / "socket"))
+        (root / "engine").symlink_to(root / "socket")
+        for name in ("pipe", "socket", "engine"):
+            for mount in (Mount(path=str(root / name), asked=True), Mount(path=str(root / name), bridge=True)):
+                assert "it is a socket, device or pipe" in refusal(site, mount)
+        everything = replace(site, allowed_mounts=(Path("/"),))
+        assert "socket, device or pipe" in refusal(everything, Mount(path="/dev/null", asked=True))
+        for path in ("/proc", "/proc/self", "/proc/self/status", "/sys/kernel", "/dev"):
+            assert "what lies there is the kernel's" in refusal(everything, Mount(path=path, asked=True))
+
+    def test_a_bridge_that_is_none_is_refused_and_a_copy_of_the_agents_is_shown(self, site: Site, tmp_path: Path) -> None:
+        jar = tmp_path / "bridge.jar"
+        jar.write_bytes(b"anything")
+        for path in (jar, tmp_path, Path("/etc/passwd")):
+            assert "is none of Sparkpace's" in refusal(site, Mount(path=str(path), bridge=True))
+        make_bridge(jar, "first")
+        os.utime(jar, ns=(5, 1_700_000_000_000_000_001))
+        (bind,) = (b for b in launch(site, Mount(path=str(jar), bridge=True)).binds if b.path == jar)
+        said = jar.read_bytes()
+        make_bridge(jar, "another")
+        assert bind.held is not None
+        assert bind.held.real.parent == site.bridge_root
+        assert bind.held.real.read_bytes() == said
+        assert (bind.held.real.stat().st_mtime_ns, bind.held.real.stat().st_mode & 0o777) == (
+            1_700_000_000_000_000_001,
+            0o644,
+        )
+
+    def test_few_copies_of_bridges_are_kept(self, site: Site, tmp_path: Path) -> None:
+        for number in range(KEPT + 3):
+            jar = tmp_path / f"{number}.jar"
+            make_bridge(jar, str(number))
+            made = launch(site, Mount(path=str(jar), bridge=True))
+            assert len(list(site.bridge_root.iterdir())) == min(number + 1, KEPT)
+            (held,) = (bind.held for bind in made.binds if bind.held is not None)
+            assert held.same_as(held.real)
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks with another user's rights")
+    def test_nobody_is_shown_what_lies_where_they_may_not_go(self, site: Site, tmp_path: Path) -> None:
+        """A directory open to all within a closed one: bound by root, it would be open."""
+        for folder in (*tmp_path.parents[:-2], tmp_path, tmp_path / "allowed"):
+            if folder.name.startswith(("pytest", "test")) or folder.is_relative_to(tmp_path):
+                folder.chmod(0o755)
+        shown = tmp_path / "allowed" / "closed" / "open"
+        shown.mkdir(parents=True)
+        shown.parent.chmod(0o700)
+        mount = Mount(path=str(shown), asked=True)
+
+        def asked(uid: int, gid: int) -> Launch:
+            return make_launch(spec(mounts=(mount,), uid=uid, gid=gid), site, "java", 0.5, 512)
+
+        with pytest.raises(RuntimeRefused, match="cannot be reached by uid 54321"):
+            asked(54321, 54321)
+        asked(0, 0)
+        os.chown(shown.parent, 54321, 54321)
+        asked(54321, 54321)
+        with pytest.raises(RuntimeRefused, match="cannot be reached by uid 54322"):
+            asked(54322, 54321)
+        shown.parent.chmod(0o710)
+        asked(54322, 54321)
+        assert (os.geteuid(), os.getegid()) == (0, 0)
+        assert shown.exists()
+
+    @pytest.mark.parametrize(("mode", "firm"), [(0o755, True), (0o700, True), (0o775, False), (0o1777, True), (0o777, False)])
+    def test_a_path_is_firm_if_nobody_else_can_change_where_it_leads(self, tmp_path: Path, mode: int, firm: bool) -> None:
+        (tmp_path / "above" / "data").mkdir(parents=True)
+        (tmp_path / "above").chmod(mode)
+        held = HeldPath(os.open(tmp_path / "above" / "data", os.O_PATH))
+        stranger = os.geteuid() + 54321
+        assert held.is_firm(stranger) == firm
+        if os.geteuid() == 0:
+            os.chown(tmp_path / "above", stranger, stranger)
+            assert not held.is_firm(stranger)
+        else:
+            assert not held.is_firm(os.geteuid())
 
 
 class TestPython:

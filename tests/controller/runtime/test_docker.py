@@ -18,9 +18,11 @@ import pytest
 
 from controller.agent.masks import Place, Secret, ShowReason, Wanted, masked
 from controller.runtime import image, launching
-from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Program
+from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Mask, Program
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import LIST_EVERY_S, DockerRuntime
+from controller.runtime.engine_client import EngineClients
+from controller.runtime.held import HeldPath
 from stage_model.errors import RuntimeRefused, Unavailable
 from tests.controller.runtime import rigs
 from tests.controller.runtime.rigs import KEY, DockerRig
@@ -262,3 +264,118 @@ def test_the_image_has_java_and_python(rig: DockerRig) -> None:
     assert (launch.log_dir / "stdout").read_text() == "/tmp\n"
     assert 'version "17' in (launch.log_dir / "stderr").read_text()
     assert runtime.java("/some/where", None).program == "java"
+
+
+@pytest.fixture
+def swappable(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder that anybody may change, with a path in it, and what that path must not lead to."""
+    open_to_all = tmp_path / "open"
+    (open_to_all / "data").mkdir(parents=True)
+    (open_to_all / "data" / "which").write_text("checked\n")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "which").write_text("secret\n")
+    open_to_all.chmod(0o777)
+    yield open_to_all / "data", tmp_path / "secret"
+    assert (tmp_path / "secret" / "which").read_text() == "secret\n"
+
+
+def looked_at(path: Path, *, writable: bool = False) -> Bind:
+    held = HeldPath(os.open(path, os.O_PATH))
+    return Bind(path, writable, held=held, firm=held.is_firm(os.getuid()))
+
+
+def swap(path: Path, target: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.symlink_to(target)
+
+
+def test_a_directory_swapped_between_check_and_start_is_shown_as_it_was_checked(
+    rig: DockerRig, client: docker.APIClient, swappable: tuple[Path, Path]
+) -> None:
+    data, secret = swappable
+    volumes: set[str] = set()
+    for writable in (False, True):
+        launch = rig.launch(
+            f"cat {data}/which; touch {data}/made-{writable} && echo wrote", key=ExecutorKey("app-1", str(writable))
+        )
+        bind = looked_at(data, writable=writable)
+        assert not bind.firm
+        runtime = rig.runtime(f"w-{writable}")
+        swap(data, secret)
+        runtime.start(dataclasses.replace(launch, binds=[bind]))
+        rig.ended(runtime, launch.key)
+        assert rig.said(launch.key).split() == (["checked", "wrote"] if writable else ["checked"])
+        seen = client.inspect_container(launching.unique_name(rig.cluster, f"w-{writable}", launch.key))
+        volumes |= {mount["Name"] for mount in seen["Mounts"] if mount["Type"] == "volume"}
+        data.unlink()
+        data.with_name("moved").rename(data)
+        told = runtime.run_program(Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [looked_at(data)]))
+        assert told == "checked\n"
+    assert len(volumes) == 2
+    rig.close()
+    rig.until(lambda: not volumes & {volume["Name"] for volume in client.volumes()["Volumes"] or ()})
+    # what the engine removed with the container was its volume, not what was mounted there
+    assert sorted(path.name for path in data.iterdir()) == ["made-True", "which"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks into a container's files")
+def test_a_file_swapped_between_check_and_start_ends_the_executor(
+    rig: DockerRig, client: docker.APIClient, swappable: tuple[Path, Path]
+) -> None:
+    data, secret = swappable
+    data.chmod(0o777)
+    launch = rig.launch(rigs.IDLE)
+    bind = looked_at(data / "which")
+    runtime = rig.runtime()
+    swap(data / "which", secret / "which")
+    with pytest.raises(RuntimeRefused, match="was changed while executor app-1/1 started, which is ended"):
+        runtime.start(dataclasses.replace(launch, binds=[bind]))
+    assert runtime.observe() == {}
+    assert client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}) == []
+
+
+def test_masks_and_deeper_binds_lie_over_a_held_directory(rig: DockerRig, swappable: tuple[Path, Path]) -> None:
+    data, _ = swappable
+    (data / "hidden").mkdir()
+    (data / "hidden" / "key").touch()
+    (data / "inner").mkdir()
+    bind = dataclasses.replace(
+        looked_at(data), masks=(Mask(data / "hidden", folder=True), Mask(data / "which", folder=False))
+    )
+    inner = looked_at(data / "inner", writable=True)
+    launch = rig.launch(f"ls {data}/hidden; cat {data}/which; touch {data}/inner/file; ls {data}/inner")
+    runtime = rig.runtime()
+    runtime.start(dataclasses.replace(launch, binds=[bind, inner]))
+    rig.ended(runtime, launch.key)
+    assert rig.said(launch.key).split() == ["file"]
+
+
+def test_an_engine_that_does_not_see_what_is_held_mounts_by_name_and_the_log_says_so(
+    rig: DockerRig, swappable: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    data, _ = swappable
+    monkeypatch.setattr(EngineClients, "pid", lambda _: None)  # as that of an engine in another namespace, or remote
+    runtime = rig.runtime()
+    for _ in range(2):
+        program = Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [looked_at(data)])
+        assert runtime.run_program(program) == "checked\n"
+    assert caplog.text.count("paths that their owners can change are mounted by name") == 1
+
+
+def test_where_namespaces_cannot_be_compared_the_engine_is_tried(
+    rig: DockerRig, swappable: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, _ = swappable
+    closed = PermissionError("as to who is not root")
+    samefile = Path.samefile
+
+    def refuses(path: Path, other: Any) -> bool:
+        if str(path).startswith("/proc/"):
+            raise closed
+        return samefile(path, other)
+
+    monkeypatch.setattr(Path, "samefile", refuses)
+    bind = looked_at(data)
+    swap(data, swappable[1])
+    told = rig.runtime().run_program(Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [bind]))
+    assert told == "checked\n"

@@ -1,0 +1,62 @@
+"""Looks at paths with a submitter's rights, though the agent is root: the kernel says what that user may reach.
+
+Only the rights on files change (fsuid, fsgid, groups), of one thread that ends afterwards (setfsuid(2)); the C library would
+change those of the whole process. An agent that is not root looks with its own rights.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import pwd
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "loongarch64": 159, "ppc64le": 81, "s390x": 206}
+"""Number of the system call, which changes one thread's groups alone."""
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def with_rights_of(uid: int, gid: int, look: Callable[[], T]) -> T:
+    """What `look` returns, or raises. Raises `PermissionError` where root may not take that user's rights."""
+    if os.geteuid() != 0 or uid == 0:
+        return look()
+    said: list[T] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            _become(uid, gid)
+            said.append(look())
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="looks as another user")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return said[0]
+
+
+def _become(uid: int, gid: int) -> None:
+    """This thread's rights on files, for good."""
+    groups = _groups(uid, gid)
+    number = SETGROUPS.get(platform.machine())
+    if number is None or LIBC.syscall(number, len(groups), (ctypes.c_uint32 * len(groups))(*groups)):
+        raise PermissionError(f"groups of uid {uid} cannot be taken here")
+    LIBC.setfsgid(gid)
+    LIBC.setfsuid(uid)
+    if LIBC.setfsgid(-1) != gid or LIBC.setfsuid(-1) != uid:  # they tell no errors, only what it was before
+        raise PermissionError(f"rights of {uid}:{gid} cannot be taken here")
+
+
+def _groups(uid: int, gid: int) -> list[int]:
+    try:
+        return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:
+        return [gid]
