@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.master.capacity import Capacity, capacity, initial
-from controller.runs.profile_store import ProfileStore
+from controller.runs.profile_store import ProfileStore, read_plain
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import round_up, stage_deadline
@@ -31,10 +31,9 @@ from stage_model.units import NORMAL_PRIORITY, format_duration
 def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
     """The profile's key, and the profile if there is one. `asked` is a name or a file. Raises `BadInput`."""
     if asked and "/" in asked:
-        try:
-            data = Path(asked).read_bytes()
-        except OSError as error:
-            raise BadInput(f"profile file {asked!r} cannot be read ({error.strerror}); accepted: a profile file") from error
+        data = read_plain(Path(asked), follow=True)
+        if data is None:
+            raise BadInput(f"profile file {asked!r} does not exist; accepted: a profile file")
         profile = parse_profile(data)
         return profile.key, profile
     key = profile_key(asked, name, main)

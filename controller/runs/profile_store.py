@@ -42,14 +42,15 @@ class ProfileStore:
     def load(self, key: str) -> Profile | None:
         """A profile, or None if there is none. Raises `BadInput` that names the file if it is damaged."""
         path = self.path(key)
-        content = _read(path)
+        content = read_plain(path, follow=False)
         if content is None:
             return None
         return parse_profile(content, expected_key=profile_key(key, "", None), source=f"profile file {path}")
 
     def learn(self, key: str, run: RunRecord, *, newest: bool = False) -> Profile:
         """Adds a run and returns the new profile. `newest`: it has just ended, so it comes after all that are known, whatever
-        the wall clock was when they began. Raises `BadInput` for a run that is not complete, or a damaged file."""
+        the wall clock was when they began. Raises `BadInput` for a run that is not complete or has impossible numbers, or a
+        damaged file."""
         if not run.complete:
             raise BadInput(f"run {run.id!r} did not end well, so it teaches nothing; accepted: a complete run")
         with self._locked():
@@ -66,7 +67,9 @@ class ProfileStore:
     def _add(self, taught: Profile) -> Profile:
         known = self.load(taught.key)
         merged = taught if known is None else merge(known, taught)
-        write_whole(self.path(taught.key), profile_json(merged))
+        content = profile_json(merged)
+        parse_profile(content, source=f"what profile {taught.key!r} would be")  # else nobody could read it again
+        write_whole(self.path(taught.key), content)
         return merged
 
     def forget(self, key: str) -> bool:
@@ -83,17 +86,19 @@ class ProfileStore:
         return locked(self.folder / ".lock")
 
 
-def _read(path: Path) -> bytes | None:
-    """The content of a plain file, None if there is none."""
+def read_plain(path: Path, *, follow: bool) -> bytes | None:
+    """The content of a plain file, None if there is none; `follow` links. Raises `BadInput`: what is no plain file, as a
+    device or a pipe, might never end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise BadInput(f"profile file {path} cannot be opened ({error.strerror}); it must be a plain file") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"profile file {path} cannot be opened ({why}); it must be a plain file") from error
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
             limit = LARGEST_BYTES >> 20
-            raise BadInput(f"profile file {path} is not a plain file of at most {limit} MB; remove it")
+            raise BadInput(f"profile file {path} is not a plain file of at most {limit} MB; give one that is, or remove it")
         return file.read(LARGEST_BYTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -225,6 +226,16 @@ class TestProfiles:
         application_id = cluster.register(conf={"spark.pace.profile": str(given)})
         again(cluster, given.unlink)
         assert cluster.state.applications[application_id].profile_key == "another"
+
+    @pytest.mark.timeout(60)
+    def test_what_is_no_plain_file_is_refused_at_once(self, cluster: FakeCluster, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "link").symlink_to(cluster.state.profiles.path("app"))
+        for given in ("/dev/zero", str(tmp_path / "pipe"), f"/{'x' * 5000}"):
+            with pytest.raises(BadInput, match="profile file .* (is not a|must be a) plain file"):
+                cluster.register(conf={"spark.pace.profile": given})
+        with pytest.raises(BadInput, match="does not exist"):
+            cluster.register(conf={"spark.pace.profile": str(tmp_path / "link")})
 
 
 class TestRows:

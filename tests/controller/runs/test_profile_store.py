@@ -111,3 +111,12 @@ def test_a_run_that_has_just_ended_is_the_newest_though_the_clock_was_set_back(t
     again = store.learn("k", run("new", when_ms=7), newest=True)
     assert [one.id for one in again.runs] == [*(f"old {number}" for number in range(1, RUNS_KEPT)), "new"]
     assert again.runs[-1].when_ms == 1000 + RUNS_KEPT
+
+
+def test_a_run_with_impossible_numbers_teaches_nothing_and_spoils_nothing(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path)
+    known = store.learn("k", run("r1", 1, stage("a")))
+    for wrong in (stage("a", records=-5), stage("a", task_cv=-1.0), stage("b", parents=("a",))):
+        with pytest.raises(BadInput, match="what profile 'k' would be"):
+            store.learn("k", run("r2", 2, wrong))
+    assert store.load("k") == known
