@@ -83,7 +83,11 @@ class Workers:
         if worker is None:
             known = ", ".join(self.by_id) or "none yet"
             raise BadInput(f"worker {worker_id[:80]!r} is not known here; accepted: {known}")
-        parse_labels(",".join(f"{name}={'x' if value is None else value}" for name, value in changes.items()), option="label")
+        for name, value in changes.items():
+            label = f"{name}={'x' if value is None else value}"
+            # one at a time: a name or a value with commas would pass for several labels
+            if parse_labels(label, option="label").keys() != {name}:
+                raise BadInput(f"label {label[:80]!r} is none; accepted: NAME=VALUE, as zone=a")
         labels = {**self._labels, worker_id: {**self._labels.get(worker_id, {}), **changes}}
         with self._store.transaction():
             self._store.set_meta("labels", _text(labels))

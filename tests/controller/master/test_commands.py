@@ -17,6 +17,15 @@ def cluster(tmp_path: Path) -> FakeCluster:
     return FakeCluster(tmp_path)
 
 
+class TestLabel:
+    @pytest.mark.parametrize("changes", [{"a=b,c": "d"}, {"a": "b,c=d"}, {" a": "b"}, {"": "b"}])
+    def test_a_name_or_value_that_is_several_is_none(self, cluster: FakeCluster, changes: dict[str, str]) -> None:
+        cluster.worker("w1")
+        with pytest.raises(BadInput):
+            cluster.state.commands.label("w1", changes, cluster.now_s)
+        assert cluster.state.commands.label("w1", {"x": "y"}, cluster.now_s) == {"x": "y"}
+
+
 class TestSet:
     def test_deadline_and_priority_change_at_once_and_survive_a_restart(self, cluster: FakeCluster) -> None:
         cluster.worker("w1")

@@ -232,7 +232,7 @@ class TestProfiles:
         os.mkfifo(tmp_path / "pipe")
         (tmp_path / "link").symlink_to(cluster.state.profiles.path("app"))
         for given in ("/dev/zero", str(tmp_path / "pipe"), f"/{'x' * 5000}"):
-            with pytest.raises(BadInput, match="profile file .* (is not a|must be a) plain file"):
+            with pytest.raises(BadInput, match=r"profile file .* (is not a|must be a) plain file"):
                 cluster.register(conf={"spark.pace.profile": given})
         with pytest.raises(BadInput, match="does not exist"):
             cluster.register(conf={"spark.pace.profile": str(tmp_path / "link")})
