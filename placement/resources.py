@@ -14,6 +14,8 @@ from stage_model.errors import BadInput
 SCALE = 10_000
 """Units of a whole (Ray's kResourceConversionFactor)."""
 CPU, MEMORY, GPU = "cpu", "memory", "gpu"
+MOST_PIECES = 4096
+"""Of one resource on one worker; each is kept account of."""
 PLAIN = frozenset((CPU, MEMORY))
 """Resources that nobody counts in pieces."""
 
@@ -94,6 +96,8 @@ def parse_advertised(text: str, *, option: str = "--resources") -> ResourceSet:
     for name, units in found.items():
         if units % SCALE:
             raise BadInput(f"{option} {name}={amount(units)} is no whole number; accepted: as many whole pieces as there are")
+        if units > MOST_PIECES * SCALE:
+            raise BadInput(f"{option} {name}={amount(units)} is more than anybody counts; accepted: {MOST_PIECES} at most")
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 
 from stage_model.settings import CORE_QUANTUM
 
@@ -21,18 +22,25 @@ def omega(remaining_s: Sequence[float], index: int, *, beta: float) -> float:
     """
     if not 0 <= index < len(remaining_s):
         raise ValueError(f"index {index} is not one of the {len(remaining_s)} remaining stages")
-    if any(not 0 <= duration_s < math.inf for duration_s in remaining_s):
+    _check(remaining_s, 1.0, beta)
+    return _omega(len(remaining_s), math.fsum(remaining_s), remaining_s[index], beta)
+
+
+def _check(durations_s: Sequence[float], alpha: float, beta: float) -> None:
+    if any(not 0 <= duration_s < math.inf for duration_s in durations_s):
         raise ValueError("durations are finite and not negative")
-    if not 0 <= beta <= 1:
-        raise ValueError(f"beta is {beta}; it lies in [0, 1]")
-    count = len(remaining_s)
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} is {value}; it lies in [0, 1]")
+
+
+def _omega(count: int, total_s: float, duration_s: float, beta: float) -> float:
     if count == 1:
         # Exactly 1, whatever its duration: the last stage gets all the time left.
         return 1.0
-    total_s = math.fsum(remaining_s)
     if total_s == 0:
         return float(count)
-    by_profile = total_s / remaining_s[index] if remaining_s[index] > 0 else math.inf
+    by_profile = total_s / duration_s if duration_s > 0 else math.inf
     # 0 * inf is not a number: with beta = 1 the profile has no say at all.
     return beta * count + ((1 - beta) * by_profile if beta < 1 else 0.0)
 
@@ -46,9 +54,23 @@ def stage_deadline(
     deadline has passed) or that the profile gives the stage no share; the stage then gets all there is.
     Raises `ValueError` as `omega` does, and for alpha outside [0, 1].
     """
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha is {alpha}; it lies in [0, 1]")
+    _check((), alpha, beta)
     return max(0.0, alpha * deadline_s - spent_s) / omega(remaining_s, index, beta=beta)
+
+
+def stage_deadlines(
+    durations_s: Sequence[float], *, deadline_s: float, spent_s: float, alpha: float, beta: float
+) -> list[float]:
+    """What `stage_deadline` gives each of these stages if all before it have taken exactly theirs; in time proportional to
+    their number. Raises `ValueError` as it does."""
+    lengths: list[float] = []
+    _check(durations_s, alpha, beta)
+    left_s = [*accumulate(reversed(durations_s))][::-1]
+    for index, duration_s in enumerate(durations_s):
+        share = _omega(len(durations_s) - index, left_s[index], duration_s, beta)
+        lengths.append(max(0.0, alpha * deadline_s - spent_s) / share)
+        spent_s += lengths[-1]
+    return lengths
 
 
 def set_point(elapsed_s: float, length_s: float) -> float:

@@ -38,6 +38,6 @@ def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], 
 def initial(work_core_s: float, length_s: float, most: Capacity) -> float:
     """Initial cores per executor: records / (deadline * nominal rate) is work / deadline, shared by the executors."""
     per_executor = most.slots / most.executors
-    if length_s <= 0:
+    if length_s <= 0 or work_core_s / length_s >= per_executor * most.executors:
         return per_executor
     return min(per_executor, initial_cores(work_core_s / length_s, most.executors))

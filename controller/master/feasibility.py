@@ -15,7 +15,7 @@ from controller.master.capacity import Capacity, capacity, initial
 from controller.runs.profile_store import ProfileStore, read_plain
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
-from stage_model.deadlines import round_up, stage_deadline
+from stage_model.deadlines import round_up, stage_deadlines
 from stage_model.errors import BadInput
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
@@ -150,24 +150,18 @@ def _slots(worker: WorkerInfo, most: int | None) -> int:
 def _planned(
     what: ApplicationEstimate, deadline_s: float | None, most: Capacity, constants: PaperSettings
 ) -> tuple[PlannedStage, ...]:
-    planned, spent_s = [], what.startup_s
-    for index, stage in enumerate(what.stages):
-        length_s = None
-        cores = None
-        if deadline_s is not None:
-            left = [s.duration_s for s in what.stages[index:]]
-            length_s = stage_deadline(
-                left, 0, deadline_s=deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta
-            )
-            spent_s += length_s
-            cores = initial(stage.work_core_s, length_s, most)
-        planned.append(
-            PlannedStage(
-                name=stage.name,
-                tasks=stage.tasks,
-                work_core_s=round(stage.work_core_s, 3),
-                deadline_s=None if length_s is None else round(length_s, 2),
-                initial_cores=cores,
-            )
+    lengths: Sequence[float | None] = [None] * len(what.stages)
+    if deadline_s is not None:
+        durations = [stage.duration_s for stage in what.stages]
+        alpha, beta = constants.alpha, constants.beta
+        lengths = stage_deadlines(durations, deadline_s=deadline_s, spent_s=what.startup_s, alpha=alpha, beta=beta)
+    return tuple(
+        PlannedStage(
+            name=stage.name,
+            tasks=stage.tasks,
+            work_core_s=round(stage.work_core_s, 3),
+            deadline_s=None if length_s is None else round(length_s, 2),
+            initial_cores=None if length_s is None else initial(stage.work_core_s, length_s, most),
         )
-    return tuple(planned)
+        for stage, length_s in zip(what.stages, lengths, strict=True)
+    )

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+
 from controller.wire.driver import Port, PythonEnvironment
 from controller.wire.message import Message
 from stage_model.plan import ApplicationPlan
+
+Cores = Annotated[float, msgspec.Meta(gt=0, le=4096)]
+MemoryMb = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
+Pieces = Annotated[int, msgspec.Meta(ge=0, le=4096)]
+"""The master keeps account of each."""
+PeriodS = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 
 class Mount(Message, frozen=True, kw_only=True):
@@ -147,16 +157,16 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
 
     worker_id: str
     host: str
-    cores: float
-    memory_mb: int
+    cores: Cores
+    memory_mb: MemoryMb
     runtime: str
     pid: int
     boot_id: str
     allowed_mounts: tuple[str, ...] = ()
-    resources: dict[str, int] = {}
+    resources: dict[str, Pieces] = {}
     labels: dict[str, str] = {}
     images: tuple[str, ...] = ()
-    period_s: float = 1.0
+    period_s: PeriodS = 1.0
     own_networks: bool = False
 
 

@@ -11,6 +11,9 @@ from functools import lru_cache
 from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy
 from stage_model.history.profile import RunRecord, StageRecord
 
+MOST_SLOTS = 1024
+"""A profile may claim any number of slots and tasks; what it takes to model a stage must not grow with them."""
+
 
 def explained_s(stage: StageRecord, run: RunRecord) -> float:
     """Seconds the model gives for the stage with the cores it had in that run (its mean quota, else the run's cores)."""
@@ -25,8 +28,12 @@ def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cor
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores <= 0:
         return 0.0
-    forecast = Forecast(_unit_busy(tasks, cv, max(1, slots)), speed_limit=min(1.0, most_cores / max(1, slots)))
-    return work_core_s * forecast.time_s(cores)
+    slots = max(1, slots)
+    # more slots than tasks change nothing; of more than `MOST_SLOTS` a part with its part of tasks and cores takes as long
+    part = max(1.0, min(slots, tasks) / MOST_SLOTS)
+    busy = _unit_busy(round(tasks / part), cv, min(round(slots / part), MOST_SLOTS))
+    forecast = Forecast(busy, speed_limit=min(1.0, most_cores / slots))
+    return work_core_s / part * forecast.time_s(cores / part)
 
 
 @lru_cache(maxsize=4096)

@@ -21,8 +21,9 @@ VERSION = 1
 RUNS_KEPT = 20
 _LONGEST_KEY = 120
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Amount = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""Thirty thousand years of seconds; sums of them stay far from what floats cannot hold."""
 CpuSource = Literal["container", "executor"]
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import isqrt
+from pathlib import Path
 
 import pytest
 
 from controller.master.actions import Actions
+from controller.master.feasibility import plan_reply
+from controller.runs.profile_store import ProfileStore
+from controller.wire.command import PlanRequest
+from controller.wire.worker import WorkerInfo
 from stage_model.history import run
 from stage_model.history.events import AnyEvent, JobEnd, JobStart, StageInfo, StageSubmitted
+from stage_model.history.profile import profile, profile_json
 from stage_model.history.run import Run
+from tests.fakes.records import run as record
+from tests.fakes.records import stage
 from tests.fuzz.work import is_linear
 
 Work = Callable[[], object]
@@ -63,9 +71,17 @@ def jobs_with_deadlines_that_all_run_and_then_end(size: int) -> Work:
     return apply
 
 
+def a_plan_of_many_stages(size: int) -> Work:
+    told = profile("k", [record("r", 1, *(stage(f"s{number}", name=f"s{number}") for number in range(size)))])
+    request = PlanRequest(profile_json=profile_json(told).decode(), deadline_s=60.0, law="paper")
+    worker = WorkerInfo(worker_id="w", host="h", cores=2.0, memory_mb=1, runtime="r", pid=1, boot_id="b")
+    return lambda: plan_reply(request, ProfileStore(Path("none")), [worker])
+
+
 @pytest.mark.parametrize(
     ("work_of", "size"),
     [
+        (a_plan_of_many_stages, 50),
         (a_job_of_which_every_stage_needs_all_before, 1600),
         (two_jobs_of_stages_side_by_side, 200),
         (many_stages_behind_a_chain_of_skipped_ones, 100),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.deadlines import initial_cores, omega, round_up, stage_deadline
+from stage_model.deadlines import initial_cores, omega, round_up, stage_deadline, stage_deadlines
 
 durations = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=1, max_size=30)
 share = st.floats(min_value=0, max_value=1)
@@ -43,6 +43,16 @@ def test_the_last_stage_gets_all_the_time_left(
     assert omega([duration_s], 0, beta=beta) == 1
     got = stage_deadline([duration_s], 0, deadline_s=deadline_s, spent_s=spent_s, alpha=alpha, beta=beta)
     assert got == max(0.0, alpha * deadline_s - spent_s)
+
+
+@given(st.lists(st.floats(0, 1e4), max_size=20), share, share, st.floats(0, 1e5), st.floats(0, 1e3))
+def test_deadlines_of_all_stages_are_those_of_each_behind_the_others(
+    durations_s: list[float], alpha: float, beta: float, deadline_s: float, spent_s: float
+) -> None:
+    given_s, left = {"deadline_s": deadline_s, "alpha": alpha, "beta": beta}, spent_s
+    for index, length_s in enumerate(stage_deadlines(durations_s, spent_s=spent_s, **given_s)):
+        assert length_s == pytest.approx(stage_deadline(durations_s[index:], 0, spent_s=left, **given_s), abs=1e-6)
+        left += length_s
 
 
 @given(durations, share, st.floats(0, 1e5), st.data())
