@@ -46,10 +46,9 @@ def begin_life(path: Path, store: Store) -> Identity:
 
 
 def _of_store(store: Store) -> Identity | None:
-    cluster_id, generation = store.meta("cluster_id"), store.meta("generation") or ""
-    return (
-        Identity(cluster_id=cluster_id, generation=int(generation) if generation.isdecimal() else 0) if cluster_id else None
-    )
+    cluster_id, told = store.meta("cluster_id"), store.meta("generation") or ""
+    generation = int(told) if told.isdecimal() and len(told) < 19 else 0
+    return Identity(cluster_id=cluster_id, generation=generation) if cluster_id else None
 
 
 def _of_file(path: Path) -> Identity | None:

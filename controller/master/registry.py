@@ -62,6 +62,8 @@ class Registry:
         for application_id, live, data in store.applications():
             with Caught() as problem:
                 record = msgspec.json.decode(data, type=ApplicationRecord)
+                if record.application_id != application_id:
+                    raise BadInput(f"the row of {application_id!r} is of {record.application_id!r}; accepted: its own")
                 application = self._made(record, now_s) if live else None
             if problem.error is not None:
                 self._lost(application_id, problem.error)

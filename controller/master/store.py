@@ -34,6 +34,19 @@ T = TypeVar("T")
 LOCKED_S = 0.25
 """Longest wait for another program that writes into the file: the master's loop waits, too."""
 
+MISFITS = {
+    "application": ("coalesce(id, '')", "applications", {"id": "text"}),
+    "event": ("application || ' ' || seq", "events", {"application": "text", "seq": "integer"}),
+    "snapshot": (
+        "application || ' ' || number",
+        "snapshots",
+        {"application": "text", "number": "integer", "behind": "integer", "next_seq": "integer"},
+    ),
+    "executor": ("application || ' ' || executor", "executors", {"application": "text", "executor": "text"}),
+}
+"""What is written here: the key, the table, and the types of all columns but the data, which whoever decodes it looks at.
+SQLite lets any column have values of any type."""
+
 
 class Store:
     """All writes of one message belong into one `transaction`. `migrations`: the steps to this release's schema. Raises
@@ -64,6 +77,7 @@ class Store:
             _make_private(path)
             self._db = _opened(path, migrations)
         self._files = _files(path)
+        self._set_misfits_aside()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -135,7 +149,7 @@ class Store:
 
     def meta(self, key: str) -> str | None:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return row[0] if row else None
+        return row[0] if row and isinstance(row[0], str) else None
 
     def set_meta(self, key: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
@@ -155,7 +169,7 @@ class Store:
     def events(self, application_id: str) -> list[tuple[int, bytes]]:
         """All events of an application in order."""
         rows = self._db.execute("SELECT seq, data FROM events WHERE application = ? ORDER BY seq", (application_id,))
-        return [(int(seq), data) for seq, data in rows]
+        return [(int(seq), _raw(data)) for seq, data in rows]
 
     def add_snapshot(self, application_id: str, behind: int, next_seq: int, data: bytes) -> None:
         """A snapshot that came `behind` that event; numbering goes on at `next_seq`. One that came twice is kept once."""
@@ -172,7 +186,7 @@ class Store:
         rows = self._db.execute(
             "SELECT behind, next_seq, data FROM snapshots WHERE application = ? ORDER BY number", (application_id,)
         )
-        return [(int(behind), int(next_seq), data) for behind, next_seq, data in rows]
+        return [(int(behind), int(next_seq), _raw(data)) for behind, next_seq, data in rows]
 
     def put_executor(self, application_id: str, executor_id: str, data: bytes) -> None:
         self._db.execute("INSERT OR REPLACE INTO executors VALUES (?, ?, ?)", (application_id, executor_id, data))
@@ -203,6 +217,17 @@ class Store:
         ):
             self._keep_aside(why, kind, f"{key}, data", rows, application_id)
         self.forget(application_id)
+
+    def _set_misfits_aside(self) -> None:
+        """Whoever reads a row may rely on what it is of."""
+        for kind, (key, table, types) in MISFITS.items():
+            rows = f"{table} WHERE " + " OR ".join(f"typeof({column}) != '{name}'" for column, name in types.items())
+            [(count,)] = self._db.execute(f"SELECT count(*) FROM {rows}")  # noqa: S608
+            if count:
+                log.error("%d rows of %s in master.db have keys of other types and are set aside", count, table)
+                with self.transaction():
+                    self._keep_aside("a key of another type than is written here", kind, f"{key}, data", rows)
+                    self._db.execute(f"DELETE FROM {rows}")  # noqa: S608
 
     def set_executor_aside(self, application_id: str, executor_id: str, why: str) -> None:
         rows, whose = "executors WHERE application = ? AND executor = ?", (application_id, executor_id)
@@ -294,6 +319,8 @@ def _opened(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
     """Raises `sqlite3.DatabaseError` for a file that is no database or a damaged one, `Unavailable` for a newer one."""
     check_version(path, len(migrations))
     db = sqlite3.connect(path, timeout=LOCKED_S, isolation_level=None, check_same_thread=False)
+    # a text that is no UTF-8 is one that nobody knows, not the end of the start
+    db.text_factory = lambda raw: raw.decode(errors="replace")
     try:
         db.execute("PRAGMA journal_mode=WAL")
         # a commit waits for no disk: who promises something waits for `sync`, off the loop and many at a time
@@ -338,6 +365,11 @@ def _files(path: Path) -> tuple[tuple[int, int] | None, ...]:
         else:
             found.append((status.st_dev, status.st_ino))
     return tuple(found)
+
+
+def _raw(data: object) -> bytes:
+    """What was kept as it came; something of another type is not of ours, and whoever reads it will say so."""
+    return data if isinstance(data, bytes) else str(data).encode()
 
 
 def _keep_damaged(path: Path) -> Path:

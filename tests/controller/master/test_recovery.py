@@ -284,8 +284,46 @@ class TestRows:
         assert (application.acknowledged, application.faults) == (4, 1)
         assert len(application.run.attempts[(0, 0)].done) == 1
 
-    @pytest.mark.parametrize("key", ["workers", "labels", "started_workers"])
+    @pytest.mark.parametrize(
+        "row",
+        [
+            ("applications", None, 1, b""),
+            ("applications", b"x", 1, b""),
+            ("applications", "other", 1, 7),
+            ("events", "{id}", "x", b""),
+            ("events", "{id}", 1.5, b""),
+            ("events", "{id}", 4, 7),
+            ("events", b"x", 1, b""),
+            ("snapshots", "{id}", 1, "x", 2, b""),
+            ("executors", "{id}", b"1", b""),
+            ("executors", "{id}", "1", 7),
+            ("meta", "labels", b"x"),
+            ("meta", "generation", "9" * 5000),
+        ],
+    )
+    def test_of_types_that_nobody_writes(self, cluster: FakeCluster, row: tuple[object, ...]) -> None:
+        application_id = cluster.register()
+        cluster.driver(application_id, *one_stage_run(1000)[:3])
+        table, *values = (part.format(id=application_id) if isinstance(part, str) else part for part in row)
+        self.change(cluster, f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(values))})", *values)
+        assert list(cluster.state.applications) == [application_id]
+        assert cluster.state.applications[application_id].acknowledged >= 3
+        again(cluster)  # and nothing is left that the next start would trip over
+
+    def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster) -> None:
+        application_id = cluster.register()
+        texts = (
+            "INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, '')",
+            "UPDATE events SET data = CAST(x'ff' AS TEXT)",
+        )
+        cluster.driver(application_id, *one_stage_run(1000)[:3])
+        for sql in (*texts, "INSERT INTO applications SELECT 'other', 1, data FROM applications WHERE id = ?"):
+            self.change(cluster, sql, *((application_id,) if "?" in sql else ()))
+        assert list(cluster.state.applications) == [application_id]
+        assert any(kind == "application" and key == "other" for _, kind, key, _ in cluster.state.store.aside())
+
     @pytest.mark.parametrize("value", ["{", '[{"worker_id": "w1"}]', '"text"'])
+    @pytest.mark.parametrize("key", ["workers", "labels", "started_workers"])
     def test_what_is_known_of_workers(
         self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, key: str, value: str
     ) -> None:
