@@ -1,0 +1,57 @@
+"""Hostile input for every parser of what others write (`targets`): a little here, as much as one likes by `make fuzz`."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.api import Conversation, conversations
+from tests.fuzz.mutate import mutated
+from tests.fuzz.targets import TARGETS, Target
+
+EXAMPLES = {True: 15, False: 60}
+"""By whether a target is slow."""
+
+
+def tried(target: Target, data: bytes) -> None:
+    """Whatever else is raised than the target's own errors fails the test."""
+    with contextlib.suppress(*target.errors):
+        target.take(data)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_good_input_is_taken_and_cut_off_at_any_place_it_is_taken_or_refused(name: str) -> None:
+    target = TARGETS[name]
+    for seed in target.seeds:
+        for end in (len(seed), 0, 1, len(seed) // 3, len(seed) // 2, len(seed) - 1):
+            tried(target, seed[:end])
+
+
+def test_good_conversations_are_no_refusals(tmp_path: Path) -> None:
+    """Else nothing behind a registration would be tried."""
+    registered = 0
+    for number, seed in enumerate(conversations()):
+        (tmp_path / str(number)).mkdir()
+        with Conversation(tmp_path / str(number)) as talk:
+            talk.say(seed)
+            registered += talk.token != "none"
+    assert registered == sum(b"\nR" in b"\n" + seed for seed in conversations())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_hostile_input_is_taken_or_refused(name: str) -> None:
+    target = TARGETS[name]
+
+    @settings(max_examples=EXAMPLES[target.slow])
+    @given(st.sampled_from(target.seeds), st.randoms(use_true_random=False), st.integers(1, 4))
+    def hostile(seed: bytes, choices: random.Random, times: int) -> None:
+        for _ in range(times):
+            seed = mutated(seed, choices)
+        tried(target, seed)
+
+    hostile()
