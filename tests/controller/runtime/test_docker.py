@@ -237,11 +237,25 @@ def test_an_image_that_does_not_exist_is_refused(rig: DockerRig) -> None:
     assert runtime.observe() == {}
 
 
-def test_a_base_that_cannot_be_built_on_is_refused_with_the_last_lines(rig: DockerRig) -> None:
-    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1", lock_file=rig.directory / "lock")
+@pytest.mark.parametrize("lock", ["lock", "."])
+def test_a_base_that_cannot_be_built_on_is_refused_with_the_last_lines_whether_or_not_there_is_place_for_a_lock(
+    rig: DockerRig, lock: str
+) -> None:
+    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1", lock_file=rig.directory / lock)
     with pytest.raises(RuntimeRefused, match=r"localhost:9/no-base:1(?s:.*)Last lines"):
         runtime.prepare_image()
     runtime.close()
+
+
+def test_the_lock_of_the_image_lies_where_no_other_user_can_be_before_us(
+    rig: DockerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(rig.directory / "cache"))
+    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1")
+    with pytest.raises(RuntimeRefused, match="no-base"):
+        runtime.prepare_image()
+    runtime.close()
+    assert (rig.directory / "cache" / "sparkpace" / "image.lock").stat().st_mode & 0o777 == 0o600
 
 
 def test_no_engine_is_unavailable() -> None:
