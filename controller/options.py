@@ -68,6 +68,8 @@ class AgentOptions:
     """Roots below which applications may ask for mounts (absolute)."""
     image: str | None = None
     """Executor image for applications that name none; None: the runtime's own."""
+    tmp_mb: int = 256
+    """Of /tmp in each container."""
     host: str | None = None
     """Address of its executors; None: loopback with a loopback master, else the way out towards the master."""
     resources: dict[str, int] = field(default_factory=dict)

@@ -60,7 +60,8 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
     """The runtime of that name. Raises `Unavailable` when it cannot work here and never has."""
     folder = options.home / "agents" / options.worker_id
     pool = parse_pool(options.network_pool or DEFAULT_POOL) if options.own_networks else None
-    return runtime_module(options.runtime).make(Owner(cluster_id, options.worker_id, folder, options.image, pool))
+    owner = Owner(cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb)
+    return runtime_module(options.runtime).make(owner)
 
 
 def _address(options: AgentOptions) -> str:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from controller.home import WORKER_ID, User
 from stage_model.errors import BadInput, Unavailable
-from stage_model.units import parse_duration
+from stage_model.units import parse_duration, parse_memory_mb
 
 SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 0.2, 60.0
 """Below, telling the engine a quota (15 to 55 ms) is a good part of the period; above, a stage is over before it is seen."""
+LEAST_TMP_MB = 16
+"""A JVM unpacks some MB of libraries there."""
 LEAST_MB = 512
 """Of a worker: an executor of Spark hardly starts in less."""
 
@@ -34,6 +36,14 @@ def check_memory_mb(memory_mb: int, what: str) -> int:
     if memory_mb < LEAST_MB:
         raise BadInput(f"{what} is too little for a worker; it must be {LEAST_MB}m or more")
     return memory_mb
+
+
+def parse_tmp_limit(text: str) -> int:
+    """Size of /tmp in MiB. Raises `BadInput`."""
+    tmp_mb = parse_memory_mb(text, option="--tmp-limit")
+    if tmp_mb < LEAST_TMP_MB:
+        raise BadInput(f"--tmp-limit {text} is too little for a JVM; it must be {LEAST_TMP_MB}m or more")
+    return tmp_mb
 
 
 def parse_period(text: str) -> float:

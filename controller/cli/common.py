@@ -44,6 +44,9 @@ floor_option = click.option(
     show_default=True,
     help="Cores that every executor keeps, in steps of 0.05.",
 )
+tmp_limit_option = click.option(
+    "--tmp-limit", default="256m", show_default=True, help="Size of /tmp in each container, memory of it, from 16m."
+)
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
 
 

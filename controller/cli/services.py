@@ -19,10 +19,11 @@ from controller.cli.checks import (
     checked_folders,
     checked_names,
     parse_period,
+    parse_tmp_limit,
     parse_user,
     parse_worker_id,
 )
-from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option, network_options
+from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option, network_options, tmp_limit_option
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import parse_type
 from controller.home import Home
@@ -95,6 +96,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @click.option("--runtime", type=click.Choice(list(RUNTIMES)), required=True)
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
+@tmp_limit_option
 @click.option("--master", "master_url", required=True, help="The master's URL, https://HOST:PORT.")
 @click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
 @click.option("--image", help="Executor image for jobs that name none.")
@@ -107,6 +109,7 @@ def agent(
     worker_id: str,
     memory: str,
     period: str,
+    tmp_limit: str,
     master_url: str,
     allowed: tuple[Path, ...],
     host: str | None,
@@ -122,6 +125,7 @@ def agent(
         worker_id=parse_worker_id(worker_id),
         memory_mb=check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}"),
         period_s=parse_period(period),
+        tmp_mb=parse_tmp_limit(tmp_limit),
         master_url=master_url,
         allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         host=None if host is None else check_address(host),

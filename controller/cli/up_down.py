@@ -15,8 +15,8 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from controller.addresses import is_local
-from controller.cli.checks import LEAST_MB, check_port, checked_folders, checked_names, parse_period
-from controller.cli.common import POLICY_HELP, floor_option, home_option, network_options, option_words
+from controller.cli.checks import LEAST_MB, check_port, checked_folders, checked_names, parse_period, parse_tmp_limit
+from controller.cli.common import POLICY_HELP, floor_option, home_option, network_options, option_words, tmp_limit_option
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
 from controller.client import admin_client
@@ -49,6 +49,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--port", type=click.IntRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
+@tmp_limit_option
 @click.option(
     "--allow-mount",
     "allowed",
@@ -79,6 +80,7 @@ def up(
     port: int,
     period: str,
     floor: float,
+    tmp_limit: str,
     allowed: tuple[Path, ...],
     image: str | None,
     network: str,
@@ -99,6 +101,7 @@ def up(
     every_agent = {
         "period": f"{parse_period(period):g}s",
         "floor": f"{floor:g}",
+        "tmp-limit": f"{parse_tmp_limit(tmp_limit)}m",
         "allow-mount": checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         "image": image,
         "network": network,

@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 
 from controller.runtime.held import HeldPath
 
+TMP_MB = 256
+"""Of /tmp in a container, unless its operator says otherwise."""
 CPU_PERIOD_US = 100_000
 """cpu-period of every executor (document 004, section 2.3.2)."""
 

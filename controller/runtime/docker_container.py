@@ -6,23 +6,23 @@ The environment may hold secrets of the user: it goes into the create request an
 from __future__ import annotations
 
 import contextlib
-import io
 import math
 import os
 import pwd
-import tarfile
+import resource
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
-from docker.types import DriverConfig, LogConfig, Mount
+from docker.types import DriverConfig, LogConfig, Mount, Ulimit
 from requests.exceptions import ConnectionError as NoAnswer
 from requests.exceptions import ReadTimeout
 
 from controller.runtime import launching
-from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch, Observed, Program
+from controller.runtime.base import CPU_PERIOD_US, TMP_MB, Bind, ExecutorKey, Launch, Observed, Program
 from controller.runtime.cgroup import quota_us
 from stage_model.errors import PaceError, RuntimeFailed, RuntimeRefused
 
@@ -35,6 +35,13 @@ PROGRAM = "sparkpace.program"
 
 PIDS_LIMIT = 4096
 """Threads count: a JVM with many slots and Python workers needs some hundreds; a fork bomb is stopped."""
+LEAST_FILES, MOST_FILES = 16_384, 65_536
+"""Open files of one process: a shuffle opens one for each of its parts, and some programs walk through all that they may
+have, which newer engines put at a milliard."""
+PROGRAM_TMP_MB = 64
+PROGRAM_LOG = "1m"
+"""Of a program's output, the engine keeps so much."""
+TMP, USERS = "/tmp", "/etc/passwd"  # noqa: S108 - inside a container
 MASK_BYTES = 1 << 20
 """Of a masked directory, which holds mount points at most."""
 LAST_LINES = 100
@@ -48,6 +55,20 @@ def labels(cluster_id: str, worker_id: str, key: ExecutorKey) -> dict[str, str]:
     return {CLUSTER: cluster_id, WORKER: worker_id, APPLICATION: key.application_id, EXECUTOR: key.executor_id}
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerLimits:
+    """Of an executor's container, beside those of its `Launch`. `files`: open files of a process, None for the engine's own
+    limit, which this one may be too high for."""
+
+    tmp_mb: int = TMP_MB
+    files: int | None = None
+
+
+def most_files() -> int:
+    """Open files for a process in a container: an engine mostly may have as many as an agent."""
+    return min(MOST_FILES, max(LEAST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
 def create(
     client: docker.APIClient,
     name: str,
@@ -55,29 +76,34 @@ def create(
     image: str,
     tags: Mapping[str, str],
     network: str = "host",
+    limits: ContainerLimits = ContainerLimits(),
+    users: Path | None = None,
     *,
     hold: bool = False,
 ) -> str:
-    """Creates (does not start) an executor's container in that network (an id) and returns its own id. Raises the client's
-    errors."""
+    """Creates (does not start) an executor's container in that network (an id) and returns its own id. `users`: its
+    /etc/passwd, None for the image's. Raises the client's errors."""
     script = launching.LOG_SCRIPT if network == "host" else launching.ADDRESS_SCRIPT
+    shown = mounts([*launch.binds, Bind(launch.log_dir, writable=True)], hold=hold)
+    if users is not None and all(mount["Target"] != USERS for mount in shown):
+        shown.append(Mount(USERS, str(users), type="bind", read_only=True))
     host = client.create_host_config(
         network_mode=network,
-        mounts=mounts([*launch.binds, Bind(launch.log_dir, writable=True)], hold=hold),
+        mounts=shown,
         cpu_period=CPU_PERIOD_US,
         cpu_quota=quota_us(launch.cores),
         mem_limit=launch.memory_bytes,
         memswap_limit=launch.memory_bytes,  # equal: no swap
         pids_limit=PIDS_LIMIT,
         log_config=LogConfig(type="none"),
-        **hardening(),
+        **hardening(shown, limits.tmp_mb, limits.files),
     )
     created = client.create_container(
         image,
         name=name,
         entrypoint=["/bin/sh", "-c", script, str(launch.log_dir)],
         command=list(launch.argv),
-        environment=dict(launch.environment),
+        environment={"HOME": TMP, **launch.environment},
         user=f"{launch.uid}:{launch.gid}",
         working_dir=str(launch.working_dir),
         labels=dict(tags),
@@ -86,27 +112,32 @@ def create(
     return str(created["Id"])
 
 
-def name_user(client: docker.APIClient, created: str, uid: int, gid: int) -> None:
-    """Gives the user of a created container a name: Hadoop's login, which every executor goes through, fails for a uid that
-    has none, and an image knows no submitter. Root has one everywhere. Raises the client's errors."""
-    if uid == 0:
-        return
+def users_file(uid: int, gid: int) -> bytes:
+    """An /etc/passwd in which the submitter has a name: Hadoop's login, which every executor goes through, fails for a uid
+    that has none, and an image knows no submitter."""
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
         name = f"uid-{uid}"
-    users = f"root:x:0:0:root:/root:/bin/sh\n{name}:x:{uid}:{gid}::/tmp:/bin/sh\n".encode()
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        entry = tarfile.TarInfo("passwd")
-        entry.size, entry.mode = len(users), 0o644
-        archive.addfile(entry, io.BytesIO(users))
-    client.put_archive(created, "/etc", packed.getvalue())
+    return f"root:x:0:0:root:/root:/bin/sh\n{name}:x:{uid}:{gid}::{TMP}:/bin/sh\n".encode()
 
 
-def hardening() -> dict[str, Any]:
-    """Host options that every container of ours has. `init` reaps what executors leave behind."""
-    return {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "init": True}
+def hardening(shown: Sequence[Mount], tmp_mb: int, files: int | None = None) -> dict[str, Any]:
+    """Host options that every container of ours has. `init` reaps what executors leave behind. Nothing of the image can be
+    written; /tmp is memory of the container, unless it is one of the mounts `shown`. JVMs unpack libraries there and map
+    them, for which an engine's usual tmpfs is not good (noexec)."""
+    tmp = {TMP: f"rw,exec,nosuid,nodev,mode=1777,size={tmp_mb}m"}
+    return {
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "init": True,
+        "read_only": True,
+        "tmpfs": {} if any(mount["Target"] == TMP for mount in shown) else tmp,
+        "ulimits": [
+            Ulimit(name="core", soft=0, hard=0),
+            *([] if files is None else [Ulimit(name="nofile", soft=files, hard=files)]),
+        ],
+    }
 
 
 def mounts(binds: Sequence[Bind], *, hold: bool = False) -> list[Mount]:
@@ -211,6 +242,7 @@ def run_program(
         limits |= {"cpu_period": CPU_PERIOD_US, "cpu_quota": quota_us(program.cores)}
     if program.memory_bytes is not None:
         limits |= {"mem_limit": program.memory_bytes, "memswap_limit": program.memory_bytes}
+    shown = mounts(program.binds, hold=hold)
     created = None
     try:
         created = client.create_container(
@@ -221,10 +253,11 @@ def run_program(
             labels=dict(tags),
             host_config=client.create_host_config(
                 network_mode="none",
-                mounts=mounts(program.binds, hold=hold),
+                mounts=shown,
                 pids_limit=PIDS_LIMIT,
+                log_config=LogConfig(type="json-file", config={"max-size": PROGRAM_LOG}),
                 **limits,
-                **hardening(),
+                **hardening(shown, PROGRAM_TMP_MB),
             ),
         )["Id"]
         client.start(created)

@@ -29,11 +29,11 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
-from controller.files import cache_root
+from controller.files import cache_root, write_whole
 from controller.runtime import docker_container as container
 from controller.runtime import executor_record, launching, process_identity
 from controller.runtime import image as images
-from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, JavaProgram, Launch, Observed, Program
+from controller.runtime.base import CPU_PERIOD_US, TMP_MB, Bind, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.chores import Chores, NoAnswer, NotYet
 from controller.runtime.docker_networks import DockerNetworks
@@ -52,6 +52,8 @@ NOTICED_S = 0.1
 AGAIN_S = 2.0
 """An update that was not answered may be carried out when the engine comes back, after a newer one: so the newest is sent
 once more, so much later."""
+RLIMIT = "setting rlimit"
+"""What an engine says that may not have as much of something as it was to allow."""
 CLOSE_S = 3.0
 """What the engine is still to be told gets so long at the end."""
 
@@ -89,7 +91,7 @@ class _Known:
 
 class DockerRuntime:
     """See the module. `image` is for launches that name none (None: the executor image, built on `base_image`). `records`
-    is a directory for its records alone; `networks` are for launches that have one.
+    is a directory for its records alone; `networks` are for launches that have one. `tmp_mb`: of /tmp in each container.
 
     `base_url` None means DOCKER_HOST and its kin, else the default socket. Raises `Unavailable` when no engine answers and
     there are no records of an earlier runtime to go on with.
@@ -107,6 +109,7 @@ class DockerRuntime:
         lock_file: Path | None = None,
         records: Path | None = None,
         networks: DockerNetworks | None = None,
+        tmp_mb: int = TMP_MB,
         base_url: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         cgroups: CgroupTree | None = None,
@@ -118,6 +121,9 @@ class DockerRuntime:
         self._lock_file = lock_file or cache_root() / "image.lock"
         self._records = records
         self._networks = networks
+        self._limits = container.ContainerLimits(tmp_mb, container.most_files())
+        self._users: tempfile.TemporaryDirectory[str] | None = None
+        """Of the files that name users, where there is no directory of records."""
         self._clock = clock
         self._cgroups = cgroups or CgroupTree()
         self._engine = EngineClients(base_url)
@@ -199,7 +205,8 @@ class DockerRuntime:
                 if self._networks is None:
                     raise RuntimeRefused(f"executor {'/'.join(launch.key)} is to have a network and this worker makes none")
                 network = self._networks.ensure(client, launch.key.application_id, launch.network)
-            create = partial(container.create, client, name, launch, image, labels, network)
+            users = self._users_file(launch)
+            create = partial(container.create, client, name, launch, image, labels, network, self._limits, users)
             hold = self._can_hold(image, launch.binds)
             try:
                 created = create(hold=hold)
@@ -210,11 +217,15 @@ class DockerRuntime:
                     return
                 created = create(hold=hold)
             try:
-                container.name_user(client, created, launch.uid, launch.gid)
                 client.start(created)
             except APIError as error:
                 client.remove_container(created, force=True, v=True)
-                raise container.refusal(launch, error) from error
+                if self._limits.files is None or RLIMIT not in str(error.explanation):
+                    raise container.refusal(launch, error) from error
+                log.warning("the Docker engine may not allow %d open files: its own limit holds", self._limits.files)
+                self._limits = replace(self._limits, files=None)
+                self._start(launch)
+                return
             self._adopt(launch.key, created, client)
             self._see_that_shown(launch, created, client)
 
@@ -258,6 +269,24 @@ class DockerRuntime:
             except RuntimeRefused:
                 return False
             return Path(__file__).name in told.split()
+
+    def _users_file(self, launch: Launch) -> Path | None:
+        """Has a name for the submitter, for the container's /etc/passwd; None for root, who has one everywhere."""
+        if launch.uid == 0:
+            return None
+        if self._records is None and self._users is None:
+            self._users = tempfile.TemporaryDirectory(prefix="sparkpace-users-")
+        folder = Path(self._users.name) if self._users is not None else self._records
+        assert folder is not None
+        path, content = folder / f"users-{launch.uid}-{launch.gid}", container.users_file(launch.uid, launch.gid)
+        try:
+            if not path.exists() or path.read_bytes() != content:
+                folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+                write_whole(path, content, lasting=False)
+                path.chmod(0o644)
+        except OSError as error:
+            raise RuntimeFailed(f"the file that names uid {launch.uid} was not written ({error}); try later") from error
+        return path
 
     def _clear_name(self, name: str, key: ExecutorKey) -> bool:
         """The name is taken: False if by this very executor, running; else what is left of it is removed."""
@@ -351,6 +380,8 @@ class DockerRuntime:
     def _hang_up(self) -> None:
         self._updates.close()
         self._engine.close()
+        if self._users is not None:
+            self._users.cleanup()
 
     @for_chores("the end of programs")
     def _clear(self) -> None:

@@ -42,6 +42,7 @@ def make(owner: Owner) -> Runtime:
         base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
         records=owner.folder / "containers",
         networks=None if owner.pool is None else DockerNetworks(owner.cluster_id, owner.pool, _lock(owner)),
+        tmp_mb=owner.tmp_mb,
     )
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from controller.runtime.base import Runtime
+from controller.runtime.base import TMP_MB, Runtime
 from controller.runtime.networks import NetworkPool
 from stage_model.errors import Unavailable
 
@@ -23,13 +23,15 @@ on this machine."""
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose executors a runtime runs: a cluster's on one worker. `folder` is the agent's own; `image` the name of a container
-    image (None: the runtime's own); `pool` is where networks of applications come from, where there are any."""
+    image (None: the runtime's own); `pool` is where networks of applications come from, where there are any; `tmp_mb` of /tmp
+    in a container."""
 
     cluster_id: str
     worker_id: str
     folder: Path
     image: str | None = None
     pool: NetworkPool | None = None
+    tmp_mb: int = TMP_MB
 
 
 class RuntimeModule(Protocol):

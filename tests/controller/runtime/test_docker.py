@@ -17,7 +17,7 @@ import docker
 import pytest
 
 from controller.agent.masks import Place, Secret, ShowReason, Wanted, masked
-from controller.runtime import image, launching
+from controller.runtime import docker_container, image, launching
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Mask, Program
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import LIST_EVERY_S, DockerRuntime
@@ -78,6 +78,7 @@ def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.API
     assert host["Memory"] == host["MemorySwap"] == rigs.MEMORY_BYTES
     assert host["PidsLimit"] == 4096
     assert host["LogConfig"]["Type"] == "none"
+    assert host["ReadonlyRootfs"] is True
     assert config["User"] == f"{os.getuid()}:{os.getgid()}"
     assert config["WorkingDir"] == str(rig.directory)
     assert (
@@ -94,6 +95,46 @@ def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.API
     assert SECRET not in json.dumps(seen)
     rig.until(lambda: (launch.log_dir / "stderr").exists() and (launch.log_dir / "stderr").read_text())
     assert not (read_only / "file").exists()
+
+
+WRITABLE = "/tmp", "/dev/shm", "/dev/mqueue"
+"""What a container has for its own: memory of it."""
+
+
+@pytest.mark.parametrize("uid", [0, 54_321])
+def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: DockerRig, uid: int) -> None:
+    if os.getuid() not in (0, uid):
+        pytest.skip("only an agent that is root can start executors as anybody")
+    folders = "find / -xdev -type d -writable; find /dev -type d -writable"
+    program = (
+        f"({folders}) 2>/dev/null | sort -u; cp /bin/true /tmp/mine && /tmp/mine && echo runs; rm /tmp/mine; "
+        f"head -c 100000000 /dev/zero >/tmp/big; stat -c %s /tmp/big; ulimit -c; ulimit -n; echo $HOME"
+    )
+    launch = dataclasses.replace(rig.launch(program), uid=uid, gid=uid, memory_bytes=4 * rigs.MEMORY_BYTES)
+    launch.log_dir.mkdir(parents=True)
+    os.chown(launch.log_dir, uid, uid)
+    runtime = DockerRuntime(rig.cluster, "w1", tmp_mb=20)
+    runtime.start(launch)
+    rig.ended(runtime, launch.key)
+    runtime.close()
+    *folders_seen, runs, size, core, files, home = (launch.log_dir / "stdout").read_text().splitlines()
+    assert set(folders_seen) - {"/dev", "/dev/pts"} == set(WRITABLE)
+    assert (runs, int(size), core, home) == ("runs", 20 << 20, "0", "/tmp")
+    assert runtime._limits.files in (None, int(files))
+    assert docker_container.most_files() <= 65_536
+
+
+def test_an_engine_that_may_not_allow_so_many_files_starts_executors_with_its_own_limit(rig: DockerRig) -> None:
+    runtime = rig.docker()
+    runtime._limits = dataclasses.replace(runtime._limits, files=(1 << 30) + 1)  # more than a kernel has (fs.nr_open)
+    key = rig.start(runtime, rigs.IDLE)
+    assert runtime.observe()[key].running
+    assert runtime._limits.files is None
+
+
+def test_a_tmp_that_is_a_mount_stays_what_was_asked_for(rig: DockerRig) -> None:
+    shown = docker_container.mounts([Bind(Path("/tmp"), writable=True)])
+    assert docker_container.hardening(shown, 64)["tmpfs"] == {}
 
 
 @pytest.mark.parametrize("writable", [True, False])
