@@ -9,8 +9,54 @@ import re
 from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, Program
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 
-LOG_SCRIPT = 'exec "$@" >>"$0/stdout" 2>>"$0/stderr"'
-"""Constant, for `/bin/sh -c`: the log directory is $0 and the program with its arguments "$@", so nothing is quoted."""
+LOG_FILE_BYTES = 10 << 20
+"""Of stdout and of stderr: what came before is kept in one more such file, `.1`, and older output is gone."""
+DRAIN_S = 2
+"""What a program leaves behind may keep its output open; its last words are there long before."""
+LOG_SCRIPT = f"""\
+ulimit -c 0
+keep() {{
+    exec 5>&- 6>&- 7>&- 8>&-
+    trap '' TERM
+    while :; do
+        (ulimit -f {LOG_FILE_BYTES // 512}; exec cat >>"$0/$1")
+        case $? in
+            0) exit ;;
+            1??) mv -f "$0/$1" "$0/$1.1" || sleep 1 ;;
+            *) sleep 1 ;;
+        esac
+    done
+}}
+rm -f "$0/.stdout" "$0/.stderr"
+if ! mkfifo "$0/.stdout" "$0/.stderr"; then
+    echo 'sparkpace: no pipe could be made, so nothing bounds stdout and stderr' >>"$0/stderr"
+    exec "$@" >>"$0/stdout" 2>>"$0/stderr" </dev/null
+fi
+exec 3<>"$0/.stdout" 4<>"$0/.stderr"
+exec 5<"$0/.stdout" 6>"$0/.stdout" 7<"$0/.stderr" 8>"$0/.stderr" 3>&- 4>&-
+rm -f "$0/.stdout" "$0/.stderr"
+(exec <&5; keep stdout) & _pumps=$!
+(exec <&7; keep stderr) & _pumps="$_pumps $!"
+(exec "$@" </dev/null >&6 2>&8 5>&- 6>&- 7>&- 8>&-) & child=$!
+exec 5>&- 6>&- 7>&- 8>&-
+trap 'kill -TERM $child' TERM
+while :; do
+    wait $child; code=$?
+    kill -0 $child || break
+done
+(trap 'kill $!; wait $!; exit' USR1; sleep {DRAIN_S} & wait $!; kill -9 $_pumps) & timer=$!
+wait $_pumps
+kill -USR1 $timer; wait $timer
+exit $code
+"""
+"""Constant, for `/bin/sh -c`: the log directory is $0 and the program with its arguments "$@", so nothing is quoted.
+
+The program writes to two pipes. For each a `cat` appends what comes to a file, as the program's user, until the kernel ends
+it at the file's greatest size (SIGXFSZ); then the file is renamed and the next `cat` goes on. So the bound holds at every
+moment, needs neither agent nor engine, and wants no more of an image than /bin/sh and a few of its usual companions. What one
+`cat` had read is lost in between. Where the disk is full, output is thrown away until there is space. The shell stays to hand
+on SIGTERM and to see the pipes emptied, and ends with the program's exit code. Fifos lose their names at once.
+"""
 ADDRESS_SCRIPT = f"""\
 read -r self </etc/hostname
 while read -r ip name rest; do [ "$name" != "$self" ] || address=$ip; done </etc/hosts

@@ -31,7 +31,7 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger(__name__)
 
-GATE_SCRIPT = f"read -r _ || exit 125; {launching.LOG_SCRIPT} </dev/null"
+GATE_SCRIPT = f"read -r _ || exit 125\n{launching.LOG_SCRIPT}"
 """The child waits for a line, which comes when its record is on disk and its quota is set: no executor runs unrecorded
 or unpaced, and if the agent dies in between, the child reads end-of-file and ends."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -305,7 +305,7 @@ class ProcessRuntime:
 
 
 def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
-    """Starts the gate: a shell that becomes the executor when it is told to. Raises OSError."""
+    """Starts the gate: a shell that starts the executor when it is told to. Raises OSError."""
     environment: Mapping[str, str] = {"PATH": PATH, **launch.environment}
     return subprocess.Popen(
         ["/bin/sh", "-c", GATE_SCRIPT, str(launch.log_dir), *launch.argv],

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from controller.runtime import launching
 from controller.runtime.base import Bind, ExecutorKey, Program, Runtime
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.table import RUNTIMES
@@ -249,9 +251,41 @@ def test_logs_are_files_and_arguments_arrive_unchanged(rig: Rig) -> None:
         pytest.skip("the fake runs no programs")
     key = rig.start(rig.runtime(), rigs.TALKING)
     logs = rig.directory / "logs" / key.executor_id
-    rig.until(lambda: (logs / "stderr").exists() and (logs / "stderr").read_text())
+    for name in ("stdout", "stderr"):
+        rig.until(lambda name=name: (logs / name).exists() and (logs / name).read_text())  # type: ignore[misc]
     assert (logs / "stdout").read_text() == "to stdout with spaces; $HOME\n"
     assert (logs / "stderr").read_text() == "to stderr\n"
+
+
+def test_output_is_bounded_and_the_last_words_are_kept(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    runtime = rig.runtime()
+    flood = "yes 0123456789abcde | head -c 40000000"
+    launch = rig.launch(f"({flood} >&2) & {flood}; wait; echo last word; echo and another >&2; exit 7", cores=2.0)
+    runtime.start(launch)
+    assert rig.ended(runtime, launch.key).exit_code == 7
+    sizes = {path.name: path.stat().st_size for path in launch.log_dir.iterdir()}
+    assert sizes.keys() == {"stdout", "stdout.1", "stderr", "stderr.1"}
+    assert sizes["stdout.1"] == sizes["stderr.1"] == launching.LOG_FILE_BYTES
+    assert max(sizes.values()) <= launching.LOG_FILE_BYTES
+    assert (launch.log_dir / "stdout").read_text().endswith("last word\n")
+    assert (launch.log_dir / "stderr").read_text().endswith("and another\n")
+
+
+def test_no_core_is_dumped(rig: Rig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    runtime = rig.runtime()
+    launch = rig.launch("ulimit -c")
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))  # inherited by processes
+    try:
+        runtime.start(launch)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+    rig.ended(runtime, launch.key)
+    assert (launch.log_dir / "stdout").read_text() == "0\n"
 
 
 def test_the_environment_arrives_and_is_written_nowhere(rig: Rig) -> None:

@@ -79,6 +79,7 @@ def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.API
     assert host["PidsLimit"] == 4096
     assert host["LogConfig"]["Type"] == "none"
     assert host["ReadonlyRootfs"] is True
+    assert {"Name": "core", "Hard": 0, "Soft": 0} in host["Ulimits"]
     assert config["User"] == f"{os.getuid()}:{os.getgid()}"
     assert config["WorkingDir"] == str(rig.directory)
     assert (
