@@ -70,6 +70,8 @@ class AgentOptions:
     """Executor image for applications that name none; None: the runtime's own."""
     tmp_mb: int = 256
     """Of /tmp in each container."""
+    local_limit: str = "none"
+    """Of the files that an application keeps here (`controller.local_limit`)."""
     host: str | None = None
     """Address of its executors; None: loopback with a loopback master, else the way out towards the master."""
     resources: dict[str, int] = field(default_factory=dict)

@@ -18,6 +18,7 @@ import uuid
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher
 from controller.agent.link import Gate, Link
+from controller.agent.local_use import LocalUse
 from controller.agent.loop import Agent, Received
 from controller.agent.open_quotas import open_all
 from controller.agent.site import make_runtime, make_site, make_worker
@@ -25,6 +26,7 @@ from controller.agent.threads import Threads
 from controller.files import write_whole
 from controller.home import Home
 from controller.local.locks import child_lock
+from controller.local_limit import parse_local_limit
 from controller.options import AgentOptions
 from controller.processes import allow_files
 from controller.runtime import packet_filter
@@ -47,6 +49,8 @@ LINK_PATIENCE_S = 120.0
 STOP_PATIENCE_S = 300.0
 START_PATIENCE_S = 3600.0
 """An image may be built for half an hour, and a class archive made after it."""
+DISK_PATIENCE_S = 300.0
+"""A disk may be slow."""
 STUCK_CODE = 70
 
 
@@ -60,6 +64,7 @@ class Child:
         self.gate = Gate(cluster_id)
         self.runtime = make_runtime(options, cluster_id)
         site: Site = make_site(options)
+        self.local_use = LocalUse(parse_local_limit(options.local_limit), site.local_root, time.thread_time)
         launcher = Launcher(self.runtime, site, options.home / "agents" / options.worker_id)
         self.agent = Agent(
             make_worker(options),
@@ -69,6 +74,7 @@ class Child:
             instance=uuid.uuid4().hex[:12],
             period_s=options.period_s,
             quota=QuotaSettings(period_s=options.period_s, floor=options.floor),
+            over_limit=self.local_use.take,
         )
         self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()
@@ -92,6 +98,8 @@ class Child:
         wake = self.wake.set
         self.threads.add("starts", lambda beat: self.launcher.run_starts(wake, self.stop, beat), patience_s=START_PATIENCE_S)
         self.threads.add("stops", lambda beat: self.launcher.run_stops(wake, self.stop, beat), patience_s=STOP_PATIENCE_S)
+        places = self.agent.places
+        self.threads.add("disk", lambda beat: self.local_use.run(places, wake, self.stop, beat), patience_s=DISK_PATIENCE_S)
         backoff_s, code = 0.0, 0
         due_s = time.monotonic()
         while not self.stop.is_set():

@@ -22,6 +22,7 @@ from controller.agent.apply import SAME_CORES, QuotaChange
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, step
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
+from controller.agent.local_use import OVER_CODE
 from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
@@ -81,7 +82,9 @@ class Agent:
         period_s: float,
         quota: QuotaSettings,
         clock: Callable[[], float] = time.monotonic,
+        over_limit: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """`over_limit`: applications that keep too much on the disk, with the reason; each finding is told once."""
         self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
         self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
         self.received: Received | None = None
@@ -94,6 +97,9 @@ class Agent:
         self.notes: list[str] = []
         self._notes_lock = threading.Lock()
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)
+        self._over_limit = over_limit
+        self._ended: dict[ExecutorKey, str] = {}
+        """Executors that this agent ended by itself, and why."""
         self._heard_s = 0.0
         self._troubles: dict[ExecutorKey, str] = {}
         self._drivers: dict[ProcessId, bool] = {}
@@ -256,10 +262,27 @@ class Agent:
             with self._trouble_of(key):
                 if key in stopped or self._orphaned(key):
                     self._remove(key, observed.get(key))
+        self._end_over_limit(observed)
         applications = {key.application_id for key in self.known}
         if desired:
             applications |= {plan.application_id for plan in desired.applications}
         self.plans = {a: plan for a, plan in self.plans.items() if a in applications}
+
+    def _end_over_limit(self, observed: Mapping[ExecutorKey, Observed]) -> None:
+        """All executors of the application: they share its local directory."""
+        for application, reason in self._over_limit().items():
+            for key, seen in observed.items():
+                if key.application_id == application and seen.running:
+                    self._ended[key] = reason
+                    self.launcher.stop(key)
+                    self.note(f"executor {key.executor_id} of {application} is ended: {reason}")
+
+    def places(self) -> dict[str, list[Path]]:
+        """Where each application's files lie on this worker; may be called on any thread."""
+        places: dict[str, list[Path]] = {}
+        for key in list(self.known):
+            places.setdefault(key.application_id, [self.site.local_dir(key)]).append(self.site.log_dir(key))
+        return places
 
     def _orphaned(self, key: ExecutorKey) -> bool:
         """Only a driver that provably died here makes an orphan; silence does not."""
@@ -290,6 +313,7 @@ class Agent:
             self.resizing.forget(key)
             self.known.pop(key, None)
             self._troubles.pop(key, None)
+            self._ended.pop(key, None)
 
     def _told(self, key: ExecutorKey) -> bool:
         """The master has said that this executor is over, so its last report has arrived."""
@@ -332,6 +356,8 @@ class Agent:
             if seen is not None:
                 state = "running" if seen.running else "exited"
                 reason, code = seen.reason, seen.exit_code
+                if not seen.running and key in self._ended:
+                    reason, code = self._ended[key], OVER_CODE
             elif reason := self.launcher.reason(key):
                 pass
             elif self.resizing.may_start(key) is None:

@@ -12,6 +12,7 @@ import click
 from rich.console import Console, ConsoleDimensions
 
 from controller.home import Home, find_home
+from controller.local_limit import DEFAULT
 from controller.runtime.networks import DEFAULT_POOL
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
@@ -46,6 +47,12 @@ floor_option = click.option(
 )
 tmp_limit_option = click.option(
     "--tmp-limit", default="256m", show_default=True, help="Size of /tmp in each container, memory of it, from 16m."
+)
+local_limit_option = click.option(
+    "--local-limit",
+    default=DEFAULT,
+    show_default=True,
+    help="Files that an application may keep on a worker's host: a size, a part of the space that it finds, or none.",
 )
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
 

@@ -23,11 +23,20 @@ from controller.cli.checks import (
     parse_user,
     parse_worker_id,
 )
-from controller.cli.common import POLICY_HELP, CoresRange, floor_option, home_option, network_options, tmp_limit_option
+from controller.cli.common import (
+    POLICY_HELP,
+    CoresRange,
+    floor_option,
+    home_option,
+    local_limit_option,
+    network_options,
+    tmp_limit_option,
+)
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import parse_type
 from controller.home import Home
 from controller.local.locks import agent_lock
+from controller.local_limit import parse_local_limit
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
 from controller.runtime.networks import parse_pool
 from controller.runtime.table import RUNTIMES
@@ -97,6 +106,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
 @tmp_limit_option
+@local_limit_option
 @click.option("--master", "master_url", required=True, help="The master's URL, https://HOST:PORT.")
 @click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
 @click.option("--image", help="Executor image for jobs that name none.")
@@ -110,6 +120,7 @@ def agent(
     memory: str,
     period: str,
     tmp_limit: str,
+    local_limit: str,
     master_url: str,
     allowed: tuple[Path, ...],
     host: str | None,
@@ -126,6 +137,7 @@ def agent(
         memory_mb=check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}"),
         period_s=parse_period(period),
         tmp_mb=parse_tmp_limit(tmp_limit),
+        local_limit=parse_local_limit(local_limit).text,
         master_url=master_url,
         allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         host=None if host is None else check_address(host),

@@ -16,7 +16,15 @@ from rich.console import Console
 
 from controller.addresses import is_local
 from controller.cli.checks import LEAST_MB, check_port, checked_folders, checked_names, parse_period, parse_tmp_limit
-from controller.cli.common import POLICY_HELP, floor_option, home_option, network_options, option_words, tmp_limit_option
+from controller.cli.common import (
+    POLICY_HELP,
+    floor_option,
+    home_option,
+    local_limit_option,
+    network_options,
+    option_words,
+    tmp_limit_option,
+)
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
 from controller.client import admin_client
@@ -26,6 +34,7 @@ from controller.local.cluster import Plan, WorkerPlan, heal, look, start
 from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
+from controller.local_limit import parse_local_limit
 from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
 from controller.runtime.table import RUNTIMES, choose_runtime, runtime_module
@@ -50,6 +59,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
 @floor_option
 @tmp_limit_option
+@local_limit_option
 @click.option(
     "--allow-mount",
     "allowed",
@@ -81,6 +91,7 @@ def up(
     period: str,
     floor: float,
     tmp_limit: str,
+    local_limit: str,
     allowed: tuple[Path, ...],
     image: str | None,
     network: str,
@@ -102,6 +113,7 @@ def up(
         "period": f"{parse_period(period):g}s",
         "floor": f"{floor:g}",
         "tmp-limit": f"{parse_tmp_limit(tmp_limit)}m",
+        "local-limit": parse_local_limit(local_limit).text,
         "allow-mount": checked_folders(allowed, option="--allow-mount") or (Path.home(),),
         "image": image,
         "network": network,

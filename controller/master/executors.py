@@ -29,7 +29,8 @@ def too_many_failures(application: Application) -> str:
     if application.failures_in_a_row <= MOST_FAILURES:
         return ""
     logs = next((e.record.log_dir for e in reversed(application.executors.values()) if e.record.log_dir), "")
-    return f"{application.failures_in_a_row} executors failed in a row, see {logs}/stderr"
+    last = next((e.record.gone.reason for e in reversed(application.executors.values()) if e.record.gone), "")
+    return f"{application.failures_in_a_row} executors failed in a row (the last one: {last}), see {logs}/stderr"
 
 
 def reconcile(application: Application, registry: Registry, placing: Placing, now_s: float) -> bool:

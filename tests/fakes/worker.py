@@ -57,6 +57,8 @@ class FakeWorker:
         self.now_s = 1000.0
         self.host = FakeHost(lambda: self.now_s)
         self.lives = 0
+        self.over_limit: dict[str, str] = {}
+        """Applications that keep too much on the disk, with the reason; told once."""
         self.sequence = 0
         self.generation = 1
         self.restart()
@@ -92,7 +94,12 @@ class FakeWorker:
             period_s=self.period_s,
             quota=QuotaSettings(period_s=self.period_s),
             clock=lambda: self.now_s,
+            over_limit=self._take_over_limit,
         )
+
+    def _take_over_limit(self) -> dict[str, str]:
+        over, self.over_limit = self.over_limit, {}
+        return over
 
     def want(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -234,6 +235,24 @@ class TestEnding:
         busy.want(stopped=["app/1"])
         busy.tick()
         assert busy.host.executors == {}
+
+    def test_one_whose_application_keeps_too_much_on_the_disk_ends_with_that_reason(self, worker: FakeWorker) -> None:
+        both = [spec(), spec("other")]
+        worker.want(both)
+        worker.tick()
+        worker.over_limit = {"app": "too much"}
+        told = worker.tick()
+        assert told.notes[-1:] == ("executor 1 of app is ended: too much",)
+        assert report_of(told, KEY).state == "running"
+        told = worker.tick(4.0)
+        told = worker.tick()
+        seen = report_of(told, KEY)
+        # a signal's code would say that the application is not to blame
+        assert (seen.state, seen.exit_code, seen.reason) == ("exited", errno.EDQUOT, "too much")
+        assert worker.running() == {OTHER}
+        assert report_of(told, OTHER).reason == ""
+        places = worker.agent.places()
+        assert places["app"] == [worker.site.local_dir(KEY), worker.site.log_dir(KEY)]
 
     def test_an_executor_of_a_dead_driver_ends(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
         who = identity(driver)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.agent.local_use import OVER_CODE
 from controller.runs.run_folder import read_samples
 from controller.wire.driver import ExecutorWish
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
@@ -29,6 +30,15 @@ def test_a_killed_executor_is_reported_to_the_driver_and_replaced(cluster: FakeC
     cluster.state.tick(cluster.now_s)
     [spec] = cluster.worker("w1").desired.executors
     assert spec.executor_id == "2"
+
+
+def test_an_executor_that_kept_too_much_on_the_disk_is_the_applications_fault(cluster: FakeCluster) -> None:
+    """Spark counts such an end among its tasks' failures, of which an application may have few."""
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=OVER_CODE, reason="too much"))
+    [gone] = cluster.driver(application_id).gone
+    assert (gone.by_application, gone.planned, gone.reason) == (True, False, "too much")
 
 
 def test_executors_spark_no_longer_wants_are_stopped_as_planned(cluster: FakeCluster) -> None:

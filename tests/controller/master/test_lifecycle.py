@@ -64,7 +64,7 @@ def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster) -
         cluster.worker("w1", report(application_id, str(number), "exited", exit_code=1))
         cluster.worker("w1")
         cluster.state.tick(cluster.now_s)
-    assert "11 executors failed in a row" in (cluster.driver(application_id).stop or "")
+    assert "11 executors failed in a row (the last one: exit code 1)" in (cluster.driver(application_id).stop or "")
 
 
 def test_old_runs_are_removed(cluster: FakeCluster) -> None:
