@@ -19,6 +19,7 @@ from controller.home import Cluster, Home, read_token
 from controller.local.cluster import look
 from controller.local.healing import missing
 from controller.runtime import packet_filter
+from controller.runtime.table import choose_runtime
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from stage_model.errors import PaceError, Unavailable
@@ -44,6 +45,7 @@ def doctor(home: Home, port: int) -> None:
         "Docker engine": docker_version,
         "cgroups": lambda: cgroups(Path("/sys/fs/cgroup")),
         "isolation": lambda: isolation(home.cluster()),
+        "limits": lambda: limits(found.runtime if (found := home.cluster()) else choose_runtime("auto")),
     }
     table = Table(box=None, pad_edge=False)
     for heading in ("what", "state", "found, or remedy"):
@@ -74,6 +76,16 @@ def isolation(cluster: Cluster | None) -> str:
     if reason := packet_filter.why_not():
         raise Unavailable(f"{reason}, {packet_filter.BEYOND}")
     return "packet rules can be set: executors in containers reach their driver's ports, each other and the outside"
+
+
+def limits(runtime: str) -> str:
+    """What holds executors back in a runtime. Raises `Unavailable` where hardly anything does."""
+    if runtime == "docker":
+        return "containers: own file system (read-only), bounded /tmp, processes, open files, memory and output"
+    raise Unavailable(
+        f"runtime {runtime} bounds CPU, core dumps, output and the local directory alone: executors read and write all that "
+        f"their user may, and start as many processes; use `up --runtime docker` for jobs of strangers"
+    )
 
 
 def _add(table: Table, name: str, check: Check, otherwise: str) -> bool:

@@ -1,0 +1,14 @@
+"""What `doctor` says of a machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.cli.doctor import limits
+from stage_model.errors import Unavailable
+
+
+def test_it_says_what_a_runtime_does_not_limit() -> None:
+    assert "read-only" in limits("docker")
+    with pytest.raises(Unavailable, match=r"runtime process bounds .* alone: .* use `up --runtime docker`"):
+        limits("process")
