@@ -17,6 +17,7 @@ import logging
 import math
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
