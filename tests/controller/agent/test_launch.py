@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -295,12 +296,14 @@ class TestHolding:
             assert held.same_as(held.real)
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks with another user's rights")
-    def test_nobody_is_shown_what_lies_where_they_may_not_go(self, site: Site, tmp_path: Path) -> None:
+    def test_nobody_is_shown_what_lies_where_they_may_not_go(self, site: Site) -> None:
         """A directory open to all within a closed one: bound by root, it would be open."""
-        for folder in (*tmp_path.parents[:-2], tmp_path, tmp_path / "allowed"):
-            if folder.name.startswith(("pytest", "test")) or folder.is_relative_to(tmp_path):
-                folder.chmod(0o755)
-        shown = tmp_path / "allowed" / "closed" / "open"
+        with tempfile.TemporaryDirectory() as folder:  # tmp_path is closed to all but us
+            Path(folder).chmod(0o755)
+            self.look_behind_a_closed_door(replace(site, allowed_mounts=(Path(folder),)))
+
+    def look_behind_a_closed_door(self, site: Site) -> None:
+        shown = site.allowed_mounts[0] / "closed" / "open"
         shown.mkdir(parents=True)
         shown.parent.chmod(0o700)
         mount = Mount(path=str(shown), asked=True)
