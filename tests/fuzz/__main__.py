@@ -14,9 +14,11 @@ import contextlib
 import faulthandler
 import hashlib
 import logging
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "fuzz"
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 LONGEST_INPUT = 65_536
 TIMEOUT_S = 10
 """Of one input, by the clock; only one that takes `SLOW_CPU_S` of CPU when it is tried again is a finding."""
@@ -94,9 +97,11 @@ def _run(name: str, seconds: float) -> Row:
             old.unlink()
     begun, inputs = time.monotonic(), 0
     while (left_s := int(seconds - (time.monotonic() - begun))) > 0 or not inputs:
-        with (here / "log").open("wb") as log:
+        # the process ends amid an input, whose files would be left
+        with (here / "log").open("wb") as log, tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="sparkpace-fuzz-") as files:
             command = [sys.executable, "-m", "tests.fuzz", "--child", name, str(max(1, left_s))]
-            code = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, check=False).returncode
+            env = {**os.environ, "TMPDIR": files}
+            code = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, check=False, env=env).returncode
         told = (here / "log").read_text(errors="replace")
         tried = [int(number) for number in re.findall(r"^(?:#|stat::number_of_executed_units: *)(\d+)", told, re.MULTILINE)]
         inputs += max(tried, default=0)

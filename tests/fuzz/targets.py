@@ -57,7 +57,6 @@ from tests.fuzz.api import Conversation, conversations
 
 LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-SHARED_MEMORY = Path("/dev/shm")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding JSON raises; whoever decodes has to handle all three."""
 
@@ -75,7 +74,7 @@ class Target:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as name:
+    with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 
 
