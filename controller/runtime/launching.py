@@ -35,14 +35,16 @@ fi
 exec 3<>"$0/.stdout" 4<>"$0/.stderr"
 exec 5<"$0/.stdout" 6>"$0/.stdout" 7<"$0/.stderr" 8>"$0/.stderr" 3>&- 4>&-
 rm -f "$0/.stdout" "$0/.stderr"
+_child= _term=
+trap '_term=1; [ -z "$_child" ] || kill -TERM $_child' TERM
 (exec <&5; keep stdout) & _pumps=$!
 (exec <&7; keep stderr) & _pumps="$_pumps $!"
-(exec "$@" </dev/null >&6 2>&8 5>&- 6>&- 7>&- 8>&-) & child=$!
+(exec "$@" </dev/null >&6 2>&8 5>&- 6>&- 7>&- 8>&-) & _child=$!
 exec 5>&- 6>&- 7>&- 8>&-
-trap 'kill -TERM $child' TERM
+[ -z "$_term" ] || kill -TERM $_child
 while :; do
-    wait $child; code=$?
-    kill -0 $child || break
+    wait $_child; code=$?
+    kill -0 $_child || break
 done
 (trap 'kill $!; wait $!; exit' USR1; sleep {DRAIN_S} & wait $!; kill -9 $_pumps) & timer=$!
 wait $_pumps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.runtime import process_identity, process_tree
+from controller.runtime import launching, process_identity, process_tree
 from controller.runtime.base import Program
 from controller.runtime.process import ProcessRuntime
 from stage_model.errors import RuntimeRefused
@@ -150,3 +151,16 @@ def test_a_program_runs_as_its_submitter(rig: ProcessRig) -> None:
     with pytest.raises(RuntimeRefused, match="python3"):
         runtime.run_program(Program(who, NOBODY, NOBODY))
     assert runtime.run_program(Program(("/usr/bin/python3", *who[1:]), NOBODY, NOBODY)) == f"{NOBODY} []\n"
+
+
+def test_a_signal_at_the_very_start_reaches_the_program_and_does_not_end_the_shell_that_keeps_its_output(
+    tmp_path: Path,
+) -> None:
+    """Asked often, as it is a matter of moments."""
+    deaf = 'trap "" TERM; kill -TERM $PPID; sleep 0.05; echo deaf; exit 7'
+    for _ in range(20):
+        done = subprocess.run(
+            ["/bin/sh", "-c", launching.LOG_SCRIPT, tmp_path, "/bin/sh", "-c", deaf], check=False, timeout=60
+        )
+        assert done.returncode == 7
+    assert (tmp_path / "stdout").read_text() == 20 * "deaf\n"
