@@ -36,8 +36,8 @@ def _context(certificate: Path) -> ssl.SSLContext:
 class Squatter:
     """Holds a port; keeps every byte that it is told, under TLS with `certificate` if it has one."""
 
-    def __init__(self, certificate: Path | None) -> None:
-        self.listening = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, certificate: Path | None, port: int = 0) -> None:
+        self.listening = socket.create_server(("127.0.0.1", port))
         self.context = None if certificate is None else _context(certificate)
         self.plain, self.secret = b"", b""
         self.port = self.listening.getsockname()[1]
@@ -68,8 +68,8 @@ class Squatter:
 
 
 @contextmanager
-def squatting(certificate: Path | None) -> Iterator[Squatter]:
-    squatter = Squatter(certificate)
+def squatting(certificate: Path | None, port: int = 0) -> Iterator[Squatter]:
+    squatter = Squatter(certificate, port)
     thread = threading.Thread(target=squatter.serve)
     thread.start()
     try:

@@ -1,0 +1,220 @@
+"""A hostile job beside an ordinary one on real Spark and Docker: what it tries fails, and its neighbour is not harmed.
+
+Each attack has something to find or to reach, which is tried from outside first. Not covered: how much the neighbour is
+slowed (`experiments.bench.neighbour`), and the process runtime, which isolates nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from controller.home import Home
+from controller.runs.run_folder import STAGES
+from tests.fakes.tls import squatting
+from tests.integration.engine import Engine
+from tests.integration.local_cluster import APPS, Finished, Job, LocalCluster, eventually
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.spark,
+    pytest.mark.docker,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(os.geteuid() != 0, reason="gives this machine the metadata address, which only root may"),
+]
+
+METADATA = "169.254.169.254"
+CONNECT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """`victim` runs until `stop` appears."""
+
+    cluster: LocalCluster
+    engine: Engine
+    victim: Job
+    application_id: str
+    stop: Path
+    folder: Path
+
+    def attack(self, *attacks: str, **plan: Any) -> Finished:
+        """The end of a hostile job that does these attacks."""
+        file = self.folder / "plan.json"
+        file.write_text(json.dumps(plan))
+        words = ("submit", "--name", "red-team", "--num-executors", "1", str(APPS / "red_team.py"), str(file), *attacks)
+        done = self.cluster.start([*self.cluster.program, *words], cwd=self.folder).finish()
+        print(done.out)
+        return done
+
+
+@pytest.fixture(scope="module")
+def arena(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    root = tmp_path_factory.mktemp("arena")
+    (root / "shown").mkdir()
+    (root / "submitted").mkdir()
+    cluster = LocalCluster(Home(root / "home"), "docker")
+    try:
+        cluster.up("--workers", "1", "--local-limit", "256m")
+        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+        stop = root / "stop"
+        victim = cluster.submit("--name", "victim", "rounds.py", str(stop))
+        application_id = cluster.running("victim", 1).application_id
+        yield Arena(cluster, engine, victim, application_id, stop, root / "submitted")
+    finally:
+        cluster.down()
+    assert engine.containers() == []
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 60.0)
+
+
+def test_nothing_of_others_is_read_or_reached(arena: Arena) -> None:
+    home = arena.cluster.home
+    planted = home.local / arena.application_id / "of-the-victim"
+    planted.write_text("what only the victim's executors may see")
+    hidden = [home.admin_token_file, home.submit_token_file, home.ca_key_file, home.master_certificate, planted]
+    hidden += list(home.agent_tokens.iterdir())
+    secrets = [{"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for data in (p.read_bytes() for p in hidden)]
+    texts = [path.read_text().strip() for path in (home.admin_token_file, home.submit_token_file)]
+    with service() as port, metadata_service():
+        addresses = {
+            "a service of this host": ("gateway", port),
+            "the metadata address": (METADATA, 80),
+            "the master": ("gateway", arena.cluster.cluster().port),
+            **{f"the victim's driver, {a[0]}:{a[1]}": a for a in listeners(arena.victim.driver().pid)},
+            **{f"the victim's executor, {a[0]}:{a[1]}": a for a in executor_listeners(arena)},
+        }
+        assert sum("victim" in name for name in addresses) >= 3, "the driver's port, a block manager's and the executor's"
+        sockets = ["/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock"]
+        done = arena.attack("read", "call", secrets=secrets, texts=texts, addresses=addresses, sockets=sockets)
+    seen = done.ok().answer["seen"]
+    assert seen["read"] == []
+    assert {name for name, answered in seen["call"].items() if answered} == {"its own driver"}
+
+
+def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> None:
+    plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 200, "forge_s": 8}
+    seen = arena.attack("root", "var", "tmp", "fork", "shout", "forge", **plan).ok().answer["seen"]
+    assert (seen["root"]["mb"], seen["root"]["why"]) == (0, "Read-only file system")
+    assert (seen["var"]["mb"], seen["var"]["why"]) == (0, "Read-only file system")
+    assert seen["tmp"]["why"] in ("No space left on device", "Cannot allocate memory")
+    assert seen["tmp"]["mb"] < plan["most_mb"]
+    assert seen["fork"]["why"] == "Resource temporarily unavailable"
+    assert min(seen["forge"].values()) > 0
+    summary = arena.cluster.summary("red-team")
+    record = arena.cluster.home.runs / summary["app_id"]
+    logs = [path for path in (record / "executors").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in logs) < plan["log_mb"] << 20
+    assert len((record / STAGES).read_text().splitlines()) < 100, "stages that the driver did not tell of"
+
+
+@pytest.mark.parametrize(("attack", "reason"), [("swallow", "memory"), ("hoard", "--local-limit")])
+def test_who_takes_too_much_ends_with_that_reason(arena: Arena, attack: str, reason: str) -> None:
+    done = arena.attack(attack, most_mb=1024, stay_s=300)
+    assert done.code != 0
+    assert reason in done.err
+
+
+def test_who_takes_the_masters_port_hears_no_token_and_is_not_obeyed(arena: Arena) -> None:
+    home = arena.cluster.home
+    port = arena.cluster.cluster().port
+    arena.cluster.kill_master()
+    eventually(lambda: is_free(port), "the end of the dead master's sockets")
+    with squatting(None, port) as squatter:
+        eventually(lambda: len(squatter.plain) > 2_000, "calls of agents and drivers")
+    arena.cluster.restore()
+    arena.cluster.await_workers()
+    for token in (home.admin_token(), home.submit_token(), *(home.agent_token(w) for w in home.workers())):
+        assert token.encode() not in squatter.plain
+    assert b"bearer" not in squatter.plain.lower()
+
+
+def test_the_victim_ends_unharmed(arena: Arena) -> None:
+    arena.stop.touch()
+    assert arena.victim.finish().ok().answer["ok"]
+    summary = arena.cluster.summary("victim")
+    assert (summary["end_reason"], summary["tasks_failed"], summary["executors_lost"]) == ("", 0, 0)
+    assert summary["executors"] == 1
+
+
+# ---------------------------------------------------------------------- what there is to reach
+
+
+def listeners(pid: int) -> list[tuple[str, int]]:
+    """Where that process and its children listen by TCP."""
+    process = psutil.Process(pid)
+    found = [c for p in (process, *process.children(recursive=True)) for c in p.net_connections(kind="tcp4")]
+    found += process.net_connections(kind="tcp6")
+    return [(c.laddr.ip.removeprefix("::ffff:"), c.laddr.port) for c in found if c.status == psutil.CONN_LISTEN]
+
+
+def executor_listeners(arena: Arena) -> list[tuple[str, int]]:
+    """Where the victim's executor listens, by the address that its container has."""
+    [container] = arena.engine.containers(arena.application_id, ended=False)
+    inspected = arena.engine.inspect(container)
+    assert inspected is not None
+    [network] = inspected["NetworkSettings"]["Networks"].values()
+    ports = eventually(lambda: listening_ports(inspected["State"]["Pid"]), "the executor's block manager")
+    reached = [(network["IPAddress"], port) for port in ports]
+    for address in reached:  # from this host, as the driver does
+        socket.create_connection(address, timeout=CONNECT_S).close()
+    return reached
+
+
+def listening_ports(pid: int) -> set[int]:
+    """Of the network namespace of that process (proc(5), /proc/net/tcp: state 0A is LISTEN)."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()]
+    local = [words[1] for words in lines if len(words) > 3 and words[3] == "0A"]
+    # the engine's own resolver listens on 127.0.0.11 alone
+    return {int(address.split(":")[1], 16) for address in local if not address.startswith("0B00007F")}
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def service(host: str = "0.0.0.0", port: int = 0) -> Iterator[int]:
+    """Something on this host that answers whoever reaches it; its port."""
+    with socket.create_server((host, port)) as listening:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    listening.accept()[0].close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        socket.create_connection(("127.0.0.1" if host == "0.0.0.0" else host, listening.getsockname()[1]), timeout=5).close()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@contextlib.contextmanager
+def metadata_service() -> Iterator[None]:
+    """This host answers at the metadata address, as clouds do."""
+    given = ("dev", "lo")
+    subprocess.run(["ip", "address", "add", f"{METADATA}/32", *given], check=True, timeout=10)
+    try:
+        with service(METADATA, 80):
+            yield
+    finally:
+        subprocess.run(["ip", "address", "del", f"{METADATA}/32", *given], check=True, timeout=10)
