@@ -14,7 +14,7 @@ from controller.client import MasterClient, admin_client
 from controller.home import Cluster, Home
 from controller.local.cluster import LOOK_S, STOP_S, look
 from controller.local.leftovers import Removed, clear_groups, clear_grown, clear_worker
-from controller.local.locks import end
+from controller.local.locks import end, last_holder
 from controller.processes import ProcessId, alive, send, send_group
 from controller.waiting import wait_until
 from stage_model.errors import PaceError
@@ -42,7 +42,9 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
     """Ends applications, agents, master, in this order, whoever started them, then what outlived them; None when nothing was
     there. What is left is tried again by the next call."""
     found = look(home, cluster)
-    workers = [name for name in home.workers() if home.child_lock(name).exists()]
+    # a child that ends in good order forgets which runtime it had
+    last = {name: last_holder(home.child_lock(name)) for name in home.workers() if home.child_lock(name).exists()}
+    workers = {name: holder.note if holder else cluster.runtime if cluster else "" for name, holder in last.items()}
     if cluster is None and not found.names() and not workers:
         return None
     stopped = Stopped()
@@ -59,8 +61,8 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
         why = f"process {it.process.pid} does not end" if it.process else "it runs on another host, or in a container"
         stopped.left.append(f"{name} was left: {why}")
     names: set[str] = set()
-    for name in workers:
-        names |= clear_worker(home, name, stopped.removed, stopped.left)
+    for name, runtime in workers.items():
+        names |= clear_worker(home, name, runtime, stopped.removed, stopped.left)
     clear_groups(names, stopped.removed, stopped.left)
     if cluster is not None and cluster.runtime == "docker":
         clear_grown(cluster.cluster_id, stopped.removed, stopped.left)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controller.home import ORDERS, Home
-from controller.local.locks import agent_lock, last_holder
+from controller.local.locks import agent_lock
 from controller.master.providers import GROWN
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey
@@ -35,18 +35,18 @@ class Removed:
         return f"Removed what had outlived its agent: {parts}." if parts else ""
 
 
-def clear_worker(home: Home, worker_id: str, removed: Removed, left: list[str]) -> set[str]:
-    """Ends and removes the executors of a worker without an agent; meanwhile it can get none. `left` gets a sentence on what
-    cannot be removed; then the next call tries again. Returns the names its control groups may have."""
+def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, left: list[str]) -> set[str]:
+    """Ends and removes the executors of a worker without an agent, whose last one had that runtime; meanwhile it can get
+    none. `left` gets a sentence on what cannot be removed; then the next call tries again. Returns the names its control
+    groups may have."""
     try:
         with agent_lock(home, worker_id):
             cluster_file = home.agent(worker_id) / "cluster_id"
             cluster_id = cluster_file.read_text().strip() if cluster_file.exists() else ""
-            last = last_holder(home.child_lock(worker_id))
             names = _group_names(home, worker_id, cluster_id)
             owner = Owner(cluster_id, worker_id, home.agent(worker_id))
-            # the lock names the runtime; processes may be of an earlier life of the worker, with another one
-            for name in {"process", *({last.note} & RUNTIMES.keys() if last else ())}:
+            # processes may be of an earlier life of the worker, with another runtime
+            for name in {"process", *({runtime} & RUNTIMES.keys())}:
                 removed.executors += runtime_module(name).end_all(owner)
             # what its executors proved themselves with, where no agent saw them end
             shutil.rmtree(home.agent(worker_id) / ORDERS, ignore_errors=True)

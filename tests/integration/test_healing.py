@@ -201,3 +201,19 @@ def test_down_removes_a_container_whose_application_ended_without_an_agent(
     done = mortal_docker.command("down")
     assert "1 executor(s)" in done.stdout
     assert engine.containers() == []
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_down_removes_containers_that_no_master_told_their_agent_to_stop(
+    mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path
+) -> None:
+    begin(mortal_docker)
+    engine = Engine(docker_engine, mortal_docker.cluster().cluster_id)
+    job = mortal_docker.submit("--name", "masterless", *PLAIN, str(stop_file))
+    mortal_docker.running("masterless", executors=1)
+    mortal_docker.kill_master()
+    done = mortal_docker.command("down")
+    job.kill()
+    assert "1 executor(s)" in done.stdout
+    assert engine.containers() == []
