@@ -26,6 +26,7 @@ PAGES = sorted(
 SETTING = re.compile(r"`(spark\.pace\.[A-Za-z.]*[A-Za-z])\b(?!\.?\*)")
 SOURCES = ("stage_model", "placement", "master_memory", "controller", "experiments", "tests", "bridge", "dockerfiles", "docs")
 CITED = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*\.md\b")
+SHOWN_BY = re.compile(r"`([\w/]+\.py)(?:::(\w+))?`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -43,6 +44,15 @@ def table(topic: type[Topic]) -> str:
     for name, rule in rules(topic):
         lines.append(f"| `{topic.PREFIX}{rule.name}` | {getattr(defaults, name):g} | {rule.accepted} | {rule.reason} |")
     return "\n".join(lines)
+
+
+def test_every_test_that_shows_what_is_enforced_is_there() -> None:
+    _, _, enforced = (ROOT / "docs" / "security.md").read_text().partition("## What is enforced")
+    named = SHOWN_BY.findall(enforced.partition("## What is not")[0])
+    assert len(named) > 20
+    for path, name in named:
+        text = (ROOT / "tests" / path).read_text()
+        assert re.search(rf"^(?:def|class) {name}\b" if name else "^def test_", text, re.MULTILINE), (path, name)
 
 
 def test_every_call_of_the_master_is_described() -> None:
