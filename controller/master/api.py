@@ -240,19 +240,24 @@ class Api:
             raise BadInput(f"the body of {_path(request)} is not a valid {kind.__name__}: {error}") from error
 
     async def _read(self, request: Request, most: int) -> bytearray:
-        if int(request.headers.get("content-length", 0)) > most:
+        announced, owner = int(request.headers.get("content-length", 0)), request.state.owner
+        if announced > most:
             raise TooLarge(f"the body of {_path(request)} is over {most} bytes; accepted: less")
+        self._allow(owner, announced)  # all at once, so that a refusal takes nothing of what the next try needs
         data = bytearray()
         async for chunk in request.stream():
             data += chunk
             if len(data) > most:
                 raise TooLarge(f"the body of {_path(request)} is over {most} bytes; accepted: less")
-            owner = request.state.owner
-            if not self._allowance.take(owner, len(chunk), self.clock()):
-                raise TooMuch(
-                    f"{owner} has sent {AT_ONCE} bytes and {EACH_S} more each second; accepted: the same a little later"
-                )
+            if not announced:
+                self._allow(owner, len(chunk))
         return data
+
+    def _allow(self, owner: str, size: int) -> None:
+        if not self._allowance.take(owner, size, self.clock()):
+            raise TooMuch(
+                f"{owner} has sent {AT_ONCE} bytes and {EACH_S} more each second; accepted: the same a little later"
+            )
 
 
 def _path(request: Request) -> str:

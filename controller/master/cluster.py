@@ -132,6 +132,6 @@ class ClusterState:
                 self.registry.replaced = True  # tried again with the next pass
                 if (size := self.store.log_bytes()) > LARGEST_LOG:
                     raise Unavailable(
-                        f"the log of master.db has {size >> 20} MiB and cannot be emptied, as another program reads or "
-                        f"writes the file; end that program"
+                        f"the log of master.db has {size >> 20} MiB and cannot be emptied, as the disk is full or another "
+                        f"program reads or writes the file; make room, or end that program"
                     )

@@ -275,11 +275,17 @@ class Store:
 
     def checkpoint(self) -> bool:
         """Empties the write-ahead log, which else keeps replaced rows for a while; False where a reader or a writer stands in
-        the way, and nobody waits for it. May be called on any thread; writers wait for its last step alone."""
+        the way, and nobody waits for it, or where the disk is full. May be called on any thread; writers wait for its last
+        step alone."""
         where = f"{self._path.absolute().as_uri()}?mode=rw"
         with closing(sqlite3.connect(where, uri=True, timeout=0, isolation_level=None)) as db:
-            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            [(busy, _, _)] = db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            try:
+                db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                [(busy, _, _)] = db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                    raise
+                return False
         return not busy
 
     def renew(self) -> bool:

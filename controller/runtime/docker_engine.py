@@ -191,6 +191,9 @@ class DockerRuntime:
         self._starting.add(launch.key)
         try:
             self._start(launch)
+        except BaseException:
+            self._leave_network(launch.key)
+            raise
         finally:
             self._touched.add(launch.key)
             self._starting.discard(launch.key)
@@ -354,6 +357,10 @@ class DockerRuntime:
                 if error.status_code not in (404, 409):  # gone, or its removal is in progress
                     raise
         self._removing.discard(known.id)
+        self._leave_network(key)
+
+    def _leave_network(self, key: ExecutorKey) -> None:
+        """The network of its application goes, if nobody is in it any more."""
         if self._networks is not None:
             self.chores.ask(("network", key.application_id), partial(self._have_dropped, self._networks, key.application_id))
 
@@ -361,6 +368,8 @@ class DockerRuntime:
         with for_chores(f"the removal of the network of {application_id}"):
             try:
                 networks.drop(self._engine.quick(), application_id)
+            except RuntimeRefused as error:
+                log.warning("the network of %s is left: %s", application_id, error)
             except RuntimeFailed as error:
                 raise NotYet(str(error)) from error
 
@@ -543,6 +552,7 @@ class DockerRuntime:
         for key in known_before - found.keys() - self._starting - self._touched:
             if (known := self._known.get(key)) is not None:
                 self._drop(key, known)
+                self._leave_network(key)
         for key, identity in found.items():
             known = self._known.get(key)
             if key in self._starting | self._touched or identity in self._removing:
@@ -618,6 +628,7 @@ class DockerRuntime:
             except NotFound:
                 known.last = _over(known.last, "the container was removed from outside")
                 self._drop(key, known)
+                self._leave_network(key)
                 return
         if not found.running:  # the kernel's counters went with the group: the last that were read are kept
             known.last = replace(found, cpu_s=known.last.cpu_s, memory_bytes=known.last.memory_bytes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from functools import cache
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -34,6 +33,8 @@ MOST_TRIES = 64
 IN_USE, GONE = 403, 404
 
 log = logging.getLogger(__name__)
+
+_can_filter = False
 
 
 class DockerNetworks:
@@ -138,9 +139,12 @@ def bridge_address(client: docker.APIClient) -> str | None:
     return gateways[0].partition("/")[0] if gateways else None
 
 
-@cache
 def _why_not() -> str:
-    return packet_filter.why_not()
+    """That rules can be set is remembered; why they cannot may pass."""
+    global _can_filter  # noqa: PLW0603 - of this process
+    why = "" if _can_filter else packet_filter.why_not()
+    _can_filter = not why
+    return why
 
 
 def _doubt(own: OwnNetwork) -> str:

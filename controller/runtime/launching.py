@@ -15,6 +15,12 @@ DRAIN_S = 2
 """What a program leaves behind may keep its output open; its last words are there long before."""
 LOG_SCRIPT = f"""\
 ulimit -c 0
+drain() {{
+    (exec cat >/dev/null) & _drain=$!
+    sleep 1
+    kill -9 $_drain
+    wait $_drain
+}}
 keep() {{
     exec 5>&- 6>&- 7>&- 8>&-
     trap '' TERM
@@ -22,8 +28,8 @@ keep() {{
         (ulimit -f {LOG_FILE_BYTES // 512}; exec cat >>"$0/$1")
         case $? in
             0) exit ;;
-            1??) mv -f "$0/$1" "$0/$1.1" || sleep 1 ;;
-            *) sleep 1 ;;
+            1??) mv -f "$0/$1" "$0/$1.1" || drain ;;
+            *) drain ;;
         esac
     done
 }}

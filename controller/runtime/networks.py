@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
@@ -113,7 +114,11 @@ def resolvers(texts: Collection[str]) -> tuple[str, ...]:
     """The name servers of resolv.conf files (their texts) that containers ask by themselves; the engine asks those on
     loopback for them."""
     found = re.findall(r"^nameserver\s+(\d+\.\d+\.\d+\.\d+)\s*$", "\n".join(texts), re.MULTILINE)
-    return tuple(sorted({one for one in found if not IPv4Address(one).is_loopback}))
+    named = set()
+    for one in found:
+        with suppress(ValueError):  # containers cannot ask it, either
+            named.add(IPv4Address(one))
+    return tuple(str(one) for one in sorted(named) if not one.is_loopback)
 
 
 def _digest(*parts: str) -> str:

@@ -121,7 +121,9 @@ def command(
     users = _users_settings(job, spark, environment)
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
     ours = _our_settings(users)
-    ours |= {key: value for key, value in driver_places(cluster).items() if key not in users}
+    places = driver_places(cluster)
+    if not places.keys() & users.keys():  # one of them alone would name another address than the other
+        ours |= places
     if "--num-executors" in options and INSTANCES not in job.arguments.conf:
         # spark-submit itself honours --num-executors for YARN and Kubernetes only.
         ours[INSTANCES] = options["--num-executors"]

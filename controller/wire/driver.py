@@ -17,7 +17,7 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Ports = Annotated[tuple[Port, ...], msgspec.Meta(max_length=16)]
 ProfileId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,10}$")]
 """Spark's number of a resource profile."""
-MOST_CREDENTIALS = 1 << 16
+MOST_CREDENTIALS = 1 << 12
 """Bytes."""
 
 
@@ -32,8 +32,8 @@ class ExecutorWish(Message, frozen=True, kw_only=True):
     python_mb: Count | None = None
 
 
-Wishes = Annotated[dict[ProfileId, ExecutorWish], msgspec.Meta(max_length=64)]
-"""By resource profile."""
+Wishes = Annotated[dict[ProfileId, ExecutorWish], msgspec.Meta(max_length=1000)]
+"""By resource profile; Spark names all that an application ever had."""
 
 
 class PythonEnvironment(Message, frozen=True, kw_only=True):

@@ -86,8 +86,8 @@ def test_a_full_disk_under_the_home(on_small_disk: LocalCluster, home_disk: Smal
     assert (summary["tasks"], summary["events_missing"], summary["faults"]) == (answer["tasks"], 0, 0)
     assert (summary["executors"], summary["executors_lost"], summary["taught"]) == (1, 0, True)
     assert summary["deadline_s"] == 7200
-    _, traceback, told = cluster.log("master").partition("Traceback")
-    assert not traceback, told[:3000]
+    _, traceback, trace = cluster.log("master").partition("Traceback")
+    assert not traceback, trace[:3000]
 
 
 def test_a_database_that_is_removed_while_the_master_runs_and_one_that_is_lost_with_it(
