@@ -42,13 +42,14 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
             executor.record.planned_end = True
             registry.save_executor(application, executor)
             changed = True
-    if application.record.registration.ports == () and any(
+    # which packets are let through is settled before an executor starts; it takes Spark some 0.1 s
+    opening = application.record.registration.ports == () and any(
         info.own_networks for info in registry.workers.fresh(now_s).values()
-    ):
-        # which packets are let through is settled before an executor starts; it takes Spark some 0.1 s
-        application.waiting, application.settled = "its driver is opening its ports", False
+    )
+    application.waiting = application.held_back or ("its driver is opening its ports" if opening else "")
+    if opening:
+        application.settled = False
         return changed
-    application.waiting = application.held_back
     if not application.held_back:
         for profile_id, wish in sorted(application.wanted.items()):
             changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
