@@ -32,7 +32,8 @@ record = Path(home, f"{{name}}.pid")
 if verb == "start":
     cores, memory, resources, labels = size
     words = ["agent", "--home", home, "--worker-id", name, "--cores", cores, "--memory", memory, "--runtime", "docker",
-             "--resources", resources, "--labels", labels, "--master", os.environ["SPARKPACE_MASTER"], "--host", "127.0.0.4"]
+             "--resources", resources, "--labels", labels, "--master", os.environ["SPARKPACE_MASTER"], "--host", "127.0.0.4",
+             "--network", "host"]
     with open(Path(home, "logs", f"agent-{{name}}.log"), "ab") as log:
         agent = subprocess.Popen([*{command!r}, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                  start_new_session=True)
@@ -57,6 +58,7 @@ def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
     try:
         cluster.up(
             *WORKERS,
+            *("--network", "host"),  # workers have names of their own: Spark knows executors by them there alone
             *("--topology", str(topology), "--provider", "command", "--provider-command", str(starter)),
             *("--grow-up-to", "cores=0.5 memory=3g resources=fpga=1", "--idle", "3s"),
         )
