@@ -102,6 +102,6 @@ def test_a_flood_empties_the_store_s_log_at_once_and_a_reader_that_prevents_it_i
         flood()
         assert store.log_bytes() > 4 << 20
     [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "as another program reads or writes the file; end that program" in str(told.exc_info)
+    assert "as the disk is full or another program reads or writes the file; make room, or end" in str(told.exc_info)
     flood()
     assert store.log_bytes() == 0
