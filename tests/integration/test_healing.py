@@ -32,7 +32,7 @@ home, runtime, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 start(Home(home), Plan(
     workers=tuple(WorkerPlan(f"w{number}", 0.8, 2048) for number in range(1, count + 1)),
     runtime=runtime, host="127.0.0.1", port=check_port("127.0.0.1", 0), master_options=("--keep-runs", "10"),
-    agent_options=("--allow-mount", str(home.parent / "shown")),
+    agent_options=("--allow-mount", str(home.parent / "shown"), "--network", "host"),
 ))
 """
 """What `up` does without its preparing: no class archive is made for a few small jobs,"""
