@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.master.application import ID, Application, ApplicationRecord
+from controller.master.application import ID, Application, ApplicationRecord, beyond_unknown
 from controller.master.beside import Beside
 from controller.master.capacity import Capacity
 from controller.master.dependencies import check_dependencies
@@ -33,8 +33,6 @@ from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.promises import Promised
 
-OUTLIVED_FROM = 1001
-"""First executor number of an application that the master had forgotten: those before may be in use."""
 HIGHEST_ID = 2**31 - 1
 """Of users, groups and processes."""
 
@@ -62,7 +60,7 @@ class Admission:
             started_epoch_s=time.time() - age_s,
             started_monotonic_s=now_s - age_s,
             boot_id=boot_id(),
-            next_executor=OUTLIVED_FROM if outlived else 1,
+            next_executor=beyond_unknown(1) if outlived else 1,
             outlived=outlived,
             options=job_options(
                 registration.conf,

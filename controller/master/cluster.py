@@ -109,8 +109,6 @@ class ClusterState:
                 self.growing.tick(now_s)
         with self.parts.guarded("storing counters"):
             self.registry.save_counters(now_s)
-        with self.parts.guarded("looking after the store's files"):
-            self.store.renew()
         self.store.catch_up(again=True)
         with self.parts.guarded("emptying the store's log"):
             self._empty_log(now_s)

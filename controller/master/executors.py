@@ -134,10 +134,10 @@ def _new(
 
 
 def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> None:
-    """Takes over one that runs on a worker, of an application that outlived the master's memory, if it is such a one. It is
-    taken for one of Spark's default profile; which pieces of resources it has is not known."""
-    unknown = application.record.outlived and not application.ended and report.executor_id not in application.executors
-    if not unknown or report.state != "running" or not report.executor_id.isdecimal():
+    """Takes over one that runs on a worker and that the master knows nothing of, if it is such a one: the application outlived
+    the master's memory, or the executor was placed while nothing could be stored, just before the master died. It is taken for
+    one of Spark's default profile; which pieces of resources it has is not known."""
+    if application.ended or report.executor_id in application.executors or report.state != "running" or not report.executor_id.isdecimal():
         return
     registration, options, wish = application.record.registration, application.options, application.wanted.get("0")
     wish = wish or ExecutorWish()

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import structs
 
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Resident
+from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Resident, beyond_unknown
 from controller.master.dependencies import Past
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
@@ -207,6 +207,8 @@ class Registry:
         """An application of an earlier life of the master; what its driver had told is `driver_events.replay`'s."""
         if application.ended:
             application.ended_monotonic_s = now_s
+        # of those handed out while nothing could be stored a worker may show one only later (`executors.adopt`)
+        application.record.next_executor = beyond_unknown(application.record.next_executor)
         self.applications[application.id] = application
         self.stirred.add(application.id)
         for executor_id, blob in self.store.executors(application.id):

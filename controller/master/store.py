@@ -59,6 +59,8 @@ class Store:
         self.failing = ""
         """Why nothing can be stored now; empty as long as it can."""
         self._later: dict[Hashable, Callable[[], None]] = {}
+        self._in_memory = False
+        """The file was removed and could not be written anew, so far."""
         try:
             _make_private(path)
             self._db = _opened(path, migrations)
@@ -83,6 +85,8 @@ class Store:
     def transaction(self) -> Iterator[None]:
         """Everything inside is stored, or nothing. Raises `NotStored` where the file cannot be written: a full disk, a file
         that another program has locked, a damaged one."""
+        if self._in_memory:
+            raise NotStored(self.failing)
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -94,8 +98,8 @@ class Store:
                     self._db.execute("ROLLBACK")
                 raise
         except sqlite3.DatabaseError as error:
-            if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
-                raise  # a mistake of ours
+            if not _of_the_file(error):
+                raise
             raise NotStored(
                 f"{self._path} cannot be written ({error}), so nothing new can be promised; accepted: the same once it can"
             ) from error
@@ -109,24 +113,37 @@ class Store:
 
     def catch_up(self, *, again: bool = False) -> bool:
         """Stores what was kept for later; whether nothing is left. After a failure only `again` tries once more, so that
-        nobody waits for a disk at each message."""
+        nobody waits for a disk at each message; it also looks whether the file is still there (`renew`)."""
         if self.failing and not again:
             return False
-        if self._later or self.failing:
-            try:
+        try:
+            if again:
+                self.renew()
+            if self._later or self.failing:
                 with self.transaction():
                     if self.failing:
                         self.set_meta("tried", f"{time.time():.3f}")
-                    for write in self._later.values():
-                        write()
-            except NotStored as error:
-                self._failed(error)
-                return False
+                    for what, write in self._later.items():
+                        self._write(what, write)
+        except NotStored as error:
+            self._failed(error)
+            return False
+        if self._later or self.failing:
             if self.failing:
                 log.warning("%s can be written again: what has changed meanwhile is stored", self._path)
             self.failing = ""
             self._later.clear()
         return True
+
+    @staticmethod
+    def _write(what: Hashable, write: Callable[[], None]) -> None:
+        """What cannot be stored for a reason of its own is left out: all else must not wait for it for ever."""
+        try:
+            write()
+        except Exception as error:
+            if _of_the_file(error):
+                raise
+            log.exception("%s cannot be stored and is left out", what)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -290,7 +307,8 @@ class Store:
 
     def renew(self) -> bool:
         """Writes the file anew, with all that is in it, where it or its log was removed or replaced while the master ran;
-        True: it was done. SQLite goes on with the removed one, of which a restart would find nothing. Raises `NotStored`."""
+        True: it was done. SQLite goes on with the removed one, of which a restart would find nothing. Raises `NotStored`;
+        what was in the file is kept in memory then, for the next try, or still in the removed file."""
         if _files(self._path) == self._files:
             return False
         new = self._path.with_name(f"{self._path.name}.new")
@@ -300,13 +318,20 @@ class Store:
             _make_private(new)
             with closing(_opened(new, self._migrations)) as copy:
                 self._db.backup(copy)
-            self._db.close()
+            spare = self._db
+            if not self._in_memory:
+                spare = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                self._db.backup(spare)
+                # SQLite removes the log of that name with it, which must not be the new file's
+                self._db.close()
+                self._db, self._in_memory = spare, True
             for path in (_log_of(self._path), _shm_of(self._path)):
                 path.unlink(missing_ok=True)
             new.replace(self._path)
             sync_folder(self._path.parent)
-            self._db = _opened(self._path, self._migrations)
-        except (sqlite3.Error, OSError) as error:
+            self._db, self._in_memory = _opened(self._path, self._migrations), False
+            spare.close()
+        except (sqlite3.Error, OSError, Unavailable) as error:
             raise NotStored(
                 f"{self._path} or its log was removed or replaced, and cannot be written anew ({error}), so a restart would "
                 f"not find what is in it; accepted: the same once it can"
@@ -319,6 +344,11 @@ class Store:
         """Stores what was kept for later, where it can."""
         self.catch_up(again=True)
         self._db.close()
+
+
+def _of_the_file(error: Exception) -> bool:
+    """That the file cannot be written; else it is a mistake of ours."""
+    return type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 
 def _opened(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:

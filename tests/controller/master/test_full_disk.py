@@ -120,6 +120,29 @@ def test_a_master_that_dies_amid_it_has_promised_nothing_that_is_gone(cluster: F
     assert len(cluster.state.applications[application_id].run.attempts[0, 0].done) == 2
 
 
+def test_an_executor_placed_amid_it_is_known_to_the_next_master_by_its_agents_word(
+    cluster: FakeCluster, small_disk: SmallDisk
+) -> None:
+    application_id = cluster.register()
+    [spec] = cluster.worker("w1").desired.executors
+    assert spec.executor_id == "1"
+    small_disk.fill()
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=137))
+    cluster.worker("w1")
+    passes(cluster)
+    assert [spec.executor_id for spec in cluster.worker("w1").desired.executors] == ["2"]
+    cluster.state.store._db.close()  # it dies here
+    small_disk.clear()
+    cluster.restart()
+    cluster.worker("w2")  # the other worker is heard first
+    cluster.driver(application_id)
+    cluster.worker("w1", report(application_id, "2"))
+    placed = {name: (e.record.worker_id, e.live) for name, e in cluster.state.applications[application_id].executors.items()}
+    assert placed["2"] == ("w1", True)
+    assert {name for name, (worker, _) in placed.items() if worker == "w2"} == {"1001"}
+    assert [s.executor_id for s in cluster.worker("w1", report(application_id, "2")).desired.executors if s.executor_id == "2"]
+
+
 def test_an_application_that_ends_amid_it_is_recorded_whole_and_teaches(cluster: FakeCluster, small_disk: SmallDisk) -> None:
     events = one_stage_run(1000)
     application_id = cluster.register()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import signal
 import sqlite3
 import subprocess
@@ -25,6 +27,10 @@ from stage_model.errors import NotStored, Unavailable
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "state.sqlite"
+
+
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
@@ -243,6 +249,17 @@ class TestLater:
         with pytest.raises(sqlite3.IntegrityError), store.transaction():
             store.put_application("app", True, None)  # type: ignore[arg-type]
 
+    def test_what_cannot_be_stored_for_a_reason_of_its_own_holds_nothing_else_up(
+        self, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store.later("bad", lambda: store.put_application("app", True, None))  # type: ignore[arg-type]
+        store.later("good", lambda: store.set_meta("key", "value"))
+        assert store.catch_up()
+        assert store.meta("key") == "value"
+        assert [record.message for record in caplog.records] == ["bad cannot be stored and is left out"]
+        assert store.catch_up()
+        assert len(caplog.records) == 1, "it is not tried again"
+
     def test_closing_stores_it(self, path: Path) -> None:
         store = Store(path)
         store.later("key", lambda: store.set_meta("key", "value"))
@@ -273,6 +290,26 @@ class TestFiles:
         assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
         store.close()
         assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    def test_one_that_cannot_be_written_anew_now_is_kept_in_memory_until_it_can(
+        self, store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store.put_application("old", True, b"data")
+        path.unlink()
+        store.later("new", lambda: store.put_application("new", True, b"data"))
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", _full)  # the last step but one
+            for _ in range(2):
+                assert not store.catch_up(again=True)
+                assert "was removed or replaced, and cannot be written anew" in store.failing
+                with pytest.raises(NotStored, match="removed or replaced"), store.transaction():
+                    pass  # it would be lost with this process
+                assert store.applications() == [("old", True, b"data")]
+        assert store.catch_up(again=True)
+        assert not store.failing
+        with closing(sqlite3.connect(path)) as other:
+            assert list(other.execute("SELECT id FROM applications ORDER BY id")) == [("new",), ("old",)]
+        assert len([record for record in caplog.records if "control goes on from memory" in record.message]) == 1
 
     def test_a_reader_keeps_nobody_waiting_and_the_log_is_emptied_after_it(self, store: Store, path: Path) -> None:
         store.put_application("app", True, b"x" * 100_000)
