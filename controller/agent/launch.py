@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -137,15 +136,15 @@ def _network(spec: ExecutorSpec, site: Site) -> OwnNetwork | None:
             f"the driver of {spec.application_id} runs on another machine, which does not reach their network here; "
             "start the agent with --network host"
         )
-    remedy = "pass --properties-file with the output of `sparkpace conf`, or start the cluster with --network host"
+    remedy = "run `sparkpace conf -o FILE` and pass --properties-file FILE, or start the cluster with --network host"
     try:
-        address = IPv4Address(socket.gethostbyname(spec.driver_host))
-    except (OSError, UnicodeError) as error:
-        raise RuntimeRefused(f"spark.driver.host {spec.driver_host!r:.80} is no address here ({error}); {remedy}") from error
+        address = IPv4Address(spec.driver_address or "")
+    except ValueError:
+        raise RuntimeRefused(f"spark.driver.host {spec.driver_host!r:.80} means no IPv4 address to the driver; {remedy}") from None
     if address.is_loopback or not is_local(str(address)):
         what = "the loopback address" if address.is_loopback else "no address of this machine"
         raise RuntimeRefused(
-            f"spark.driver.host is {spec.driver_host}, {what}: executors in a network of their own do not reach it; {remedy}"
+            f"spark.driver.host is {spec.driver_host!r:.80}, {what}: executors in a network of their own do not reach it; {remedy}"
         )
     return OwnNetwork(str(address), spec.driver_ports, closed=site.closed or spec.closed)
 

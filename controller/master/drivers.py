@@ -120,6 +120,8 @@ class Drivers:
             application.record.registration = structs.replace(application.record.registration, ports=sync.ports)
             self.registry.save(application)
             changed = True
+        if sync.credentials and application.lacks_credentials:
+            application.credentials, changed = sync.credentials, True
         if sync.ended and not application.ended:
             self.registry.end(application, "", now_s)
             changed = True
@@ -140,6 +142,7 @@ class Drivers:
             stop=stop or None,
             notices=self._new_notices(application),
             locality=near,
+            lacks_credentials=application.lacks_credentials,
         )
 
     def _on_one_host(self, application: Application) -> bool:
@@ -149,10 +152,9 @@ class Drivers:
         return any(worker.info.own_networks for name, worker in self.registry.workers.by_id.items() if name in on)
 
     def token_hash(self, application_id: str) -> str | None:
-        """None if nobody may speak for that application now: a driver whose credentials this life of the master does not know
-        registers again, and with that tells them."""
+        """None for an application that nobody here knows."""
         application = self.registry.applications.get(application_id)
-        return application.record.token_hash if application and not application.lacks_credentials else None
+        return application.record.token_hash if application else None
 
     def _new_notices(self, application: Application) -> tuple[str, ...]:
         new = tuple(application.notices[application.noticed :])

@@ -186,6 +186,7 @@ def executor_spec(
         driver_boot_id=registration.boot_id,
         driver_pid_namespace=registration.pid_namespace,
         driver_host=registration.host,
+        driver_address=registration.address,
         driver_ports=registration.ports or (),
         closed=options.closed,
         resources={

@@ -36,6 +36,10 @@ Wishes = Annotated[dict[ProfileId, ExecutorWish], msgspec.Meta(max_length=1000)]
 """By resource profile; Spark names all that an application ever had."""
 
 
+ExecutorCredentials = Annotated[bytes, msgspec.Meta(max_length=MOST_CREDENTIALS)]
+"""A Hadoop credentials file."""
+
+
 class PythonEnvironment(Message, frozen=True, kw_only=True):
     """The driver's Python: `executable` is what Spark starts on executors, `version` is "3.11"."""
 
@@ -52,11 +56,12 @@ class Registration(Message, frozen=True, kw_only=True):
 
     `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
     environment: it is never logged. `authenticated`: driver and executors know each other by a secret (`spark.authenticate`),
-    which is in `credentials`, a Hadoop credentials file for the executors; the master keeps them in memory. `boot_id` is
+    which is in `credentials`, for the executors; the master keeps them in memory. `boot_id` is
     /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still
     lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
     `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
-    `ports` are those that executors must reach on `host`: of RPC and of blocks; empty until Spark has opened them all, just
+    `address` is the one of IPv4 that `host` means to the driver (None: none, or an older bridge).
+    `ports` are those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just
     after this (then a sync tells them), None: an older bridge does not say.
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
@@ -72,6 +77,7 @@ class Registration(Message, frozen=True, kw_only=True):
     boot_id: Text
     pid_namespace: Text = ""
     host: Text
+    address: Text | None = None
     driver_url: Text
     ui_url: Text | None = None
     jars_dir: PathText
@@ -84,7 +90,7 @@ class Registration(Message, frozen=True, kw_only=True):
     startup_conf: Words = {}
     environment: Words = {}
     authenticated: bool = False
-    credentials: Annotated[bytes, msgspec.Meta(max_length=MOST_CREDENTIALS)] | None = None
+    credentials: ExecutorCredentials | None = None
     python: PythonEnvironment | None = None
     main: PathText | None = None
     data: InputBytes = {}
@@ -116,7 +122,8 @@ class DriverSync(Message, frozen=True, kw_only=True):
 
     `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` comes when events are
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
-    `steady_ms` is what the driver's steady clock shows at sending, `ports` as at registration."""
+    `steady_ms` is what the driver's steady clock shows at sending, `ports` as at registration. `credentials` come, as at
+    registration, once after the master has said that it lacks them."""
 
     instance: Text
     wanted: Wishes = {}
@@ -127,6 +134,7 @@ class DriverSync(Message, frozen=True, kw_only=True):
     ended: bool = False
     steady_ms: Epoch | None = None
     ports: Ports = ()
+    credentials: ExecutorCredentials | None = None
 
 
 class ExecutorGone(Message, frozen=True, kw_only=True):
@@ -151,7 +159,8 @@ class DriverReply(Message, frozen=True, kw_only=True):
     """`acknowledged` = highest gapless event number that is stored; the driver keeps what is above it. `taken` = the number
     behind which it is to go on, where nothing can be stored now (None: behind `acknowledged`). `gone` = all executors that
     ended so far (level); `stop` = why the application must end now, or None; `notices` = new lines for the terminal;
-    `locality` is for Spark's own wait for data-local executors (None: as Spark has it)."""
+    `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `lacks_credentials`: a master that has
+    started anew does not know what executors prove themselves with, and starts none before it is told."""
 
     acknowledged: int
     taken: int | None = None
@@ -159,3 +168,4 @@ class DriverReply(Message, frozen=True, kw_only=True):
     stop: str | None = None
     notices: tuple[str, ...] = ()
     locality: Locality | None = None
+    lacks_credentials: bool = False

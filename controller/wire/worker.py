@@ -34,7 +34,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     as much as `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the
     ids of pieces that Spark itself was asked for: the agent writes them as Spark's resource file. `authenticated`: it starts
     with its application's `Desired.credentials`, in the file `{credentials}`. Where executors have a network of their own,
-    they reach the `driver_ports` of `driver_host` (none: not known), and if it is not `closed` the outside."""
+    they reach the `driver_ports` of `driver_address` (none: not known), and if it is not `closed` the outside."""
 
     application_id: str
     executor_id: str
@@ -57,6 +57,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     driver_boot_id: str = ""
     driver_pid_namespace: str = ""
     driver_host: str = ""
+    driver_address: str | None = None
     driver_ports: tuple[Port, ...] = ()
     closed: bool = False
 

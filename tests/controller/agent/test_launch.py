@@ -420,13 +420,13 @@ class TestNetwork:
 
     def test_an_executor_has_the_hosts_network_and_address_or_its_own(self, site: Site, own: Site, here: str) -> None:
         assert (self.made(site).network, self.made(site).argv[-1]) == (None, "10.0.0.7")
-        launched = self.made(own, driver_host=here, driver_ports=(7, 8))
+        launched = self.made(own, driver_address=here, driver_ports=(7, 8))
         assert launched.argv[-1] == OWN_ADDRESS
         assert launched.network == OwnNetwork(here, (7, 8))
 
     @pytest.mark.parametrize(("all_closed", "this_closed"), [(True, False), (False, True), (True, True)])
     def test_the_stricter_of_worker_and_job_counts(self, own: Site, here: str, all_closed: bool, this_closed: bool) -> None:
-        launched = self.made(replace(own, closed=all_closed), driver_host=here, driver_ports=(7,), closed=this_closed)
+        launched = self.made(replace(own, closed=all_closed), driver_address=here, driver_ports=(7,), closed=this_closed)
         assert launched.network == OwnNetwork(here, (7,), closed=True)
 
     def test_a_job_that_is_to_be_closed_does_not_run_on_the_hosts_network(self, site: Site) -> None:
@@ -434,18 +434,20 @@ class TestNetwork:
             self.made(site, closed=True)
 
     @pytest.mark.parametrize(
-        ("host", "said"),
+        ("address", "said"),
         [
-            ("127.0.0.1", "is 127.0.0.1, the loopback address"),
-            ("192.0.2.77", "is 192.0.2.77, no address of this machine"),
-            ("", "is , no address of this machine"),
-            ("x" * 70, "is no address here"),
+            ("127.0.0.1", "is 'driver-host', the loopback address"),
+            ("192.0.2.77", "is 'driver-host', no address of this machine"),
+            ("0.0.0.0", "is 'driver-host', no address of this machine"),  # noqa: S104 - a driver may say so
+            (None, "'driver-host' means no IPv4 address"),
+            ("::1", "'driver-host' means no IPv4 address"),
+            ("localhost", "'driver-host' means no IPv4 address"),
         ],
     )
-    def test_a_driver_that_no_container_reaches_is_told_what_to_do(self, own: Site, host: str, said: str) -> None:
+    def test_a_driver_that_no_container_reaches_is_told_what_to_do(self, own: Site, address: str | None, said: str) -> None:
         with pytest.raises(RuntimeRefused, match=rf"{said}.*sparkpace conf.*--network host"):
-            self.made(own, driver_host=host, driver_ports=(7,))
+            self.made(own, driver_host="driver-host", driver_address=address, driver_ports=(7,))
 
     def test_a_driver_on_another_machine_needs_the_hosts_network(self, own: Site) -> None:
         with pytest.raises(RuntimeRefused, match=r"runs on another machine, .* --network host"):
-            self.made(own, driver_host="192.0.2.77", driver_boot_id="another")
+            self.made(own, driver_address="192.0.2.77", driver_boot_id="another")

@@ -87,29 +87,27 @@ def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
     assert stored(cluster) == []
 
 
-def test_a_master_that_starts_anew_takes_no_drivers_word_until_it_has_told_them_again(caller: Caller) -> None:
+def test_a_master_that_starts_anew_asks_for_them_and_the_drivers_own_token_is_enough(caller: Caller) -> None:
     cluster = caller.cluster
     cluster.worker("w1")
     own = {"authenticated": True, "credentials": base64.b64encode(HUSH).decode()}
     registered = caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
     application_id, path = registered["application_id"], f"/v1/applications/{registered['application_id']}/sync"
     sync = {"instance": "driver", "wanted": {"0": {}}}
-    caller("POST", path, sync, token=registered["token"])
-    assert caller.status == 200
-
+    assert not caller("POST", path, sync, token=registered["token"])["lacks_credentials"]
     cluster.state.store.close()
     cluster.restart()
     caller.api.cluster = cluster.state
     [spec] = cluster.worker("w1").desired.executors
     assert spec.authenticated
     assert cluster.worker("w1").desired.credentials == {}
-    caller("POST", path, sync, token=registered["token"])
-    assert caller.status == 401, "to which a bridge registers again"
-    again = caller("POST", "/v1/applications", {**_fields(), **own, "application_id": application_id}, token="submit")
-    assert again["application_id"] == application_id
-    caller("POST", path, sync, token=again["token"])
-    assert caller.status == 200
+    assert caller("POST", path, sync, token=registered["token"])["lacks_credentials"]
+    told = {**sync, "credentials": own["credentials"]}
+    assert not caller("POST", path, told, token=registered["token"])["lacks_credentials"]
     assert cluster.worker("w1").desired.credentials == {application_id: HUSH}
+    other = {**sync, "credentials": base64.b64encode(b"another").decode()}
+    caller("POST", path, other, token=registered["token"])
+    assert cluster.worker("w1").desired.credentials == {application_id: HUSH}, "taken once"
 
 
 def test_a_driver_that_keeps_them_to_itself_is_refused(cluster: FakeCluster) -> None:

@@ -1,7 +1,7 @@
 package org.sparkpace.bridge;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
-import java.net.URISyntaxException;
+import java.net.*;
 import java.nio.file.Path;
 import java.util.*;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -18,6 +18,7 @@ final class Registration {
   private static final AtomicBoolean FURTHER = new AtomicBoolean();
   final String instance = UUID.randomUUID().toString();
   final SteadyClock clock = new SteadyClock();
+  final String credentials; // null without authentication
   private final SparkContext sc;
   private final Map<String, Object> facts;
   private final long submittedMs; // steady
@@ -26,18 +27,19 @@ final class Registration {
     SparkConf conf = sc.conf();
     this.sc = sc;
     submittedMs = clock.nowMs() - ageMs(sc);
+    credentials = Authentication.credentials(sc);
     facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
         "uid", DriverProcess.owner("uid"), "gid", DriverProcess.owner("gid"),
         "pid", ProcessHandle.current().pid(), "pid_start", DriverProcess.startTicks(), "boot_id", DriverProcess.bootId(),
         "pid_namespace", DriverProcess.pidNamespace(),
-        "host", conf.get("spark.driver.host"),
+        "host", conf.get("spark.driver.host"), "address", address(conf.get("spark.driver.host")),
         "driver_url", "spark://CoarseGrainedScheduler@" + sc.env().rpcEnv().address().hostPort(),
         "ui_url", sc.uiWebUrl().isDefined() ? sc.uiWebUrl().get() : null,
         "jars_dir", jar(SparkContext.class).getParent().toString(), "bridge_jar", jar(Registration.class).toString(),
         "java_home", System.getProperty("java.home"), "working_dir", System.getProperty("user.dir"),
         "conf", entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find()),
         "startup_conf", entries(conf, SparkConf::isExecutorStartupConf), "environment", environment(sc),
-        "authenticated", sc.env().securityManager().isAuthenticationEnabled(), "credentials", Authentication.credentials(sc),
+        "authenticated", sc.env().securityManager().isAuthenticationEnabled(), "credentials", credentials,
         "data", data(sc), "python", PythonProbe.ask(conf), "main", conf.get("spark.pace.main", DriverProcess.main()));
   }
 
@@ -92,6 +94,16 @@ final class Registration {
     } catch (IOException | IllegalArgumentException e) {
       throw new IOException("spark.pace.placement.input cannot be used: " + e.getMessage() + "; accepted: existing paths", e);
     }
+  }
+
+  /** Looked up here, where a slow name server holds up nobody else; null without one of IPv4. */
+  private static String address(String host) {
+    try {
+      for (InetAddress one : InetAddress.getAllByName(host)) if (one instanceof Inet4Address) return one.getHostAddress();
+    } catch (UnknownHostException e) {
+      // the agent says what is accepted, if it matters there
+    }
+    return null;
   }
 
   private static Path jar(Class<?> type) throws URISyntaxException {

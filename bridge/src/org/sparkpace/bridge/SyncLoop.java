@@ -25,7 +25,7 @@ final class SyncLoop implements Runnable {
   private volatile Map<String, Object> wanted;
   private volatile String applicationId;
   private volatile boolean closing;
-  private boolean urgent = true, away, finished;
+  private boolean urgent = true, away, finished, lacksCredentials;
   private int failures;
   private String token; // null: to be registered
 
@@ -151,8 +151,11 @@ final class SyncLoop implements Runnable {
     Map<String, Object> message = journal.take(MOST_EVENTS);
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
         "steady_ms", clock.nowMs(), "ports", registration.ports()));
+    if (lacksCredentials) message.put("credentials", registration.credentials);
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
-    master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality");
+    master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality", "lacks_credentials");
+    lacksCredentials = reply.path("lacks_credentials").asBoolean();
+    if (lacksCredentials) wake();
     long stored = reply.path("acknowledged").asLong(-1);
     journal.acknowledge(stored, reply.path("taken").asLong(stored));
     if (!journal.fits(MOST_EVENTS)) wake();
