@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -246,30 +245,29 @@ def test_groups_of_our_name_go_with_their_empty_parent_and_others_stay(tmp_path:
     assert left == ["cpu/box/sparkpace", theirs]
 
 
-def test_a_parent_that_is_taken_away_meanwhile_is_made_again() -> None:
+def test_a_parent_that_is_taken_away_meanwhile_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another home's `clear` does, here at the worst moment: just before the group is made in it."""
     tree = CgroupTree()
-    first = tree.create(f"{PARENT}/test-{os.getpid()}-first")
+    name = f"{PARENT}/test-{os.getpid()}"
+    first = tree.create(name)
     if first is None:
         pytest.skip("no control group can be made here")
-    tree.remove(first)
-    stop = threading.Event()
+    assert tree.remove(first)
+    taken: list[Path] = []
+    make = os.mkdir
 
-    def take_away() -> None:
-        while not stop.is_set():
-            for directory in first.directories():
-                with contextlib.suppress(OSError):
-                    directory.parent.rmdir()
+    def taken_away_before(path: Path, mode: int = 0o777) -> None:
+        if path in first.directories() and len(taken) < 5:
+            with contextlib.suppress(FileNotFoundError):
+                path.parent.rmdir()
+                taken.append(path)
+        make(path, mode)
 
-    taker = threading.Thread(target=take_away)
-    taker.start()
-    try:
-        for number in range(300):
-            group = tree.create(f"{PARENT}/test-{os.getpid()}-{number}")
-            assert group is not None
-            assert tree.remove(group)
-    finally:
-        stop.set()
-        taker.join()
+    monkeypatch.setattr(os, "mkdir", taken_away_before)
+    group = tree.create(name)
+    assert group == first
+    assert len(taken) == 5
+    assert tree.remove(group)
     tree.clear([])
 
 
