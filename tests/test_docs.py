@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.agent.secret_places import CREDENTIALS, ENGINE, SPARKPACE_HOME
-from controller.cli.main import main
+from controller.cli.main import COMMANDS
 from controller.submit.job_options import KNOWN, PREFIX
 from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
@@ -84,7 +84,7 @@ def test_everything_that_executors_do_not_see_is_described() -> None:
 
 def test_every_command_is_in_the_tour_or_the_operations() -> None:
     text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "operations.md").read_text()
-    assert [name for name in main.commands if f"sparkpace {name}" not in text] == []
+    assert [name for name in COMMANDS if f"sparkpace {name}" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
