@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from controller.waiting import wait_until
 from stage_model.errors import RuntimeFailed
 
 
@@ -51,16 +52,26 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def _takes(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Waits for the lock on `path`; it goes with its holder. Raises `RuntimeFailed` when the file cannot be opened."""
+def locked(path: Path, within_s: float) -> Iterator[None]:
+    """Waits for the lock on `path`; it goes with its holder. Raises `RuntimeFailed` when the file cannot be opened, and when
+    another keeps the lock for longer than `within_s` seconds."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise RuntimeFailed(f"lock file {path} cannot be opened ({error.strerror}); choose another") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not wait_until(lambda: _takes(descriptor), within_s, every_s=0.005):
+            raise RuntimeFailed(f"{path} has been locked by another process for {within_s:g} s; end that one, or try later")
         yield
     finally:
         os.close(descriptor)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.secret_places import CREDENTIALS, ENGINE, SPARKPACE_HOME
+from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_HOME
 from controller.cli.main import COMMANDS
 from controller.submit.job_options import KNOWN, PREFIX
 from stage_model.laws import LAWS
@@ -78,7 +78,7 @@ def test_everything_that_executors_do_not_see_is_described() -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
     _, _, after = page.partition("**What it does not see.**")
     table = after.partition("\n\nThe last five")[0]
-    assert [name for name in (SPARKPACE_HOME, *CREDENTIALS) if f"`{name}`" not in table] == []
+    assert [name for name in (SPARKPACE_HOME, *CREDENTIAL_PLACES) if f"`{name}`" not in table] == []
     assert [path for path in ENGINE if f"`{Path(path).name}`" not in table] == []
 
 

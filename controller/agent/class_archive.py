@@ -97,7 +97,7 @@ class ClassArchives:
             if archive is None:
                 if launch.cores < LEAST_CORES or launch.memory_bytes < LEAST_BYTES:
                     return launch
-                with locked(self._root / "lock"):
+                with locked(self._root / "lock", 2 * TIMEOUT_S):
                     # another agent may have made it while this one waited
                     archive = self._find(folder, key, launch.uid) or self._make(folder, key, launch, class_path)
         except (RuntimeFailed, RuntimeRefused, OSError) as error:

@@ -9,6 +9,7 @@ this is secret is masked (`controller.agent.masks`).
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -32,9 +33,9 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
 
-RESOURCES = "resources.json"
+RESOURCES_FILE = "resources.json"
 """Among an executor's orders: which pieces it has, for Spark."""
-CREDENTIALS = "credentials"
+CREDENTIALS_FILE = "credentials"
 """There, too: what it proves itself to its driver with, its user's alone."""
 NOT_FILES = ("/proc", "/sys", "/dev")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, whoever made them
@@ -89,8 +90,8 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         "{control}": str(site.control_dir(key)),
         "{orders}": str(site.orders_dir(key)),
         "{host}": OWN_ADDRESS if site.own_networks else site.host,
-        "{credentials}": str(site.orders_dir(key) / CREDENTIALS),
-        "{resources}": str(site.orders_dir(key) / RESOURCES),
+        "{credentials}": str(site.orders_dir(key) / CREDENTIALS_FILE),
+        "{resources}": str(site.orders_dir(key) / RESOURCES_FILE),
     }
 
     def fill(text: str) -> str:
@@ -137,15 +138,14 @@ def _network(spec: ExecutorSpec, site: Site) -> OwnNetwork | None:
             "start the agent with --network host"
         )
     remedy = "run `sparkpace conf -o FILE` and pass --properties-file FILE, or start the cluster with --network host"
+    named = f"spark.driver.host {spec.driver_host!r:.80}"
     try:
         address = IPv4Address(spec.driver_address or "")
     except ValueError:
-        raise RuntimeRefused(f"spark.driver.host {spec.driver_host!r:.80} means no IPv4 address to the driver; {remedy}") from None
+        raise RuntimeRefused(f"{named} means no IPv4 address to the driver; {remedy}") from None
     if address.is_loopback or not is_local(str(address)):
         what = "the loopback address" if address.is_loopback else "no address of this machine"
-        raise RuntimeRefused(
-            f"spark.driver.host is {spec.driver_host!r:.80}, {what}: executors in a network of their own do not reach it; {remedy}"
-        )
+        raise RuntimeRefused(f"{named} is {address}, {what}: executors in a network of their own do not reach it; {remedy}")
     return OwnNetwork(str(address), spec.driver_ports, closed=site.closed or spec.closed)
 
 
@@ -172,10 +172,10 @@ def make_directories(spec: ExecutorSpec, site: Site, credentials: bytes | None =
     if _has_orders(spec):
         orders = make_orders_dir(site, key)
         if spec.resources:
-            (orders / RESOURCES).write_bytes(resource_file(spec.resources))
-            (orders / RESOURCES).chmod(0o644)
+            (orders / RESOURCES_FILE).write_bytes(resource_file(spec.resources))
+            (orders / RESOURCES_FILE).chmod(0o644)
         if credentials is not None:
-            _write_credentials(orders / CREDENTIALS, credentials, spec)
+            _write_credentials(orders / CREDENTIALS_FILE, credentials, spec)
 
 
 def resource_file(resources: Mapping[str, Sequence[str]]) -> bytes:
@@ -256,6 +256,12 @@ class _Opened:
                 f"mount {path!r} cannot be reached by {who} ({error.strerror or error}); accepted: a path that the "
                 f"submitter may open"
             ) from error
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENAMETOOLONG):
+                raise
+            raise RuntimeRefused(
+                f"mount {path!r:.200} is no path here ({error.strerror}); accepted: one that leads to a file or directory"
+            ) from None
         if not held.folder and not held.file:
             raise RuntimeRefused(
                 f"mount {path!r} is not allowed: it is a socket, device or pipe; accepted: a file or directory"

@@ -17,7 +17,7 @@ from controller.agent.masks import Place, Secret
 from controller.home import VARIABLE
 
 SPARKPACE_HOME = ".sparkpace"
-CREDENTIALS = (
+CREDENTIAL_PLACES = (
     *(".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".netrc", ".vault-token"),
     *(".aws", ".azure", ".config/gcloud", ".boto", ".s3cfg", ".oci", ".config/rclone"),
     *(".kube", ".docker", ".config/containers", ".terraform.d/credentials.tfrc.json"),
@@ -72,7 +72,7 @@ def secret_places(homes: Mapping[Path, bool], sparkpace: Iterable[Path], engine:
     for home, own in homes.items():
         within = None if own else Path(os.path.realpath(home))
         named.append((home / SPARKPACE_HOME, "a home of Sparkpace", within))
-        named += [(home / name, "", within) for name in CREDENTIALS]
+        named += [(home / name, "", within) for name in CREDENTIAL_PLACES]
     secrets = []
     for path, closed, within in named:
         places = tuple(place for place in _places(path) if within is None or place.path.is_relative_to(within))

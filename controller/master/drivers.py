@@ -23,8 +23,9 @@ from controller.wire.driver import DriverReply, DriverSync, Locality, Registered
 from controller.wire.limits import APPLICATIONS, OF_A_USER
 from stage_model.errors import BadInput, Denied, TooMuch
 
-SAME_HOST = Locality(worth=0.0, wait_ms=0)
 log = logging.getLogger("sparkpace.master")
+
+SAME_HOST = Locality(worth=0.0, wait_ms=0)
 
 
 class Drivers:

@@ -36,6 +36,8 @@ LEAST_PAGE = "1m"
 """The smallest that Spark chooses by itself (MemoryManager.pageSizeBytes)."""
 PAGES_PER_SLOT = 2
 """Without two pages a task of Spark fails."""
+HADOOP_CREDENTIALS = "HADOOP_TOKEN_FILE_LOCATION"
+"""Names the file where Spark looks for the application's secret first, as on YARN (SecurityManager.getSecretKey)."""
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 """Pages and cached blocks of glibc's malloc then come and go by mmap: what a shrink frees leaves the process at once."""
 PYTHON_MB_PER_SLOT = 512
@@ -149,8 +151,7 @@ def executor_spec(
     environment = {
         **(MALLOC if elastic else {}),
         **registration.environment,
-        # where Spark looks for the application's secret first, as on YARN
-        **({"HADOOP_TOKEN_FILE_LOCATION": "{credentials}"} if registration.authenticated else {}),
+        **({HADOOP_CREDENTIALS: "{credentials}"} if registration.authenticated else {}),
         **_visible(held or {}),
         **({} if _imports_pyspark(python, spark_home) else {"SPARK_HOME": spark_home}),
         "SPARK_USER": registration.user,

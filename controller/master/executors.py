@@ -134,10 +134,11 @@ def _new(
 
 
 def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> None:
-    """Takes over one that runs on a worker and that the master knows nothing of, if it is such a one: the application outlived
-    the master's memory, or the executor was placed while nothing could be stored, just before the master died. It is taken for
-    one of Spark's default profile; which pieces of resources it has is not known."""
-    if application.ended or report.executor_id in application.executors or report.state != "running" or not report.executor_id.isdecimal():
+    """Takes over one that runs on a worker and that the master does not know: its application outlived the master's memory,
+    or it was placed while nothing could be stored, before the master died. It is taken for one of Spark's default profile;
+    which pieces of resources it has is not known."""
+    known = application.ended or report.executor_id in application.executors
+    if known or report.state != "running" or not report.executor_id.isdecimal():
         return
     registration, options, wish = application.record.registration, application.options, application.wanted.get("0")
     wish = wish or ExecutorWish()

@@ -16,8 +16,6 @@ log = logging.getLogger("sparkpace.master")
 
 LONGEST_S = 2.0
 """An answer waits no longer: a disk that hangs must not stop control."""
-
-
 APART_S = 0.005
 """From the end of a sync to the next, so that many answers share one; one that comes alone does not wait for it."""
 

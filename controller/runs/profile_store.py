@@ -17,6 +17,8 @@ from controller.files import locked, write_whole
 from stage_model.errors import BadInput
 from stage_model.history.profile import Profile, RunRecord, merge, parse_profile, profile, profile_json, profile_key
 
+LOCKED_S = 10.0
+"""Longest wait for another process that writes profiles; it takes milliseconds."""
 LARGEST_BYTES = 64 * 1024 * 1024
 _SUFFIX = ".json"
 
@@ -83,7 +85,7 @@ class ProfileStore:
 
     def _locked(self) -> AbstractContextManager[None]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locked(self.folder / ".lock")
+        return locked(self.folder / ".lock", LOCKED_S)
 
 
 def read_plain(path: Path, *, follow: bool) -> bytes | None:

@@ -161,7 +161,8 @@ def _shown(bind: Bind, *, writable: bool, hold: bool) -> Mount:
         source = str(bind.path if bind.held is None else bind.held.real)
         return Mount(target=str(bind.path), source=source, type="bind", read_only=not writable)
     options = {"type": "none", "o": "rbind" if writable else "rbind,ro", "device": bind.held.name}
-    return Mount(str(bind.path), None, type="volume", no_copy=True, driver_config=DriverConfig("local", options))
+    driver = DriverConfig("local", options)
+    return Mount(str(bind.path), None, type="volume", read_only=not writable, no_copy=True, driver_config=driver)
 
 
 def changed(binds: Sequence[Bind], pid: int) -> Bind | None:

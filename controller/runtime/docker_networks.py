@@ -30,11 +30,11 @@ RESOLVER_FILES = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.co
 """Those that an engine may give containers."""
 MOST_TRIES = 64
 """Subnets that the engine may refuse as it knows of something there."""
+TURN_S = 60.0
+"""Longest wait for the other agents of the home; each call to the engine and to iptables has a time-out of its own."""
 IN_USE, GONE = 403, 404
 
 log = logging.getLogger(__name__)
-
-_can_filter = False
 
 
 class DockerNetworks:
@@ -43,15 +43,16 @@ class DockerNetworks:
     def __init__(self, cluster_id: str, pool: NetworkPool, lock: Path) -> None:
         self._cluster_id, self._pool, self._lock = cluster_id, pool, lock
         self._told: set[str] = set()
+        self._can_filter = False
 
     def ensure(self, client: docker.APIClient, application_id: str, own: OwnNetwork) -> str:
         """The id of the application's network, with its rules. Raises the client's errors, `RuntimeFailed`, and
         `RuntimeRefused` for one that is to be closed and cannot be."""
         names = networks.network_names(self._cluster_id, application_id)
-        doubt = _doubt(own)
+        doubt = self._why_not() or ("" if own.ports else "its driver does not tell its ports")
         if doubt and own.closed:
             raise _not_closed(application_id, doubt)
-        with locked(self._lock):
+        with locked(self._lock, TURN_S):
             found = _find(client, names, self._labels(application_id)) or self._make(client, names, application_id)
             if not doubt and not packet_filter.visible(names.interface):
                 doubt = f"the interface {names.interface} of its network is not seen from here"
@@ -66,19 +67,19 @@ class DockerNetworks:
     def drop(self, client: docker.APIClient, application_id: str) -> None:
         """Removes the application's network, unless containers of it run. Raises as `ensure` does."""
         names = networks.network_names(self._cluster_id, application_id)
-        with locked(self._lock):
+        with locked(self._lock, TURN_S):
             found = _find(client, names, self._labels(application_id))
-            if (found is None or _removed(client, found)) and not _why_not():
+            if (found is None or _removed(client, found)) and not self._why_not():
                 packet_filter.remove(names.chain)
 
     def clear(self, client: docker.APIClient) -> int:
         """Removes all of the cluster that no container is in, and rules without a network; how many networks went."""
-        with locked(self._lock):
+        with locked(self._lock, TURN_S):
             label = {"label": f"{CLUSTER}={self._cluster_id}"}
             gone = [one for one in client.networks(filters=label) if _removed(client, one["Id"])]
-            for one in gone if not _why_not() else ():
+            for one in gone if not self._why_not() else ():
                 packet_filter.remove(networks.network_names(self._cluster_id, one["Labels"][APPLICATION]).chain)
-            if not client.networks(filters=label) and not _why_not():
+            if not client.networks(filters=label) and not self._why_not():
                 packet_filter.remove_all(networks.chain_prefix(self._cluster_id))
         return len(gone)
 
@@ -115,6 +116,12 @@ class DockerNetworks:
             f"the Docker engine refuses {MOST_TRIES} subnets of the pool {self._pool}; give another --network-pool"
         )
 
+    def _why_not(self) -> str:
+        """Why no packet rules can be set, empty where they can. That they can is remembered; why they cannot may pass."""
+        why = "" if self._can_filter else packet_filter.why_not()
+        self._can_filter = not why
+        return why
+
     def _labels(self, application_id: str) -> dict[str, str]:
         return {CLUSTER: self._cluster_id, APPLICATION: application_id}
 
@@ -137,18 +144,6 @@ def bridge_address(client: docker.APIClient) -> str | None:
         subnets = [part["Subnet"] for part in parts if ":" not in part.get("Subnet", ":")]
         gateways = [str(IPv4Network(subnet).network_address + 1) for subnet in subnets]
     return gateways[0].partition("/")[0] if gateways else None
-
-
-def _why_not() -> str:
-    """That rules can be set is remembered; why they cannot may pass."""
-    global _can_filter  # noqa: PLW0603 - of this process
-    why = "" if _can_filter else packet_filter.why_not()
-    _can_filter = not why
-    return why
-
-
-def _doubt(own: OwnNetwork) -> str:
-    return _why_not() or ("" if own.ports else "its driver does not tell its ports")
 
 
 def _not_closed(application_id: str, doubt: str) -> RuntimeRefused:

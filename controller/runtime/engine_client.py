@@ -22,7 +22,7 @@ QUICK_TIMEOUT_S = 5
 """Of everything else."""
 
 
-CREDENTIALS = struct.Struct("iII")
+UCRED = struct.Struct("iII")
 """The kernel's `ucred`."""
 
 
@@ -73,10 +73,10 @@ class EngineClients:
             knocking.settimeout(QUICK_TIMEOUT_S)
             try:
                 knocking.connect("/" + path.lstrip("/"))
-                told = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+                told = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
             except OSError:
                 return None
-        return int(CREDENTIALS.unpack(told)[0]) or None
+        return int(UCRED.unpack(told)[0]) or None
 
     def close(self) -> None:
         for client in self._clients.values():

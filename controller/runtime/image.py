@@ -79,7 +79,7 @@ def _turn(lock_file: Path) -> Iterator[None]:
     """Waits for those that build now; where there is no place for a lock, two may build the same."""
     with ExitStack() as held:
         try:
-            held.enter_context(locked(lock_file))
+            held.enter_context(locked(lock_file, BUILD_TIMEOUT_S))
         except RuntimeFailed as error:
             log.warning("the executor image is built without waiting for others that may build it: %s", error)
         yield

@@ -116,7 +116,7 @@ def test_two_agents_at_once_make_one(machine: Machine) -> None:
     agents = [machine.agent() for _ in range(2)]
     got: list[Launch] = []
     threads = [threading.Thread(target=lambda a=a: got.append(a.add_to(machine.launch(), JAVA))) for a in agents]
-    with locked(machine.root / "lock"):
+    with locked(machine.root / "lock", 60):
         for thread in threads:
             thread.start()
     for thread in threads:

@@ -436,9 +436,9 @@ class TestNetwork:
     @pytest.mark.parametrize(
         ("address", "said"),
         [
-            ("127.0.0.1", "is 'driver-host', the loopback address"),
-            ("192.0.2.77", "is 'driver-host', no address of this machine"),
-            ("0.0.0.0", "is 'driver-host', no address of this machine"),  # noqa: S104 - a driver may say so
+            ("127.0.0.1", "is 127.0.0.1, the loopback address"),
+            ("192.0.2.77", "is 192.0.2.77, no address of this machine"),
+            ("0.0.0.0", "is 0.0.0.0, no address of this machine"),
             (None, "'driver-host' means no IPv4 address"),
             ("::1", "'driver-host' means no IPv4 address"),
             ("localhost", "'driver-host' means no IPv4 address"),

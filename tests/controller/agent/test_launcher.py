@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.launch import CREDENTIALS
+from controller.agent.launch import CREDENTIALS_FILE
 from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S, Start
 from controller.runtime.base import ExecutorKey, Launch
 from controller.wire.driver import PythonEnvironment
@@ -58,7 +58,7 @@ def test_an_executor_starts_with_the_credentials_that_the_master_tells_as_soon_a
     assert worker.running() == {KEY}
     files = [path for path in worker.folder.rglob("*") if path.is_file()]
     [file] = [path for path in files if secret in path.read_bytes()]
-    assert file == worker.site.orders_dir(KEY) / CREDENTIALS
+    assert file == worker.site.orders_dir(KEY) / CREDENTIALS_FILE
     assert secret.decode() not in repr(worker.host.executors)
     worker.restart()
     worker.want(stopped=["app/1"])

@@ -10,7 +10,7 @@ import pytest
 
 from controller.agent import secret_places as places
 from controller.agent.masks import Place, Secret
-from controller.agent.secret_places import CREDENTIALS, find_secrets, homes_near, secret_places
+from controller.agent.secret_places import CREDENTIAL_PLACES, find_secrets, homes_near, secret_places
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_usual_credentials_are_among_them() -> None:
         ".git-credentials",
         ".gnupg",
     }
-    assert named <= {*CREDENTIALS}
+    assert named <= {*CREDENTIAL_PLACES}
 
 
 def test_a_linked_secret_lies_where_the_link_leads(me: Path, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_an_executor_placed_amid_it_is_known_to_the_next_master_by_its_agents_wo
     placed = {name: (e.record.worker_id, e.live) for name, e in cluster.state.applications[application_id].executors.items()}
     assert placed["2"] == ("w1", True)
     assert {name for name, (worker, _) in placed.items() if worker == "w2"} == {"1001"}
-    assert [s.executor_id for s in cluster.worker("w1", report(application_id, "2")).desired.executors if s.executor_id == "2"]
+    assert "2" in {spec.executor_id for spec in cluster.worker("w1", report(application_id, "2")).desired.executors}
 
 
 def test_an_application_that_ends_amid_it_is_recorded_whole_and_teaches(cluster: FakeCluster, small_disk: SmallDisk) -> None:

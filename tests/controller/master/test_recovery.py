@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from controller.agent.link import Gate
-from controller.master.application import beyond_unknown
 from controller.master.agents import COME_BACK_S
+from controller.master.application import beyond_unknown
 from controller.master.identity import Identity, begin_life
 from controller.master.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline

@@ -19,7 +19,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from controller.runtime import docker_networks, networks, packet_filter
+from controller.runtime import networks, packet_filter
 from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, OwnNetwork
 from controller.runtime.docker_engine import DockerRuntime
 from controller.runtime.docker_networks import DockerNetworks, bridge_address
@@ -252,7 +252,6 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
 ) -> None:
     """Engines keep their networks apart in any case."""
     monkeypatch.setattr(packet_filter, "ADMIN_PATH", str(rig.directory))
-    monkeypatch.setattr(docker_networks, "_can_filter", False)
     runtime = rig.docker()
     stranger = rig.listening(runtime, surroundings.own, application="another")
     assert rig.reached(runtime, surroundings.own, [*surroundings.drivers, (stranger, PORT)]) == [True, True, False]
