@@ -41,6 +41,13 @@ final class MasterClient {
         .connectTimeout(Duration.ofSeconds(3)).sslContext(Pinned.to(ca)).build();
   }
 
+  /** Opens the connection meanwhile, for the first message: TLS takes a JVM that has just started a quarter of a second. Whoever
+   * sends that message is told what is wrong. */
+  void connect() {
+    http.sendAsync(HttpRequest.newBuilder(root.resolve("/v1/health")).timeout(Duration.ofSeconds(3)).build(),
+        HttpResponse.BodyHandlers.discarding());
+  }
+
   /** Says once of each further field of a part of the master's answer that it is ignored. */
   void known(String part, JsonNode fields, String... names) {
     fields.fieldNames().forEachRemaining(name -> {

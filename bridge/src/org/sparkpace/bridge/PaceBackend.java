@@ -19,22 +19,24 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend {
   private final SparkContext sc;
   private final DataScheduler scheduler;
   private final MasterClient master;
+  private final PythonProbe python;
   private final Set<String> handled = ConcurrentHashMap.newKeySet();
   private volatile SyncLoop sync;
   private volatile String applicationId;
   private volatile boolean stopped;
 
-  PaceBackend(SparkContext sc, DataScheduler scheduler, MasterClient master) {
+  PaceBackend(SparkContext sc, DataScheduler scheduler, MasterClient master, PythonProbe python) {
     super(scheduler, sc.env().rpcEnv());
     this.sc = sc;
     this.scheduler = scheduler;
     this.master = master;
+    this.python = python;
   }
 
   @Override public void start() {
     super.start();
     try {
-      SyncLoop loop = new SyncLoop(master, sc, new Registration(sc), this);
+      SyncLoop loop = new SyncLoop(master, sc, new Registration(sc, python), this);
       applicationId = loop.start();
       sync = loop;
     } catch (InterruptedException | IOException | URISyntaxException | SparkException e) {

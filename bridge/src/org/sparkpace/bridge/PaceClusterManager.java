@@ -16,7 +16,10 @@ public final class PaceClusterManager implements ExternalClusterManager {
     }
     // Before the backend exists: its endpoint may copy the conf that executors get when it is made.
     DriverSettings.complete(sc.conf());
-    return new PaceBackend(sc, (DataScheduler) scheduler, new MasterClient(master, sc.conf()));
+    PythonProbe python = new PythonProbe(sc.conf());
+    MasterClient client = new MasterClient(master, sc.conf());
+    client.connect();
+    return new PaceBackend(sc, (DataScheduler) scheduler, client, python);
   }
 
   @Override public void initialize(TaskScheduler scheduler, SchedulerBackend backend) {

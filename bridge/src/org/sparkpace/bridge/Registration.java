@@ -23,7 +23,7 @@ final class Registration {
   private final Map<String, Object> facts;
   private final long submittedMs; // steady
 
-  Registration(SparkContext sc) throws IOException, InterruptedException, URISyntaxException {
+  Registration(SparkContext sc, PythonProbe python) throws IOException, InterruptedException, URISyntaxException {
     SparkConf conf = sc.conf();
     this.sc = sc;
     submittedMs = clock.nowMs() - ageMs(sc);
@@ -40,7 +40,7 @@ final class Registration {
         "conf", entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find()),
         "startup_conf", entries(conf, SparkConf::isExecutorStartupConf), "environment", environment(sc),
         "authenticated", sc.env().securityManager().isAuthenticationEnabled(), "credentials", credentials,
-        "data", data(sc), "python", PythonProbe.ask(conf), "main", conf.get("spark.pace.main", DriverProcess.main()));
+        "data", data(sc), "python", python.answer(), "main", conf.get("spark.pace.main", DriverProcess.main()));
   }
 
   /** `applicationId` is null at first; later the id this application had before the master lost it. */

@@ -81,15 +81,16 @@ final class SyncLoop implements Runnable {
   }
 
   @Override public void run() {
-    long end = System.nanoTime() + PORTS_MS * 1_000_000;
+    long sinceNs = System.nanoTime(), end = sinceNs + PORTS_MS * 1_000_000;
     while (!closing) {
       try {
         if (registration.ports().isEmpty() && System.nanoTime() < end) { // executors are not started before
           Thread.sleep(PORTS_LOOK_MS);
           continue;
         }
-        awaitTurn(System.nanoTime());
+        awaitTurn(sinceNs);
         if (!closing) attempt(PATIENCE);
+        sinceNs = System.nanoTime();
       } catch (InterruptedException e) {
         if (!closing) return;
       }
