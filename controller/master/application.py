@@ -33,8 +33,8 @@ from stage_model.history.profile import Profile
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey
 
-IDS_OF_A_LIFE = 1000
-"""Of each application, for the executors of one life of the master."""
+LEFT_OUT = 1000
+"""Executor numbers that a new life of the master leaves out, at most."""
 ID = re.compile(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 """An id that the master has given."""
 
@@ -179,7 +179,7 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 def beyond_unknown(next_executor: int) -> int:
     """The number of the next executor in a new life of the master: a worker may later show one of an earlier life that was
     not stored (`executors.adopt`), and no two executors may have one number."""
-    return next_executor + IDS_OF_A_LIFE - (next_executor - 1) % IDS_OF_A_LIFE
+    return next_executor + LEFT_OUT - (next_executor - 1) % LEFT_OUT
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import pwd
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,26 +68,27 @@ def most_files() -> int:
     return min(MOST_FILES, max(LEAST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-def create(
-    client: docker.APIClient,
-    name: str,
-    launch: Launch,
-    image: str,
-    tags: Mapping[str, str],
-    network: str = "host",
-    limits: ContainerLimits = ContainerLimits(),
-    users: Path | None = None,
-    *,
-    hold: bool = False,
-) -> str:
-    """Creates (does not start) an executor's container in that network (an id) and returns its own id. `users`: its
-    /etc/passwd, None for the image's. Raises the client's errors."""
-    script = launching.LOG_SCRIPT if network == "host" else launching.ADDRESS_SCRIPT
-    shown = mounts([*launch.binds, Bind(launch.log_dir, writable=True)], hold=hold)
-    if users is not None and all(mount["Target"] != USERS for mount in shown):
-        shown.append(Mount(USERS, str(users), type="bind", read_only=True))
+@dataclass(frozen=True, slots=True)
+class ContainerSetting:
+    """What this worker gives an executor's container, beside its `Launch`. `network` is an id, `users` its /etc/passwd (None:
+    the image's). `hold`: the engine finds this process's descriptors (`Holding`)."""
+
+    image: str
+    labels: Mapping[str, str]
+    network: str = "host"
+    limits: ContainerLimits = ContainerLimits()
+    users: Path | None = None
+    hold: bool = False
+
+
+def create(client: docker.APIClient, name: str, launch: Launch, setting: ContainerSetting) -> str:
+    """Creates (does not start) an executor's container and returns its id. Raises the client's errors."""
+    script = launching.LOG_SCRIPT if setting.network == "host" else launching.ADDRESS_SCRIPT
+    shown = mounts([*launch.binds, Bind(launch.log_dir, writable=True)], hold=setting.hold)
+    if setting.users is not None and all(mount["Target"] != USERS for mount in shown):
+        shown.append(Mount(USERS, str(setting.users), type="bind", read_only=True))
     host = client.create_host_config(
-        network_mode=network,
+        network_mode=setting.network,
         mounts=shown,
         cpu_period=CPU_PERIOD_US,
         cpu_quota=quota_us(launch.cores),
@@ -96,30 +96,20 @@ def create(
         memswap_limit=launch.memory_bytes,  # equal: no swap
         pids_limit=PIDS_LIMIT,
         log_config=LogConfig(type="none"),
-        **hardening(shown, limits.tmp_mb, limits.files),
+        **hardening(shown, setting.limits.tmp_mb, setting.limits.files),
     )
     created = client.create_container(
-        image,
+        setting.image,
         name=name,
         entrypoint=["/bin/sh", "-c", script, str(launch.log_dir)],
         command=list(launch.argv),
         environment={"HOME": TMP, **launch.environment},
         user=f"{launch.uid}:{launch.gid}",
         working_dir=str(launch.working_dir),
-        labels=dict(tags),
+        labels=dict(setting.labels),
         host_config=host,
     )
     return str(created["Id"])
-
-
-def users_file(uid: int, gid: int) -> bytes:
-    """An /etc/passwd in which the submitter has a name: Hadoop's login, which every executor goes through, fails for a uid
-    that has none, and an image knows no submitter."""
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        name = f"uid-{uid}"
-    return f"root:x:0:0:root:/root:/bin/sh\n{name}:x:{uid}:{gid}::{TMP}:/bin/sh\n".encode()
 
 
 def hardening(shown: Sequence[Mount], tmp_mb: int, files: int | None = None) -> dict[str, Any]:
@@ -161,8 +151,8 @@ def _shown(bind: Bind, *, writable: bool, hold: bool) -> Mount:
         source = str(bind.path if bind.held is None else bind.held.real)
         return Mount(target=str(bind.path), source=source, type="bind", read_only=not writable)
     options = {"type": "none", "o": "rbind" if writable else "rbind,ro", "device": bind.held.name}
-    driver = DriverConfig("local", options)
-    return Mount(str(bind.path), None, type="volume", read_only=not writable, no_copy=True, driver_config=driver)
+    # "ro" is the mount's own: an engine takes no volume without a name as read-only
+    return Mount(str(bind.path), None, type="volume", no_copy=True, driver_config=DriverConfig("local", options))
 
 
 def changed(binds: Sequence[Bind], pid: int) -> Bind | None:

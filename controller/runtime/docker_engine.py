@@ -15,12 +15,10 @@ from __future__ import annotations
 import errno
 import logging
 import math
-import os
 import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,18 +28,19 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
-from controller.files import cache_root, write_whole
+from controller.files import cache_root
 from controller.runtime import docker_container as container
 from controller.runtime import executor_record, launching, process_identity
 from controller.runtime import image as images
-from controller.runtime.base import CPU_PERIOD_US, TMP_MB, Bind, ExecutorKey, JavaProgram, Launch, Observed, Program
+from controller.runtime.base import CPU_PERIOD_US, TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 from controller.runtime.chores import Chores, NoAnswer, NotYet
+from controller.runtime.docker_holding import Holding
 from controller.runtime.docker_networks import DockerNetworks
 from controller.runtime.engine_client import EngineClients, for_callers, for_chores, there
 from controller.runtime.engine_updates import Updates
 from controller.runtime.executor_record import ContainerRecord
-from controller.runtime.held import HeldPath
+from controller.runtime.users_files import UsersFiles
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
@@ -123,8 +122,7 @@ class DockerRuntime:
         self._records = records
         self._networks = networks
         self._limits = container.ContainerLimits(tmp_mb, container.most_files())
-        self._users: tempfile.TemporaryDirectory[str] | None = None
-        """Of the files that name users, where there is no directory of records."""
+        self._users = UsersFiles(records, container.TMP)
         self._clock = clock
         self._cgroups = cgroups or CgroupTree()
         self._engine = EngineClients(base_url)
@@ -135,11 +133,11 @@ class DockerRuntime:
         self._touched: set[ExecutorKey] = set()
         """Started or removed since the engine was last asked for its list: the answer may be older than that."""
         self._removing: set[str] = set()
-        self._holds: bool | None = None
         self._list_at = -math.inf
         self._listed = records is not None and records.is_dir()
         """What is known is all there is. The directory of records is made with the first list."""
         self._program_labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id, container.PROGRAM: "1"}
+        self._holding = Holding(self._engine, self._program_labels)
         if self._listed:
             self._recall()
         else:
@@ -177,7 +175,7 @@ class DockerRuntime:
     def run_program(self, program: Program) -> str:
         name = self.prepare_image(program.image)
         with for_callers(f"program {program.argv[0]}"):
-            client, hold = self._engine.patient(), self._can_hold(name, program.binds)
+            client, hold = self._engine.patient(), self._holding.used_for(program.binds, name)
             return container.run_program(client, name, program, self._program_labels, hold=hold)
 
     # ---------------------------------------------------------------- starting and ending
@@ -209,17 +207,16 @@ class DockerRuntime:
                 if self._networks is None:
                     raise RuntimeRefused(f"executor {'/'.join(launch.key)} is to have a network and this worker makes none")
                 network = self._networks.ensure(client, launch.key.application_id, launch.network)
-            users = self._users_file(launch)
-            create = partial(container.create, client, name, launch, image, labels, network, self._limits, users)
-            hold = self._can_hold(image, launch.binds)
+            users, hold = self._users.of(launch.uid, launch.gid), self._holding.used_for(launch.binds, image)
+            setting = container.ContainerSetting(image, labels, network, self._limits, users, hold)
             try:
-                created = create(hold=hold)
+                created = container.create(client, name, launch, setting)
             except APIError as error:
                 if error.status_code != 409:
                     raise container.refusal(launch, error) from error
                 if not self._clear_name(name, launch.key):
                     return
-                created = create(hold=hold)
+                created = container.create(client, name, launch, setting)
             try:
                 client.start(created)
             except APIError as error:
@@ -244,53 +241,6 @@ class DockerRuntime:
                 f"mount {str(bind.path)!r} was changed while executor {'/'.join(launch.key)} started, which is ended; "
                 f"accepted: a path that stays what it is"
             )
-
-    def _can_hold(self, image: str, binds: Sequence[Bind]) -> bool:
-        """Whether the engine mounts what this process holds: it must see this one's number and have the same mounts. Asked
-        only if there is something to hold."""
-        if all(bind.firm or bind.held is None or not bind.held.folder for bind in binds):
-            return False
-        if self._holds is None:
-            self._holds = self._find_out_whether_it_holds(image)
-            if not self._holds:
-                log.warning(
-                    "the Docker engine does not see what this agent holds open (it is remote, or one of the two is in a "
-                    "container), so paths that their owners can change are mounted by name"
-                )
-        return self._holds
-
-    def _find_out_whether_it_holds(self, image: str) -> bool:
-        pid = self._engine.pid()
-        if pid is None:
-            return False
-        try:
-            return all(Path(f"/proc/{pid}/ns/{kind}").samefile(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt"))
-        except OSError:  # another user's process: tried with what nobody changes
-            own = HeldPath(os.open(Path(__file__).parent, os.O_PATH | os.O_CLOEXEC))
-            seen = Program(["/bin/ls", "/held"], os.getuid(), os.getgid(), [Bind(Path("/held"), held=own, firm=False)])
-            try:
-                told = container.run_program(self._engine.patient(), image, seen, self._program_labels, hold=True)
-            except RuntimeRefused:
-                return False
-            return Path(__file__).name in told.split()
-
-    def _users_file(self, launch: Launch) -> Path | None:
-        """Has a name for the submitter, for the container's /etc/passwd; None for root, who has one everywhere."""
-        if launch.uid == 0:
-            return None
-        if self._records is None and self._users is None:
-            self._users = tempfile.TemporaryDirectory(prefix="sparkpace-users-")
-        folder = Path(self._users.name) if self._users is not None else self._records
-        assert folder is not None
-        path, content = folder / f"users-{launch.uid}-{launch.gid}", container.users_file(launch.uid, launch.gid)
-        try:
-            if not path.exists() or path.read_bytes() != content:
-                folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-                write_whole(path, content, lasting=False)
-                path.chmod(0o644)
-        except OSError as error:
-            raise RuntimeFailed(f"the file that names uid {launch.uid} was not written ({error}); try later") from error
-        return path
 
     def _clear_name(self, name: str, key: ExecutorKey) -> bool:
         """The name is taken: False if by this very executor, running; else what is left of it is removed."""
@@ -390,8 +340,7 @@ class DockerRuntime:
     def _hang_up(self) -> None:
         self._updates.close()
         self._engine.close()
-        if self._users is not None:
-            self._users.cleanup()
+        self._users.close()
 
     @for_chores("the end of programs")
     def _clear(self) -> None:

@@ -282,7 +282,9 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
     )
     built = image.ensure_executor_image(cluster.client, None, folder / "image.lock")
     digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
-    created = docker_container.create(cluster.client, f"standalone-{name}-{digest}", launch, built, tags)
+    created = docker_container.create(
+        cluster.client, f"standalone-{name}-{digest}", launch, docker_container.ContainerSetting(built, tags)
+    )
     cluster.containers.append(created)
     cluster.client.start(created)
 

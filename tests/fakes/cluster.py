@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -116,8 +115,7 @@ class FakeCluster:
         """A whole run of 8 s of work after 1 s, on one worker."""
         self.worker("w1")
         application_id = self.register(**changed)
-        start_ms = round(time.time() * 1000) + 1000
-        events = one_stage_run(start_ms)
+        events = one_stage_run(1000)
         self.driver(application_id, *events[:-1])
         used = use(0, 8.0, done=4, records=40.0)
         self.now_s += 9
@@ -150,6 +148,7 @@ def registration(**changed: Any) -> Registration:
         "java_home": "/java",
         "working_dir": "/home/me",
         "age_s": 2.0,
+        "steady_ms": 0,
         "main": "app.py",
         "wanted": {"0": ExecutorWish()},
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -106,7 +105,7 @@ def test_agents_are_told_which_applications_are_over(cluster: FakeCluster) -> No
 def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
-    cluster.driver(application_id, *one_stage_run(round(time.time() * 1000))[:2])
+    cluster.driver(application_id, *one_stage_run(1000)[:2])
     seen = use(0, 3.0, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=1.0, speed=0.5)
     cluster.worker("w1", report(application_id, "1", stages=(seen,)))
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=137, stages=(seen,)))
@@ -123,7 +122,7 @@ def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_had_used(clus
     """It reads from them how many have ended, and counts CPU from its own start on."""
     cluster.worker("w1")
     application_id = cluster.register()
-    cluster.driver(application_id, *one_stage_run(round(time.time() * 1000))[:2])
+    cluster.driver(application_id, *one_stage_run(1000)[:2])
     before = use(0, 3.0, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=1.0, speed=0.5)
     [plan] = cluster.worker("w1", report(application_id, "1", stages=(before,)), instance="one").desired.applications
     assert plan.stages[0].elsewhere_cpu_core_s == 0.0

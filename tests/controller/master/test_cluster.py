@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -56,7 +55,7 @@ def test_without_room_the_application_waits_and_says_why(cluster: FakeCluster) -
 def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
-    cluster.driver(application_id, *one_stage_run(round(time.time() * 1000))[:4])
+    cluster.driver(application_id, *one_stage_run(1000)[:4])
     before = cluster.worker("w1", report(application_id, "1", stages=(use(0, 3.0, done=2),))).desired
     generation, cluster_id = cluster.state.identity.generation, cluster.state.identity.cluster_id
     cluster.state.tick(cluster.now_s + 60)  # counters are stored now and then
