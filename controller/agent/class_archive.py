@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from controller.class_sharing import KEPT, archive_key, dump, file_stamp, jar_stamps, trial, use
 from controller.files import locked
 from controller.runtime.base import Bind, JavaProgram, Launch, Program, Runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -38,15 +39,6 @@ MOST_BYTES = 1 << 30
 """A larger file is no archive of ours."""
 COMPRESSED_HEAP_MB = 32 << 10
 """From this heap on a JVM has pointers of another size, with which no archive of a smaller heap can be used."""
-KEPT = 4
-"""Archives of one submitter; the oldest go."""
-DUMP = ("-Xshare:dump", "-XX:+UseG1GC", "-Xmx512m", "-XX:ActiveProcessorCount=1", "-XX:TieredStopAtLevel=1", "-Xlog:cds*=off")
-"""G1 alone writes the heap objects of an archive, which the other collectors can load; the rest saves the machine's CPU."""
-
-
-def use(archive: Path) -> tuple[str, ...]:
-    """Options of a JVM that takes `archive` if it fits and says nothing if it does not; any later option wins."""
-    return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds*=off")
 
 
 def class_path_of(argv: Sequence[str]) -> str | None:
@@ -56,19 +48,6 @@ def class_path_of(argv: Sequence[str]) -> str | None:
             size = re.fullmatch(r"-Xmx(\d+)m", heap)
             return path if size is not None and int(size[1]) < COMPRESSED_HEAP_MB else None
     return None
-
-
-def jar_stamps(class_path: str) -> list[tuple[str, int, int]]:
-    """Path, size and time of change (ns) of every jar, in the JVM's order: as the directory lists them. Raises `OSError`."""
-    bridge, jars = class_path.removesuffix("/*").split(":")
-    paths = [Path(bridge), *(path for path in Path(jars).iterdir() if path.suffix in (".jar", ".JAR"))]
-    return [(str(path), found.st_size, found.st_mtime_ns) for path, found in ((path, path.stat()) for path in paths)]
-
-
-def archive_key(stamps: Sequence[tuple[str, int, int]], java: str, class_list: bytes, uid: int) -> str:
-    """Differs for whatever an archive would not fit, or not belong to. Pure."""
-    parts = (repr(list(stamps)).encode(), java.encode(), class_list, str(uid).encode())
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
 
 class ClassArchives:
@@ -90,7 +69,7 @@ class ClassArchives:
         folder, key = self._root / str(launch.uid), ""
         try:
             class_list = CLASS_LIST.read_bytes()
-            key = archive_key(jar_stamps(class_path), java.identity, class_list, launch.uid)
+            key = archive_key(jar_stamps(*_places(class_path)), java.identity, class_list, launch.uid)
             if key in self._failed:
                 return launch
             archive = self._find(folder, key, launch.uid)
@@ -113,7 +92,7 @@ class ClassArchives:
         """A JVM believes what an archive holds, so one that is not as it was made is removed."""
         for path in folder.glob(f"{key}.*.jsa"):
             with suppress(FileNotFoundError):
-                now = _stamp(path.lstat())
+                now = file_stamp(path.lstat())
                 if self._sound.get(path) == now:
                     return path
                 if path.name == f"{key}.{_content(path, uid)}.jsa":
@@ -134,10 +113,7 @@ class ClassArchives:
         with _scratch(folder, launch) as scratch:
             made = scratch / "archive.jsa"
             program = Program(
-                argv=[
-                    *(launch.argv[0], *DUMP, f"-XX:SharedClassListFile={scratch}/classes"),
-                    *(f"-XX:SharedArchiveFile={made}", "-cp", class_path),
-                ],
+                argv=[launch.argv[0], *dump(scratch / "classes", made, class_path)],
                 uid=launch.uid,
                 gid=launch.gid,
                 binds=[*_binds(launch, class_path), Bind(scratch, writable=True)],
@@ -148,8 +124,7 @@ class ClassArchives:
             )
             self._runtime.run_program(program)
             # a Java whose archives do not work so is found out here, not by executors
-            trial = [launch.argv[0], *use(made), "-Xshare:on", "-cp", class_path, "-version"]
-            self._runtime.run_program(replace(program, argv=trial))
+            self._runtime.run_program(replace(program, argv=[launch.argv[0], *trial(made, class_path)]))
             ours = folder / f"{scratch.name}.jsa"
             made.rename(ours)  # out of its maker's directory, then looked at
         archive = folder / f"{key}.{_content(ours, launch.uid)}.jsa"
@@ -178,14 +153,16 @@ def _scratch(folder: Path, launch: Launch) -> Iterator[Path]:
 
 def _binds(launch: Launch, class_path: str) -> list[Bind]:
     """What of an executor's mounts the class path needs."""
-    places = [Path(entry) for entry in class_path.removesuffix("/*").split(":")]
+    places = _places(class_path)
     return [
         replace(bind, writable=False) for bind in launch.binds if any(place.is_relative_to(bind.path) for place in places)
     ]
 
 
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+def _places(class_path: str) -> tuple[Path, Path]:
+    """The bridge, and the directory of Spark's jars."""
+    bridge, jars = class_path.removesuffix("/*").split(":")
+    return Path(bridge), Path(jars)
 
 
 def _content(path: Path, uid: int) -> str:

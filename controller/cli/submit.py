@@ -21,6 +21,8 @@ from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import uptime
 from controller.start import ours
 from controller.submit.authentication import in_memory, path_of
+from controller.submit.bridge_jar import bridge_jar
+from controller.submit.driver_archive import archive_options
 from controller.submit.driver_run import DriverRun, find
 from controller.submit.profile_choice import stored_profile
 from controller.submit.progress_line import ProgressLine, ending
@@ -91,12 +93,11 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     )
     spark = find_spark(os.environ)
     settings = driver_file(job, spark=spark, environment=os.environ)
-    if "dry-run" not in given.flags:
-        find_java(os.environ)
+    java = None if "dry-run" in given.flags else find_java(os.environ)
     cluster = home.need_cluster()
     client = submit_client(home)
     reply, profile = _plan(job, home, client, memory_settings(job, spark=spark, environment=os.environ))
-    if "dry-run" in given.flags:
+    if java is None:
         print_plan(reply, profile)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     if reply.feasible is False and job.deadline_s is not None and "force" not in given.flags:
@@ -106,7 +107,8 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     console = Console(stderr=True, highlight=False)
     line = ProgressLine(console)
     run = DriverRun(client, job.submission)
-    variables = {**os.environ, **spark.environment, **driver_variables(cluster, os.environ)}
+    faster = archive_options(os.environ, java.home, spark, bridge_jar())
+    variables = {**os.environ, **spark.environment, **driver_variables(cluster, os.environ), **faster}
     with in_memory(format_properties(settings)) as file:
         words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
         try:

@@ -177,8 +177,8 @@ def _checked_driver_host(given: str | None) -> str:
 def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:
     """A new cluster. Says where it is."""
     # without a Spark here, agents prepare executors when they see the first
-    with suppress(Unavailable), Console(stderr=True).status("preparing executors: image and class archive, made once"):
-        prepare(home, plan, spark_home=find_spark(os.environ).home, java_home=java.home)
+    with suppress(Unavailable), Console(stderr=True).status("preparing for jobs: image and class archives, made once"):
+        prepare(home, plan, spark=find_spark(os.environ), java_home=java.home)
     cluster = start(home, plan, options)
     click.echo(
         f"Sparkpace runs at {cluster.url} with {_described(plan.workers)}, runtime {cluster.runtime}.\n"

@@ -1,6 +1,6 @@
-"""What executors of this machine need besides Spark, made before the first job has to wait for it: image and class archive.
+"""What jobs of this machine need besides Spark, made before the first one has to wait for it: image and class archives.
 
-Agents make both on first use anyway, also for another Spark or submitter than those of `sparkpace up`.
+Agents make those of executors on first use anyway, also for another Spark or submitter than those of `sparkpace up`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from controller.agent.class_archive import ClassArchives
@@ -17,7 +18,9 @@ from controller.local.cluster import Plan
 from controller.master.executor_spec import DEFAULT_HEAP_MB, class_path
 from controller.runtime.base import Bind, ExecutorKey, Launch
 from controller.runtime.table import Owner, runtime_module
+from controller.submit import driver_archive
 from controller.submit.bridge_jar import bridge_jar
+from controller.submit.spark_install import SparkInstall
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 NAME = "prepare"
@@ -26,19 +29,29 @@ TIMEOUT_S = 600.0
 log = logging.getLogger(__name__)
 
 
-def prepare(home: Home, plan: Plan, *, spark_home: Path, java_home: Path) -> None:
-    """For executors of this user that run `spark_home`. What cannot be made is said in one line and stops nothing.
+def prepare(home: Home, plan: Plan, *, spark: SparkInstall, java_home: Path) -> None:
+    """For drivers and executors of this user that run `spark`. What cannot be made is said in one line and stops nothing.
 
     Raises `Unavailable` without an engine or a built bridge."""
     jar = bridge_jar()
+    with ThreadPoolExecutor(1, "prepare") as pool:
+        driver = pool.submit(driver_archive.make_archive, os.environ, java_home, spark, jar)
+        _prepare_executors(home, plan, spark, java_home, jar)
+        try:
+            driver.result()
+        except (RuntimeFailed, OSError) as error:
+            log.warning("%s", error)
+
+
+def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: Path, jar: Path) -> None:
     runtime = runtime_module(plan.runtime).make(Owner(cluster_of(home), NAME, home.agent(NAME), plan.image))
     try:
         java = runtime.java(str(java_home), None)
         launch = Launch(
             key=ExecutorKey(NAME, NAME),
-            argv=[java.program, "-cp", class_path(str(jar), str(spark_home / "jars")), f"-Xmx{DEFAULT_HEAP_MB}m"],
+            argv=[java.program, "-cp", class_path(str(jar), str(spark.home / "jars")), f"-Xmx{DEFAULT_HEAP_MB}m"],
             environment={},
-            binds=[Bind(spark_home), Bind(jar)],
+            binds=[Bind(spark.home), Bind(jar)],
             working_dir=home.path,
             log_dir=home.logs,
             memory_bytes=max(worker.memory_mb for worker in plan.workers) << 20,

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from controller.class_sharing import java_identity
 from controller.runtime import executor_record, launching, process_identity, process_tree
 from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles
@@ -279,9 +280,7 @@ class ProcessRuntime:
 
     def java(self, java_home: str, image: str | None) -> JavaProgram:  # noqa: ARG002 - plain processes have no image
         """The driver's; its files tell when it is replaced."""
-        files = [Path(java_home) / name for name in ("release", "lib/modules", "bin/java")]
-        stats = [file.stat() if file.exists() else None for file in files]
-        return JavaProgram(str(files[-1]), f"{java_home} {[(s.st_size, s.st_mtime_ns) if s else None for s in stats]}")
+        return JavaProgram(str(Path(java_home, "bin/java")), java_identity(Path(java_home)))
 
     def run_program(self, program: Program) -> str:
         """As the protocol says: here, as it is, without limits."""

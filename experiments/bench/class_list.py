@@ -1,9 +1,9 @@
-"""Makes the list of classes that executors load (`controller/agent/executor_classes.txt.gz`) anew.
+"""Makes the lists of classes that executors and drivers load (`executor_classes.txt.gz`, `driver_classes.txt.gz`) anew.
 
-One executor of every Spark named runs what jobs are made of, and its JVM writes down the classes it loads. Names that are
+One job of every Spark named does what jobs are made of, and its JVMs write down the classes they load. Names that are
 made at run time are left out, as no class path has them; those that one Spark lacks do no harm in another.
 
-    python -m experiments.bench.class_list --python .venv/bin/python --python .venv35/bin/python [--out FILE]
+    python -m experiments.bench.class_list --python .venv/bin/python --python .venv35/bin/python
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from controller.agent.class_archive import CLASS_LIST
+from controller.agent import class_archive
 from controller.home import Home
+from controller.submit import driver_archive
+from controller.submit.driver_archive import VARIABLE
 from experiments.harness.live_cluster import Sparkpace, spark_home
 
 APP = """
@@ -48,21 +50,21 @@ def names(lines: Iterable[str]) -> set[str]:
     return {name for name in words if not MADE_AT_RUN_TIME.search(name)}
 
 
-def loaded(python: Path, folder: Path, sparkpace: Sparkpace) -> set[str]:
-    """What an executor of that Python's Spark loads."""
+def loaded(python: Path, folder: Path, sparkpace: Sparkpace) -> tuple[set[str], set[str]]:
+    """What executors and the driver of that Python's Spark load."""
     folder.mkdir()
     (folder / "app.py").write_text(APP)
-    dump = f"-Xshare:off -XX:DumpLoadedClassList={folder}/list-{{{{EXECUTOR_ID}}}}"
+    dump = f"-Xshare:off -XX:DumpLoadedClassList={folder}/"
     pythons = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
-    there = replace(sparkpace, cwd=folder, variables={**sparkpace.variables, **pythons})
-    there.need("submit", "--conf", f"spark.executor.extraJavaOptions={dump}", "app.py")
-    return set().union(*(names(file.read_text().splitlines()) for file in folder.glob("list-*")))
+    there = replace(sparkpace, cwd=folder, variables={**sparkpace.variables, **pythons, VARIABLE: f"{dump}driver"})
+    there.need("submit", "--conf", f"spark.executor.extraJavaOptions={dump}list-{{{{EXECUTOR_ID}}}}", "app.py")
+    executors = (names(file.read_text().splitlines()) for file in folder.glob("list-*"))
+    return set().union(*executors), names((folder / "driver").read_text().splitlines())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make the list of classes that executors load anew.")
+    parser = argparse.ArgumentParser(description="Make the lists of classes that executors and drivers load anew.")
     parser.add_argument("--python", type=Path, action="append", required=True, help="a Python that has a pyspark")
-    parser.add_argument("--out", type=Path, default=CLASS_LIST)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -70,9 +72,10 @@ def main() -> None:
         # as plain processes: the JVM writes its list anywhere
         with sparkpace.running("--runtime", "process"):
             found = [loaded(python.absolute(), folder / str(n), sparkpace) for n, python in enumerate(given.python)]
-    text = "".join(f"{name}\n" for name in sorted(set().union(*found)))
-    given.out.write_bytes(gzip.compress(text.encode(), mtime=0))
-    print(f"{given.out}: {len(text.splitlines())} classes, of each Spark {[len(classes) for classes in found]}")
+    for out, each in zip((class_archive.CLASS_LIST, driver_archive.CLASS_LIST), zip(*found, strict=True), strict=True):
+        text = "".join(f"{name}\n" for name in sorted(set().union(*each)))
+        out.write_bytes(gzip.compress(text.encode(), mtime=0))
+        print(f"{out}: {len(text.splitlines())} classes, of each Spark {[len(classes) for classes in each]}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Class archives on real JVMs: executors map theirs and say nothing of it, and a damaged one harms no job."""
+"""Class archives on real JVMs: executors and drivers map theirs and say nothing of it, and a damaged one harms no job."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from controller.agent.site import archive_root
+from controller.files import cache_root
 from controller.home import Home
 from tests.integration.conftest import STAGES
 from tests.integration.engine import Container, Engine
@@ -31,16 +32,22 @@ def mapped(engine: Engine, container: Container) -> str:
     return "".join(Path(f"/proc/{p.pid}/maps").read_text() for p in (first, *first.children(recursive=True)))
 
 
-def test_executors_map_the_one_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
-    made = archives()
+def driver_archives() -> list[Path]:
+    return sorted(cache_root().glob("driver-archives/*.jsa"))
+
+
+def test_executors_and_the_driver_map_those_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+    made, drivers = archives(), driver_archives()
     job = cluster.submit("--name", "archived", "rounds.py", str(stop_file))
     view = cluster.running("archived")
     containers = engine.containers(view.application_id, ended=False)
     assert len(containers) == 2
     [archive] = [archive for archive in made if str(archive) in mapped(engine, containers[0])]
     assert str(archive) in mapped(engine, containers[1])
+    maps = Path(f"/proc/{job.driver().pid}/maps").read_text()
+    assert [archive for archive in drivers if str(archive) in maps] != []
     stop_file.touch()
-    job.finish().ok()
+    assert "[cds" not in job.finish().ok().err
     for stdout in (cluster.home.runs / view.application_id / "executors").glob("*/stdout"):
         assert "warning" not in stdout.read_text()
 
@@ -64,7 +71,7 @@ def copied(cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
 @pytest.mark.slow
 def test_a_damaged_one_harms_no_job_and_is_made_anew(copied: LocalCluster) -> None:
     assert archives()
-    for archive in archives():
+    for archive in [*archives(), *driver_archives()]:
         archive.chmod(0o600)
         with archive.open("r+b") as file:
             # a JVM looks at the header alone and would crash on this

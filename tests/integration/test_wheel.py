@@ -58,6 +58,7 @@ def test_a_wheel_has_one_name_at_its_top_and_carries_what_is_no_python(wheel: Pa
     assert {name.split("/")[1] for name in names if name.startswith("sparkpace/")} == {"__init__.py", *OURS}
     assert {name.removeprefix("sparkpace/") for name in names if not name.endswith((".py", "py.typed"))} == {
         "controller/agent/executor_classes.txt.gz",
+        "controller/submit/driver_classes.txt.gz",
         "controller/jars/sparkpace-bridge.jar",
         *(f"dockerfiles/{name}" for name in ("compose.yaml", "engine.sh", "executor/Dockerfile", "node/Dockerfile")),
         *(f"{information}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.class_archive import KEPT, ClassArchives, archive_key, class_path_of, jar_stamps, use
+from controller.agent.class_archive import ClassArchives, class_path_of
+from controller.class_sharing import KEPT, archive_key, jar_stamps, use
 from controller.files import locked
 from controller.runtime.base import Bind, ExecutorKey, JavaProgram, Launch, Mask, Program
 from stage_model.errors import RuntimeRefused
@@ -143,7 +144,7 @@ def test_a_changed_jar_asks_for_another(machine: Machine, change: Callable[[Mach
 
 
 def test_every_part_of_the_key_counts(machine: Machine) -> None:
-    stamps = jar_stamps(f"{machine.bridge}:{machine.jars}/*")
+    stamps = jar_stamps(machine.bridge, machine.jars)
     assert [Path(path).name for path, _, _ in stamps[:1]] == ["bridge.jar"]
     assert {Path(path).name for path, _, _ in stamps[1:]} == {"a.jar", "b.jar"}
     plain = archive_key(stamps, "java", b"list", 1)
