@@ -1,5 +1,5 @@
 """How much a hostile job slows its neighbour: rounds of the neighbour beside a job that only computes and beside one that
-attacks, in turn, in Docker, both with one core of the same worker.
+attacks, in turn, in Docker, both with 0.8 core of the same worker.
 
 The neighbour times its own rounds, without its start. What is compared are medians of its rounds within a pair.
 
@@ -19,6 +19,8 @@ from experiments.harness.live_cluster import Sparkpace, end_processes
 RED_TEAM = Path(__file__).resolve().parents[2] / "tests" / "integration" / "apps" / "red_team.py"
 ATTACKS = ("fork", "shout", "tmp", "forge")
 PLAN = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 256, "forge_s": 5}
+CORES = 0.8
+"""Of each job; drivers and services have what is left of the machine."""
 ROUNDS = 24
 NEIGHBOUR = f"""
 import json, time
@@ -47,7 +49,7 @@ while not Path(sys.argv[1]).exists():
     sc.parallelize([0], 1).foreach(compute)
 sc.stop()
 """
-CONSTANT = ("--law", "constant", "--conf", "spark.pace.law.constant.cores=1", "--executor-cores", "1")
+CONSTANT = ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={CORES}", "--executor-cores", "1")
 
 
 def round_s(sparkpace: Sparkpace, beside: list[str], stop: Path) -> float:
@@ -83,7 +85,7 @@ def main() -> None:
     jobs = {"quiet": ["quiet.py", str(stop)], "hostile": [str(RED_TEAM), "plan.json", *ATTACKS]}
     sparkpace = Sparkpace(Home(out / "home"), out)
     pairs = []
-    with sparkpace.running("--workers", "1", "--cores", "2", "--runtime", "docker"):
+    with sparkpace.running("--workers", "1", "--cores", str(2 * CORES), "--runtime", "docker"):
         for number in range(given.pairs):
             order = list(jobs) if number % 2 else list(reversed(jobs))
             pairs.append({name: round_s(sparkpace, jobs[name], stop) for name in order})
