@@ -12,6 +12,8 @@ from pathlib import Path
 from controller.log_files import LARGEST, keep_small
 
 REPEATED_S = 60.0
+MOST_MESSAGES = 1000
+"""Remembered; some libraries put what differs each time into the message itself."""
 OF_LIBRARIES = ("uvicorn.error", "asyncio")
 """Loggers of which a stranger's connections can make much noise."""
 
@@ -39,6 +41,8 @@ class Seldom(logging.Filter):
         if said_s is not None and abs(record.created - said_s) < REPEATED_S:
             self._said[str(record.msg)] = said_s, left_out + 1
             return False
+        if len(self._said) >= MOST_MESSAGES:
+            self._said.clear()
         self._said[str(record.msg)] = record.created, 0
         if left_out:
             record.msg = f"{record.msg} ({left_out} more like this were left out)"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from controller.log_files import LARGEST, keep_small
-from controller.service_log import REPEATED_S, Seldom
+from controller.service_log import MOST_MESSAGES, REPEATED_S, Seldom
 from controller.waiting import wait_until
 from tests.fakes.options import agent_options
 
@@ -114,3 +114,10 @@ def test_what_a_library_repeats_is_said_once_a_minute() -> None:
     assert said(110, "worse") == "worse"
     assert said(100 + REPEATED_S, "bad %s", "b") == "bad b (49 more like this were left out)"
     assert said(100 - REPEATED_S, "bad %s", "c") == "bad c", "the clock was set back"
+
+
+def test_of_messages_that_differ_each_time_only_so_many_are_remembered() -> None:
+    seldom = Seldom()
+    for number in range(3 * MOST_MESSAGES):
+        assert seldom.filter(logging.LogRecord("asyncio", logging.ERROR, "", 1, f"bad {number}", (), None))
+    assert len(seldom._said) <= MOST_MESSAGES
