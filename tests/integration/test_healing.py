@@ -17,7 +17,7 @@ from controller.local.locks import holder
 from controller.processes import alive, identify, send
 from experiments.harness.live_cluster import free_port
 from tests.integration.engine import Engine
-from tests.integration.local_cluster import DEFAULTS, LocalCluster, eventually
+from tests.integration.local_cluster import DEFAULTS, Job, LocalCluster, eventually
 from tests.integration.test_cluster import said
 from tests.integration.test_process_runtime import executors_of
 
@@ -180,15 +180,20 @@ def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalC
     assert "No local cluster" in mortal.command("down").stdout
 
 
+def one_in_docker(cluster: LocalCluster, docker_engine: Any, stop_file: Path) -> tuple[Engine, Job]:
+    """An application with one executor in a container, which runs until `stop_file` is there."""
+    begin(cluster)
+    job = cluster.submit("--name", "doomed", *PLAIN, str(stop_file))
+    cluster.running("doomed", executors=1)
+    return Engine(docker_engine, cluster.cluster().cluster_id), job
+
+
 @pytest.mark.slow
 @pytest.mark.docker
 def test_down_removes_a_container_whose_application_ended_without_an_agent(
     mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path
 ) -> None:
-    begin(mortal_docker)
-    engine = Engine(docker_engine, mortal_docker.cluster().cluster_id)
-    job = mortal_docker.submit("--name", "forgotten", *PLAIN, str(stop_file))
-    mortal_docker.running("forgotten", executors=1)
+    engine, job = one_in_docker(mortal_docker, docker_engine, stop_file)
     mortal_docker.kill_agent("w1")
     stop_file.touch()
     assert job.finish().ok().answer["ok"]
@@ -208,10 +213,7 @@ def test_down_removes_a_container_whose_application_ended_without_an_agent(
 def test_down_removes_containers_that_no_master_told_their_agent_to_stop(
     mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path
 ) -> None:
-    begin(mortal_docker)
-    engine = Engine(docker_engine, mortal_docker.cluster().cluster_id)
-    job = mortal_docker.submit("--name", "masterless", *PLAIN, str(stop_file))
-    mortal_docker.running("masterless", executors=1)
+    engine, job = one_in_docker(mortal_docker, docker_engine, stop_file)
     mortal_docker.kill_master()
     done = mortal_docker.command("down")
     job.kill()
