@@ -24,6 +24,8 @@ from stage_model.errors import RuntimeFailed
 CLASS_LIST = Path(__file__).with_name("driver_classes.txt.gz")
 VARIABLE = "SPARK_SUBMIT_OPTS"
 """Options of the JVM that spark-submit starts (SparkSubmitCommandBuilder); what comes later wins."""
+IN_THE_CLASS_PATH = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
+"""Spark's launcher puts these there."""
 OPTIONS = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
 """A JVM takes options from these, too; its archive is to be what ours say."""
 TIMEOUT_S = 300.0
@@ -34,23 +36,26 @@ KEPT = 2
 def archive_options(environment: Mapping[str, str], java_home: Path, spark: SparkInstall, jar: Path) -> dict[str, str]:
     """For the driver's environment; nothing where there is no archive of this user's own."""
     with suppress(OSError):
-        archive = _path(java_home, spark, jar)
+        archive = _path(environment, java_home, spark, jar)
         if _as_made(archive):
             return {VARIABLE: " ".join((shlex.join(use(archive)), environment.get(VARIABLE, ""))).strip()}
     return {}
 
 
 def make_archive(environment: Mapping[str, str], java_home: Path, spark: SparkInstall, jar: Path) -> None:
-    """The archive, unless it is there. Raises `RuntimeFailed`, `OSError`."""
-    archive, java = _path(java_home, spark, jar), str(java_home / "bin" / "java")
+    """The archive, unless it is there, or cannot be: no JVM uses one with a directory in its class path that is not empty.
+    Raises `RuntimeFailed`, `OSError`."""
+    archive, java = _path(environment, java_home, spark, jar), str(java_home / "bin" / "java")
     folder = archive.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(folder / "lock", TIMEOUT_S), tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as scratch:
         if _as_made(archive):
             return
+        class_path = _class_path(environment, spark, jar)
+        if any(Path(entry).is_dir() and any(Path(entry).iterdir()) for entry in class_path.split(":")):
+            return
         classes, made = Path(scratch, "classes"), Path(scratch, "archive.jsa")
         classes.write_bytes(gzip.decompress(CLASS_LIST.read_bytes()))
-        class_path = _class_path(environment, spark, jar)
         _run([java, *dump(classes, made, class_path)], environment)
         _run([java, *trial(made, class_path)], environment)
         with made.open("rb") as file:
@@ -63,9 +68,10 @@ def make_archive(environment: Mapping[str, str], java_home: Path, spark: SparkIn
             _stamp_file(old).unlink(missing_ok=True)
 
 
-def _path(java_home: Path, spark: SparkInstall, jar: Path) -> Path:
+def _path(environment: Mapping[str, str], java_home: Path, spark: SparkInstall, jar: Path) -> Path:
     stamps = jar_stamps(jar, spark.home / "jars")
-    key = archive_key(stamps, java_identity(java_home), CLASS_LIST.read_bytes(), os.getuid())
+    java = repr([java_identity(java_home), *(environment.get(name) for name in IN_THE_CLASS_PATH)])
+    key = archive_key(stamps, java, CLASS_LIST.read_bytes(), os.getuid())
     return cache_root() / "driver-archives" / f"{key}.jsa"
 
 

@@ -112,6 +112,20 @@ def test_what_cannot_be_made_is_said_in_one_sentence_and_leaves_nothing(machine:
     assert machine.options() == {}
 
 
+def test_a_class_path_with_files_of_its_own_has_none(machine: Machine, folder: Path, tmp_path: Path) -> None:
+    """No JVM would use it."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    machine.spark.submit.write_text(f'#!/bin/sh\necho "Spark Command: java -cp b.jar:{conf}:jars -Xmx1g Main"\n')
+    machine.make()
+    assert machine.options()
+    assert machine.options(SPARK_CONF_DIR="/another") == {}, "it is of another class path"
+    (conf / "spark-defaults.conf").touch()
+    machine.make(SPARK_CONF_DIR=str(conf))
+    assert machine.options(SPARK_CONF_DIR=str(conf)) == {}
+    assert machine.dumps() == 1
+
+
 def test_the_list_is_of_names_alone() -> None:
     names = gzip.decompress(driver_archive.CLASS_LIST.read_bytes()).decode().split()
     assert {"java/lang/Object", "org/apache/spark/SparkContext", "org/sparkpace/bridge/PaceBackend"} <= set(names)
