@@ -134,7 +134,7 @@ class Isolated(Sparkpace):
         return {
             **plain,
             "SPARKPACE_HOME": str(self.home.path),
-            "SPARK_CONF_DIR": str(Path(os.environ["XDG_CACHE_HOME"]).with_name("no-conf")),
+            "SPARK_CONF_DIR": str(self.home.path.parent / "conf"),
             "JDK_JAVA_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self.temporary}",
             **self.variables,
         }
