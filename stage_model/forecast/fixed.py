@@ -11,6 +11,8 @@ from functools import lru_cache
 from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy
 from stage_model.history.profile import RunRecord, StageRecord
 
+LEAST_CORES = 1e-6
+"""With less nothing ran: a profile may claim what no quota can be, and what divides to nothing."""
 MOST_SLOTS = 1024
 """A profile may claim any number of slots and tasks; what it takes to model a stage must not grow with them."""
 
@@ -24,9 +26,9 @@ def explained_s(stage: StageRecord, run: RunRecord) -> float:
 
 
 def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int) -> float:
-    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots` slots; 0 without work."""
+    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots` slots; 0 without work or cores."""
     cores = min(cores, most_cores)
-    if work_core_s <= 0 or cores <= 0:
+    if work_core_s <= 0 or cores < LEAST_CORES:
         return 0.0
     slots = max(1, slots)
     # more slots than tasks change nothing; of more than `MOST_SLOTS` a part with its part of tasks and cores takes as long
