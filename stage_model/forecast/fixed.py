@@ -26,7 +26,7 @@ def explained_s(stage: StageRecord, run: RunRecord) -> float:
 
 
 def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int) -> float:
-    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots` slots; 0 without work or cores."""
+    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`; 0 without work or cores."""
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores < LEAST_CORES:
         return 0.0
