@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles, quota_us
+from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
 
 PID = 4711
 
@@ -246,9 +246,10 @@ def test_groups_of_our_name_go_with_their_empty_parent_and_others_stay(tmp_path:
 
 
 def test_a_parent_that_is_taken_away_meanwhile_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As another home's `clear` does, here at the worst moment: just before the group is made in it."""
+    """As another home's `clear` does with `PARENT`, here at the worst moment: just before the group is made in it. The
+    parent is this test's own: groups of others beside it would keep it from being taken."""
     tree = CgroupTree()
-    name = f"{PARENT}/test-{os.getpid()}"
+    name = f"parent-{os.getpid()}/child"
     first = tree.create(name)
     if first is None:
         pytest.skip("no control group can be made here")
@@ -268,7 +269,8 @@ def test_a_parent_that_is_taken_away_meanwhile_is_made_again(monkeypatch: pytest
     assert group == first
     assert len(taken) == 5
     assert tree.remove(group)
-    tree.clear([])
+    for directory in group.directories():
+        directory.parent.rmdir()
 
 
 @pytest.mark.parametrize(
