@@ -16,11 +16,12 @@ from controller.master.application import Ahead, Application, Outline, StageGoal
 from controller.master.capacity import Capacity, initial
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
-from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, estimate, reference_run
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, estimate, record_traits, reference_run
 from stage_model.forecast.fixed import modelled_s
-from stage_model.forecast.match import Matched, match
+from stage_model.forecast.match import Matched, live_traits, match
 from stage_model.forecast.pace import pace
 from stage_model.forecast.promises import Claim
+from stage_model.forecast.same_stage import same_stages
 from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Busy, Forecast
 from stage_model.history.events import AnyEvent, StageCompleted, StageSubmitted
@@ -57,12 +58,13 @@ def rescale(application: Application) -> None:
     if application.profile is None:
         return
     arguments = application.options.arguments
-    before = {s.signature: s.input_records for s in reference_run(application.profile, arguments).stages}
+    before = reference_run(application.profile, arguments)
+    same = same_stages(record_traits(before), live_traits(application.run))
     read = expected = 0
-    for stage in application.run.attempts.values():
-        if stage.teaches and before.get(stage.signature):
+    for stage, place in zip(application.run.first_attempts(), same, strict=True):
+        if place is not None and stage.teaches and before.stages[place].input_records:
             read += stage.input_records
-            expected += before[stage.signature]
+            expected += before.stages[place].input_records
     scale = read / expected if read and expected else 1.0
     if abs(scale / application.input_scale - 1) > SCALE_STEP:
         application.input_scale = scale

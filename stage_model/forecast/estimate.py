@@ -14,6 +14,7 @@ import msgspec
 
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import explained_s
+from stage_model.forecast.same_stage import Traits, same_stages
 from stage_model.forecast.scaling import at_size
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
 
@@ -72,15 +73,17 @@ def estimate(profile: Profile, input_scale: float = 1.0, arguments: tuple[str, .
     with the same `arguments`, if given and any). Raises `BadInput` for a profile without a complete run."""
     runs = [run for run in profile.runs if run.complete]
     reference = reference_run(profile, arguments)
-    by_signature: dict[str, list[tuple[StageRecord, RunRecord]]] = {}
+    seen: list[list[tuple[StageRecord, RunRecord]]] = [[] for _ in reference.stages]
+    expected = record_traits(reference)
     for run in runs:
-        for record in run.stages:
-            by_signature.setdefault(record.signature, []).append((record, run))
+        for record, place in zip(run.stages, same_stages(expected, record_traits(run)), strict=True):
+            if place is not None:
+                seen[place].append((record, run))
     places = {record.signature: place for place, record in enumerate(reference.stages)}
     startup_s = median(run.startup_s for run in runs)
     stages: list[StageEstimate] = []
     for record in reference.stages:
-        stage = _stage(record, by_signature[record.signature], reference, input_scale)
+        stage = _stage(record, seen[len(stages)], reference, input_scale)
         parents = tuple(sorted(places[parent] for parent in record.parents))
         ready_s = max((stages[p].start_s + stages[p].duration_s for p in parents), default=None)
         own_start_s = startup_s + max(0.0, record.start_s - reference.startup_s)
@@ -93,6 +96,22 @@ def estimate(profile: Profile, input_scale: float = 1.0, arguments: tuple[str, .
         stages=tuple(stages),
         cpu_source="container" if any(run.cpu_source == "container" for run in runs) else "executor",
     )
+
+
+def record_traits(run: RunRecord) -> list[Traits]:
+    places = {record.signature: place for place, record in enumerate(run.stages)}
+    return [
+        Traits(
+            signature=record.signature,
+            tasks=record.tasks,
+            parents=tuple(places[parent] for parent in record.parents if run.stages[places[parent]].job == record.job),
+            sql=record.sql,
+            records_per_task=record.records / record.tasks if record.records and record.tasks else None,
+            start_s=record.start_s,
+            end_s=record.start_s + record.duration_s,
+        )
+        for record in run.stages
+    ]
 
 
 def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, scale: float) -> StageEstimate:

@@ -14,6 +14,7 @@ from statistics import fmean
 import msgspec
 
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
+from stage_model.forecast.same_stage import Traits, same_stages
 from stage_model.history.run import Run
 from stage_model.history.signature import call_site
 from stage_model.history.stage_run import StageKey, StageRun
@@ -50,22 +51,24 @@ class Matched:
 def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[StageKey, float] | None = None) -> Matched:
     """Compares. `container_core_s` is container CPU by stage attempt so far: without it the work of finished stages
     cannot be compared with a profile of container CPU, and `work_ratio` is 1."""
-    places = {stage.signature: stage.index for stage in estimate.stages}
-    taken = {places[stage.signature] for stage in run.attempts.values() if stage.signature in places}
+    firsts = run.first_attempts()
+    same = same_stages(estimated_traits(estimate), live_traits(run))
+    known = {stage.info.stage: place for stage, place in zip(firsts, same, strict=True) if place is not None}
+    places, taken = dict(known), set(known.values())
     seen: dict[StageKey, StageEstimate] = {}
     exact: set[StageKey] = set()
     latest = -1
     for key, stage in run.attempts.items():
-        place = places.get(stage.signature)
+        place = places.get(stage.info.stage)
         if place is None:
             place = _alike(stage, estimate.stages[latest + 1 : latest + 1 + ALIKE_WINDOW], taken)
-        elif estimate.stages[place].signature == stage.signature:
+        elif stage.info.stage in known:
             exact.add(key)
         if place is None:
             found = _mean(estimate.stages[max(0, latest) : latest + 2], stage)
         else:
             found = estimate.stages[place]
-            places[stage.signature] = place  # further attempts are the same
+            places[stage.info.stage] = place  # further attempts are the same
             taken.add(place)
             latest = max(latest, place)
         seen[key] = _sized(found, stage, run)
@@ -78,6 +81,40 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
         matched_share=_share(seen, exact),
         work_ratio=_work_ratio(estimate, run, seen, exact, container_core_s),
     )
+
+
+def estimated_traits(estimate: ApplicationEstimate) -> list[Traits]:
+    stages = estimate.stages
+    return [
+        Traits(
+            signature=stage.signature,
+            tasks=stage.tasks,
+            parents=tuple(parent for parent in stage.parents if stages[parent].job == stage.job),
+            sql=stage.sql,
+            records_per_task=stage.records / stage.tasks if stage.records and stage.tasks else None,
+            start_s=stage.start_s,
+            end_s=stage.start_s + stage.duration_s,
+        )
+        for stage in stages
+    ]
+
+
+def live_traits(run: Run) -> list[Traits]:
+    """Of the first attempt of each stage, in order of submission, with what is known of it so far."""
+    firsts = run.first_attempts()
+    place = {stage.info.stage: number for number, stage in enumerate(firsts)}
+    return [
+        Traits(
+            signature=stage.signature,
+            tasks=stage.info.tasks,
+            parents=tuple(place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job),
+            sql=run.jobs[stage.job].sql if stage.job is not None else None,
+            records_per_task=stage.records / len(stage.done) if stage.records and stage.done else None,
+            start_s=stage.submitted_ms / 1e3,
+            end_s=(stage.completed_ms or stage.submitted_ms) / 1e3,
+        )
+        for stage in firsts
+    ]
 
 
 def _alike(stage: StageRun, following: Sequence[StageEstimate], taken: set[int]) -> int | None:

@@ -1,9 +1,9 @@
 """Names stages so that the same stage of another run of the same application gets the same name.
 
 A signature is made of the call site (function and file base name, no line numbers), the operator scopes of the RDD
-chain, the ordinal of the SQL execution, the parents by their shape and the ordinal among equals; never of the bare
-stage id. So it survives edits above the call, AQE (which submits a stage again under other ids), skipped stages and
-iteration. It is made when a stage is submitted, from what was seen until then: live runs and logs get the same ones.
+chain, the parents by their shape and the ordinal among equals; never of the bare stage id. So it survives edits above the
+call, AQE (which submits a stage again under other ids), skipped stages and iteration. It is made when a stage is
+submitted, from what was seen until then: live runs and logs get the same ones.
 See docs/profiles.md. Not covered: folding of events (`run`), comparing runs (`match`).
 """
 
@@ -53,18 +53,23 @@ def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=4).hexdigest()
 
 
+def kind(signature: str) -> str:
+    """What stages of equal shape have in common: the signature without its ordinal."""
+    return signature.rpartition("-")[0] or signature
+
+
 class Signatures:
     """Hands out the signatures of one run, in order of submission.
 
-    A stage's *shape* leaves out the ordinals: stages of equal shape compute the same data, so Spark may skip one
-    because the other ran. A *signature* adds the ordinals and is unique within the run.
+    A stage's *shape* leaves out the ordinal: stages of equal shape compute the same data, so Spark may skip one
+    because the other ran. A *signature* adds the ordinal among equals and is unique within the run; which of the equals of
+    another run it is, their order alone does not tell (`stage_model.forecast.same_stage`).
     """
 
     def __init__(self) -> None:
         self._shapes: dict[int, str] = {}
-        self._sql_of_stage: dict[int, int | None] = {}
         self._sql_ordinals: dict[str, int] = {}
-        self._equals: dict[tuple[str, int | None], int] = {}
+        self._equals: dict[str, int] = {}
         self._given: dict[int, str] = {}
 
     def job(self, event: JobStart) -> int | None:
@@ -84,7 +89,6 @@ class Signatures:
                 continue
             pending.pop()
             self._shape(infos[stage])
-            self._sql_of_stage.setdefault(stage, sql)
         return sql
 
     def _shape(self, info: StageInfo) -> str:
@@ -102,8 +106,8 @@ class Signatures:
     def submitted(self, info: StageInfo) -> str:
         """The signature of a stage that was submitted; further attempts have the same one."""
         if info.stage not in self._given:
-            key = (self._shape(info), self._sql_of_stage.get(info.stage))
-            ordinal = self._equals[key] = self._equals.get(key, -1) + 1
+            shape = self._shape(info)
+            ordinal = self._equals[shape] = self._equals.get(shape, 0) + 1
             readable = re.sub(r"[^\w.$<>-]+", "_", call_site(info.name).replace(" at ", "@").replace("@", "-at-"))
-            self._given[info.stage] = f"{readable[:_LONGEST_PREFIX]}-{_digest(*key, ordinal)}"
+            self._given[info.stage] = f"{readable[:_LONGEST_PREFIX]}-{shape}-{ordinal}"
         return self._given[info.stage]
