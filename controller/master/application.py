@@ -188,12 +188,12 @@ class StageGoal:
 
     Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
     `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before
-    it."""
+    it. `own_core_s` is this stage's own work as it was expected then: it is known better while the stage runs."""
 
     submitted_s: float
     length_s: float
-    initial_cores: float
     work_core_s: float
+    own_core_s: float
     group: StageKey
     group_base: float = 0.0
     group_share: float = 1.0
@@ -268,7 +268,6 @@ class Application:
     profile_runs: int
     estimate: ApplicationEstimate | None
     profile: Profile | None = None
-    input_scale: float = 1.0
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
     acknowledged: int = 0
@@ -320,7 +319,7 @@ class Application:
     overflow: str = ""
     """What its driver has told too much of: nothing more is taken in."""
     revision: int = 0
-    """Grows with all that the stages seen so far are matched by: what ended stages did, not what those under way do."""
+    """Grows with all that the stages seen so far are matched by: what ended stages did, what those under way have `shown`."""
     outline: Outline | None = None
 
     def __post_init__(self) -> None:
@@ -383,9 +382,10 @@ class Application:
 
     def apply(self, event: AnyEvent) -> None:
         known = self.run.attempts.get((event.stage, event.attempt)) if isinstance(event, TaskEnd) else None
-        if known is None or not known.active:
-            self.revision += 1
+        shown_tasks = known.shown_tasks if known is not None else 0
         self.run.apply(event)
+        if known is None or not known.active or known.shown_tasks != shown_tasks:
+            self.revision += 1
         complaint = self.actions.apply(event)
         if complaint:
             self.notify(complaint)

@@ -16,15 +16,14 @@ from controller.master.application import Ahead, Application, Outline, StageGoal
 from controller.master.capacity import Capacity, initial
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
-from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, estimate, record_traits, reference_run
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
-from stage_model.forecast.match import Matched, live_traits, match
+from stage_model.forecast.match import Matched, match
 from stage_model.forecast.pace import pace
 from stage_model.forecast.promises import Claim
-from stage_model.forecast.same_stage import same_stages
 from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Busy, Forecast
-from stage_model.history.events import AnyEvent, StageCompleted, StageSubmitted
+from stage_model.history.events import AnyEvent, StageSubmitted
 from stage_model.history.stage_run import StageKey, StageRun
 from stage_model.laws.paper import PaperSettings
 from stage_model.plan import ApplicationPlan, StagePlan
@@ -32,8 +31,6 @@ from stage_model.units import format_duration
 
 SHORT_PERIODS = 3.0
 """Stages with a deadline under so many periods are controlled together with the ones after them."""
-SCALE_STEP = 0.05
-"""Input sizes closer than this are the same."""
 LATE_REPORTS = 3
 """Forecasts past the deadline in a row before the user is warned: one may be noise."""
 SHOWN = 200
@@ -47,28 +44,8 @@ def take_event(
     """Folds one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts; `at_ms`
     is when it was told, if that was not now."""
     application.apply(event)
-    if isinstance(event, StageCompleted):
-        rescale(application)
     if isinstance(event, StageSubmitted):
         set_goal(application, event.info.stage, event.info.attempt, most(), now_s, at_ms)
-
-
-def rescale(application: Application) -> None:
-    """Plans anew for another input size, once finished stages have shown how much they read (docs/profiles.md)."""
-    if application.profile is None:
-        return
-    arguments = application.options.arguments
-    before = reference_run(application.profile, arguments)
-    same = same_stages(record_traits(before), live_traits(application.run))
-    read = expected = 0
-    for stage, place in zip(application.run.first_attempts(), same, strict=True):
-        if place is not None and stage.teaches and before.stages[place].input_records:
-            read += stage.input_records
-            expected += before.stages[place].input_records
-    scale = read / expected if read and expected else 1.0
-    if abs(scale / application.input_scale - 1) > SCALE_STEP:
-        application.input_scale = scale
-        application.estimate = estimate(application.profile, scale, arguments)
 
 
 def promise(application: Application, most: Capacity, now_s: float) -> Claim | None:
@@ -129,7 +106,7 @@ def set_goal(
     if before is not None:
         done = before.group_base + before.group_share
         share = min(1 - done, mine.work_core_s / before.work_core_s) if before.work_core_s > 0 else 1 - done
-        goal = replace(before, group_base=done, group_share=share)
+        goal = replace(before, own_core_s=mine.work_core_s, group_base=done, group_share=share)
     else:
         group = [mine]
         for later in ahead:
@@ -138,7 +115,7 @@ def set_goal(
             group.append(later)
         work, length_s = sum(e.work_core_s for e in group), length(group)
         share = mine.work_core_s / work if work > 0 else 1.0
-        goal = StageGoal(submitted_s, length_s, initial(work, length_s, most), work, (stage, attempt), 0.0, share)
+        goal = StageGoal(submitted_s, length_s, work, mine.work_core_s, (stage, attempt), 0.0, share)
     application.goals[(stage, attempt)] = goal
 
 
@@ -175,7 +152,9 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         deadline_s=None if target is None else target.deadline_s,
         left_s=None if target is None else target.due_s - elapsed_s,
         elapsed_s=elapsed_s,
-        stages=tuple(_stage_plan(application, worker_id, s, matched, elapsed_s) for s in application.run.active_stages()),
+        stages=tuple(
+            _stage_plan(application, worker_id, s, matched, most, elapsed_s) for s in application.run.active_stages()
+        ),
         future_busy=busy,
         future_fixed_s=fixed_s,
         future_task_sd_s=ahead.last_task_sd_s if ahead else 0.0,
@@ -247,7 +226,7 @@ def _pace(application: Application, matched: Matched, most: Capacity) -> float:
 
 
 def _stage_plan(
-    application: Application, worker_id: str, stage: StageRun, matched: Matched | None, elapsed_s: float
+    application: Application, worker_id: str, stage: StageRun, matched: Matched | None, most: Capacity, elapsed_s: float
 ) -> StagePlan:
     key = stage.key
     what = matched.active.get(key) if matched else None
@@ -265,7 +244,7 @@ def _stage_plan(
         fixed_s=what.fixed_s if what else 0.0,
         left_s=None if goal is None else goal.submitted_s + goal.length_s - elapsed_s,
         length_s=goal.length_s if goal else None,
-        initial_cores=goal.initial_cores if goal else None,
+        initial_cores=_initial_cores(goal, what, most) if goal else None,
         group=goal.group if goal else None,
         group_base=goal.group_base if goal else 0.0,
         group_share=goal.group_share if goal else 1.0,
@@ -277,6 +256,12 @@ def _stage_plan(
         elsewhere_cpu_running_core_s=sum(u.cpu_running_core_s for u in elsewhere),
         elsewhere_speed=sum(u.speed for u in elsewhere),
     )
+
+
+def _initial_cores(goal: StageGoal, what: StageEstimate | None, most: Capacity) -> float:
+    """Those of an executor (document 004, section 2), by what is known by now of what the stage reads."""
+    own_core_s = goal.own_core_s if what is None else what.work_core_s
+    return initial(goal.work_core_s + own_core_s - goal.own_core_s, goal.length_s, most)
 
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:

@@ -45,6 +45,7 @@ def task_end(app: App, executor: SimExecutor, task: Task, now_s: float) -> TaskE
     stage = app.job.stages[task.stage]
     records = 0 if stage.records is None else round(stage.records / len(stage.works))
     reads_input = not app.job.parents(task.stage)
+    written = app.job.written(task.stage)
     return TaskEnd(
         stage=task.stage,
         attempt=0,
@@ -58,6 +59,7 @@ def task_end(app: App, executor: SimExecutor, task: Task, now_s: float) -> TaskE
         cpu_ns=round(1e9 * task.work),
         input_records=records if reads_input else 0,
         shuffle_read_records=0 if reads_input else records,
+        shuffle_write_records=round(written / len(stage.works)),
     )
 
 

@@ -51,6 +51,11 @@ class SimJob:
             return given
         return (place - 1,) if place else ()
 
+    def written(self, place: int) -> float:
+        """Records that stage `place` writes: its part of what its children read."""
+        children = [n for n in range(place + 1, len(self.stages)) if place in self.parents(n)]
+        return math.fsum((self.stages[child].records or 0.0) / len(self.parents(child)) for child in children)
+
     def wrong(self, factors: Sequence[float]) -> SimJob:
         """The same job, of which the profile says `factors` times each stage's true work."""
         stages = zip(self.stages, factors, strict=True)

@@ -1,6 +1,6 @@
 """What to expect of an application, derived from its profile: order, work, gaps and fixed times of its stages.
 
-The order is that of the most recent complete run, every number a median over the runs (another input size:
+The order and the sizes are those of the most recent complete run, every other number a median over the runs (of other sizes:
 `scaling`). Container CPU counts where a run has it; other runs then only teach times and counts. Not covered:
 comparing with a live run (`match`), how many cores that needs (`virtual_time`, `laws`). See docs/profiles.md.
 """
@@ -15,7 +15,8 @@ import msgspec
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import explained_s
 from stage_model.forecast.same_stage import Traits, same_stages
-from stage_model.forecast.scaling import at_size
+from stage_model.forecast.scaling import Fitted, at_size
+from stage_model.history.amounts import Amounts
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
@@ -24,9 +25,10 @@ _Seen = Sequence[tuple[StageRecord, RunRecord]]
 class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """One stage to expect. Work in core-seconds, times in seconds.
 
-    `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals
-    of its job and SQL execution in the reference run. `records` None: it reads none. `fixed_s` = what cores do not shorten,
-    `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
+    `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals of
+    its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and writes,
+    counted `in_bytes` or in records; `growth` is the share of its work that grows with what it reads. `fixed_s` = what cores
+    do not shorten, `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
     """
 
     index: int
@@ -35,6 +37,9 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     job: int
     tasks: int
     records: float | None
+    amounts: Amounts = Amounts()
+    in_bytes: bool = False
+    growth: float = 1.0
     work_core_s: float
     task_cv: float
     fixed_s: float
@@ -49,13 +54,27 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
         """Standard deviation of a task's seconds on a core of its own."""
         return self.task_cv * self.work_core_s / max(1, self.tasks)
 
+    def times(self, share: float) -> StageEstimate:
+        """The estimate of the stage when it reads `share` of what it read."""
+        if share == 1:
+            return self
+        more = 1 + self.growth * (share - 1)
+        return msgspec.structs.replace(
+            self,
+            records=None if self.records is None else self.records * share,
+            work_core_s=self.work_core_s * more,
+            duration_s=self.fixed_s + (self.duration_s - self.fixed_s) * more,
+        )
+
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission."""
+    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission; the reference run had
+    `slots`."""
 
     startup_s: float
     tail_s: float
     stages: tuple[StageEstimate, ...]
+    slots: int = 0
     cpu_source: CpuSource = "container"
 
 
@@ -68,9 +87,10 @@ def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) ->
     return (same or runs)[-1]
 
 
-def estimate(profile: Profile, input_scale: float = 1.0, arguments: tuple[str, ...] | None = None) -> ApplicationEstimate:
-    """The estimate for an input `input_scale` times that of the reference run, the most recent complete one (of those
-    with the same `arguments`, if given and any). Raises `BadInput` for a profile without a complete run."""
+def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> ApplicationEstimate:
+    """The estimate for what the reference run read: the most recent complete one (of those with the same `arguments`, if
+    given and any). How much this run reads, it shows when it runs (`nominal`). Raises `BadInput` for a profile without a
+    complete run."""
     runs = [run for run in profile.runs if run.complete]
     reference = reference_run(profile, arguments)
     seen: list[list[tuple[StageRecord, RunRecord]]] = [[] for _ in reference.stages]
@@ -83,7 +103,7 @@ def estimate(profile: Profile, input_scale: float = 1.0, arguments: tuple[str, .
     startup_s = median(run.startup_s for run in runs)
     stages: list[StageEstimate] = []
     for record in reference.stages:
-        stage = _stage(record, seen[len(stages)], reference, input_scale)
+        stage = _stage(record, seen[len(stages)], reference)
         parents = tuple(sorted(places[parent] for parent in record.parents))
         ready_s = max((stages[p].start_s + stages[p].duration_s for p in parents), default=None)
         own_start_s = startup_s + max(0.0, record.start_s - reference.startup_s)
@@ -94,6 +114,7 @@ def estimate(profile: Profile, input_scale: float = 1.0, arguments: tuple[str, .
         startup_s=startup_s,
         tail_s=median(run.tail_s for run in runs),
         stages=tuple(stages),
+        slots=reference.slots,
         cpu_source="container" if any(run.cpu_source == "container" for run in runs) else "executor",
     )
 
@@ -106,7 +127,8 @@ def record_traits(run: RunRecord) -> list[Traits]:
             tasks=record.tasks,
             parents=tuple(places[parent] for parent in record.parents if run.stages[places[parent]].job == record.job),
             sql=record.sql,
-            records_per_task=record.records / record.tasks if record.records and record.tasks else None,
+            amounts=record.amounts,
+            counted=max(1, record.tasks),
             start_s=record.start_s,
             end_s=record.start_s + record.duration_s,
         )
@@ -114,17 +136,17 @@ def record_traits(run: RunRecord) -> list[Traits]:
     ]
 
 
-def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, scale: float) -> StageEstimate:
+def _stage(record: StageRecord, seen: _Seen, reference: RunRecord) -> StageEstimate:
     """Estimate of one stage, not placed yet. `seen` are its records with their runs."""
     taught = [(r, run) for r, run in seen if r.teaches] or [(record, reference)]
     measured = [(r, run) for r, run in taught if run.cpu_source == "container"] or taught
-    size = reference.input_records * scale
+    in_bytes = (record.batches and record.bytes > 0) or not (record.records or record.written_records)
 
-    def expected(of: Callable[[StageRecord], float], among: _Seen) -> float:
-        return at_size([of(r) for r, _ in among], [run.input_records for _, run in among], size, scale)
+    def expected(of: Callable[[StageRecord], float], among: _Seen) -> Fitted:
+        sizes = [r.amounts.read(in_bytes) for r, _ in among]
+        return at_size([of(r) for r, _ in among], sizes, record.amounts.read(in_bytes))
 
-    work_core_s = expected(lambda r: r.work_core_s, measured)
-    records = expected(lambda r: r.records, taught) or None
+    work = expected(lambda r: r.work_core_s, measured)
     fixed_s = median(max(0.0, r.duration_s - explained_s(r, run)) for r, run in measured)
     return StageEstimate(
         index=0,
@@ -133,11 +155,14 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, scale: float)
         job=record.job,
         sql=record.sql,
         tasks=record.tasks,
-        records=records,
-        work_core_s=work_core_s,
+        records=expected(lambda r: r.records, taught).amount or None,
+        amounts=record.amounts,
+        in_bytes=in_bytes,
+        growth=work.growth,
+        work_core_s=work.amount,
         task_cv=median(r.task_cv for r, _ in taught),
         fixed_s=fixed_s,
         gap_s=median(r.gap_s for r, _ in taught),
-        duration_s=max(fixed_s, expected(lambda r: r.duration_s, taught)),
+        duration_s=max(fixed_s, expected(lambda r: r.duration_s, taught).amount),
         start_s=0.0,
     )

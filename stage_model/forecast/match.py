@@ -1,8 +1,8 @@
 """Compares a live run with what its profile lets expect: which stages are which, what is still to come, how far it is
 off.
 
-Everything is computed anew from estimate and run, linear in their stages. Not covered: what follows for cores
-(`laws`).
+Everything is computed anew from estimate and run, linear in their stages. What a stage has to do follows from what it reads
+in this run (`nominal`). Not covered: what follows for cores (`laws`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from statistics import fmean
 import msgspec
 
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
+from stage_model.forecast.nominal import sized
 from stage_model.forecast.same_stage import Traits, same_stages
+from stage_model.history.profile import CpuSource
 from stage_model.history.run import Run
 from stage_model.history.signature import call_site
 from stage_model.history.stage_run import StageKey, StageRun
@@ -55,19 +57,21 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
     same = same_stages(estimated_traits(estimate), live_traits(run))
     known = {stage.info.stage: place for stage, place in zip(firsts, same, strict=True) if place is not None}
     places, taken = dict(known), set(known.values())
+    first = {place: stage for stage, place in zip(firsts, same, strict=True) if place is not None}
+    stages = sized(estimate.stages, first, estimate.slots)
     seen: dict[StageKey, StageEstimate] = {}
     exact: set[StageKey] = set()
     latest = -1
     for key, stage in run.attempts.items():
         place = places.get(stage.info.stage)
         if place is None:
-            place = _alike(stage, estimate.stages[latest + 1 : latest + 1 + ALIKE_WINDOW], taken)
+            place = _alike(stage, stages[latest + 1 : latest + 1 + ALIKE_WINDOW], taken)
         elif stage.info.stage in known:
             exact.add(key)
         if place is None:
-            found = _mean(estimate.stages[max(0, latest) : latest + 2], stage)
+            found = _mean(stages[max(0, latest) : latest + 2], stage)
         else:
-            found = estimate.stages[place]
+            found = stages[place]
             places[stage.info.stage] = place  # further attempts are the same
             taken.add(place)
             latest = max(latest, place)
@@ -77,9 +81,9 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
         seen=seen,
         active={stage.key: seen[stage.key] for stage in run.active_stages()},
         exact=frozenset(exact),
-        to_come=tuple(s for s in estimate.stages if s.index not in over),
+        to_come=tuple(s for s in stages if s.index not in over),
         matched_share=_share(seen, exact),
-        work_ratio=_work_ratio(estimate, run, seen, exact, container_core_s),
+        work_ratio=_work_ratio(stages, estimate.cpu_source, run, seen, exact, container_core_s),
     )
 
 
@@ -91,7 +95,8 @@ def estimated_traits(estimate: ApplicationEstimate) -> list[Traits]:
             tasks=stage.tasks,
             parents=tuple(parent for parent in stage.parents if stages[parent].job == stage.job),
             sql=stage.sql,
-            records_per_task=stage.records / stage.tasks if stage.records and stage.tasks else None,
+            amounts=stage.amounts,
+            counted=max(1, stage.tasks),
             start_s=stage.start_s,
             end_s=stage.start_s + stage.duration_s,
         )
@@ -109,7 +114,8 @@ def live_traits(run: Run) -> list[Traits]:
             tasks=stage.info.tasks,
             parents=tuple(place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job),
             sql=run.jobs[stage.job].sql if stage.job is not None else None,
-            records_per_task=stage.records / len(stage.done) if stage.records and stage.done else None,
+            amounts=stage.shown,
+            counted=max(1, stage.shown_tasks),
             start_s=stage.submitted_ms / 1e3,
             end_s=(stage.completed_ms or stage.submitted_ms) / 1e3,
         )
@@ -197,7 +203,8 @@ def _share(seen: Mapping[StageKey, StageEstimate], exact: set[StageKey]) -> floa
 
 
 def _work_ratio(
-    estimate: ApplicationEstimate,
+    stages: Sequence[StageEstimate],
+    cpu_source: CpuSource,
     run: Run,
     seen: Mapping[StageKey, StageEstimate],
     exact: set[StageKey],
@@ -205,16 +212,16 @@ def _work_ratio(
 ) -> float:
     """(prior + real) / (prior + profiled) over finished matched stages, each stage's real work clamped to its
     limits."""
-    if container_core_s is None and estimate.cpu_source == "container":
+    if container_core_s is None and cpu_source == "container":
         return 1.0
-    prior = max(RATIO_PRIOR_CORE_S, RATIO_PRIOR_SHARE * sum(s.work_core_s for s in estimate.stages))
+    prior = max(RATIO_PRIOR_CORE_S, RATIO_PRIOR_SHARE * sum(s.work_core_s for s in stages))
     real = profiled = prior
     for key in exact:
         stage, expected = run.attempts[key], seen[key].work_core_s
         if not stage.teaches or expected <= 0:
             continue
         measured = None
-        if container_core_s is not None and estimate.cpu_source == "container":
+        if container_core_s is not None and cpu_source == "container":
             measured = container_core_s.get(key, 0.0)
         low, high = RATIO_LIMITS
         real += min(high * expected, max(low * expected, stage.work_core_s(measured)))

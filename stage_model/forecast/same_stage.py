@@ -2,8 +2,8 @@
 
 Stages of another *kind* (`signature.kind`) are never the same. Of one kind there are many: a loop has one in each turn, and
 threads submit alike jobs in any order. Parents of the same job tell first. Then the order counts, but not among stages that
-lay side by side in the expected run: those are told apart by their tasks, then by what a task reads, then by the ordinal of
-their SQL execution.
+lay side by side in the expected run: those are told apart by their tasks, then by what a task reads and writes, then by the
+ordinal of their SQL execution.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from stage_model.history.amounts import Amounts
 from stage_model.history.signature import kind
 
 SIDE_BY_SIDE = 64
 """Stages looked at for one, so that the cost stays linear."""
-READS_ALIKE = math.log(1.25)
-"""What a task reads tells two stages apart only where it differs by more: a factor's logarithm."""
+SIZES_ALIKE = math.log(1.25)
+"""What a task reads or writes tells two stages apart only where it differs by more: a factor's logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What is known of a stage, in order of submission. `parents` are the places of those in its own job. A task reads
-    `records_per_task` (None: nothing, or it is not known yet). Seconds are of any one clock."""
+    """What is known of a stage, in order of submission. `parents` are the places of those in its own job. `amounts` are what
+    `counted` of its tasks read and wrote. Seconds are of any one clock."""
 
     signature: str
     tasks: int
     parents: tuple[int, ...]
     sql: int | None
-    records_per_task: float | None
+    amounts: Amounts
+    counted: int
     start_s: float
     end_s: float
 
@@ -96,8 +98,16 @@ class _Left:
 
 def _distance(expected: Traits, stage: Traits) -> tuple[float, float, bool]:
     """Nothing where they are alike."""
-    reads = 0.0
-    if expected.records_per_task and stage.records_per_task:
-        reads = abs(math.log(stage.records_per_task / expected.records_per_task))
     tasks = abs(math.log(max(1, stage.tasks) / max(1, expected.tasks)))
-    return (tasks, reads if reads > READS_ALIKE else 0.0, expected.sql != stage.sql)
+    size = _apart(expected, stage)
+    return (tasks, size if size > SIZES_ALIKE else 0.0, expected.sql != stage.sql)
+
+
+def _apart(expected: Traits, stage: Traits) -> float:
+    """How far what a task reads differs, else what it writes; 0 where neither is known of both."""
+    for read in (Amounts.read, Amounts.written):
+        for in_bytes in (True, False):
+            then, now = read(expected.amounts, in_bytes), read(stage.amounts, in_bytes)
+            if then > 0 and now > 0:
+                return abs(math.log(now / stage.counted / (then / expected.counted)))
+    return 0.0

@@ -1,4 +1,4 @@
-"""How a quantity of a stage (work, records, duration) depends on the run's input size, from several runs.
+"""How a quantity of a stage (work, duration) grows with what the stage reads, from several runs.
 
 Not covered: which runs count (`estimate`).
 """
@@ -7,24 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, median
+from typing import NamedTuple
 
 DISTINCT_SIZES = 1.1
 """Inputs that differ by less than this factor are one size: the difference is data, not a trend."""
 
 
-def at_size(amounts: Sequence[float], sizes: Sequence[float], size: float, scale: float = 1.0) -> float:
-    """The amount expected at input `size` (records), at least 0.
+class Fitted(NamedTuple):
+    """An amount, and which share of it grows in proportion to what is read."""
 
-    `amounts` were seen at `sizes`. With two distinct sizes a line a + b * size is fitted (least squares, b >= 0),
-    else the median is scaled in proportion; without known sizes (0) by `scale`.
+    amount: float
+    growth: float = 1.0
+
+
+def at_size(amounts: Sequence[float], sizes: Sequence[float], size: float) -> Fitted:
+    """The amount expected of a stage that reads `size`, at least 0.
+
+    `amounts` were seen at `sizes`. With two distinct sizes a line a + b * size is fitted (least squares, b >= 0), else the
+    median is scaled in proportion; without known sizes (0) it is the median as it is.
     """
     known = [(s, a) for s, a in zip(sizes, amounts, strict=True) if s > 0]
     if not known or size <= 0:
-        return median(amounts) * scale
+        return Fitted(median(amounts))
     least, most = min(s for s, _ in known), max(s for s, _ in known)
     if most < DISTINCT_SIZES * least:
-        return median(a for _, a in known) * size / median(s for s, _ in known)
+        return Fitted(median(a for _, a in known) * size / median(s for s, _ in known))
     mean_size, mean_amount = fmean(s for s, _ in known), fmean(a for _, a in known)
     spread = sum((s - mean_size) ** 2 for s, _ in known)
     slope = max(0.0, sum((s - mean_size) * (a - mean_amount) for s, a in known) / spread)
-    return max(0.0, mean_amount + slope * (size - mean_size))
+    amount = max(0.0, mean_amount + slope * (size - mean_size))
+    return Fitted(amount, min(1.0, slope * size / amount) if amount else 1.0)

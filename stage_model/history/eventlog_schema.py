@@ -155,10 +155,18 @@ class _TaskInfo(msgspec.Struct, frozen=True):
 
 class _Input(msgspec.Struct, frozen=True):
     records: Long = msgspec.field(name="Records Read", default=0)
+    bytes: Long = msgspec.field(name="Bytes Read", default=0)
 
 
 class _ShuffleRead(msgspec.Struct, frozen=True):
     records: Long = msgspec.field(name="Total Records Read", default=0)
+    remote_bytes: Long = msgspec.field(name="Remote Bytes Read", default=0)
+    local_bytes: Long = msgspec.field(name="Local Bytes Read", default=0)
+
+
+class _ShuffleWrite(msgspec.Struct, frozen=True):
+    records: Long = msgspec.field(name="Shuffle Records Written", default=0)
+    bytes: Long = msgspec.field(name="Shuffle Bytes Written", default=0)
 
 
 class _Metrics(msgspec.Struct, frozen=True):
@@ -166,6 +174,7 @@ class _Metrics(msgspec.Struct, frozen=True):
     cpu_ns: Long = msgspec.field(name="Executor CPU Time", default=0)
     input: _Input = msgspec.field(name="Input Metrics", default_factory=_Input)
     read: _ShuffleRead = msgspec.field(name="Shuffle Read Metrics", default_factory=_ShuffleRead)
+    write: _ShuffleWrite = msgspec.field(name="Shuffle Write Metrics", default_factory=_ShuffleWrite)
 
 
 class _EndReason(msgspec.Struct, frozen=True):
@@ -196,6 +205,10 @@ class TaskEndLine(msgspec.Struct, frozen=True):
             cpu_ns=metrics.cpu_ns,
             input_records=metrics.input.records,
             shuffle_read_records=metrics.read.records,
+            shuffle_write_records=metrics.write.records,
+            input_bytes=metrics.input.bytes,
+            shuffle_read_bytes=metrics.read.remote_bytes + metrics.read.local_bytes,
+            shuffle_write_bytes=metrics.write.bytes,
         )
 
 

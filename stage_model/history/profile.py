@@ -16,6 +16,7 @@ import msgspec
 
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
+from stage_model.history.amounts import Amounts
 
 VERSION = 1
 RUNS_KEPT = 20
@@ -32,8 +33,10 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     `parents` are signatures of the stages whose end it waited for: its parents, and at a job's start the last stages
     of the job before; `job` and `sql` are the ordinals of its job and its SQL execution. `records` = input and shuffle
-    records read, `input_records` the input part. `work_core_s` = CPU (see `RunRecord.cpu_source`), `run_s` = task run
-    times, `task_s` and `task_cv` = mean and coefficient of variation of task run time, `skew` = longest task / mean.
+    records read, `input_records` the input part, `written_records` those written to a shuffle; then the same in bytes (0 in
+    older profiles). `batches`: the records may be batches of Python objects, so bytes tell more. `work_core_s` = CPU (see
+    `RunRecord.cpu_source`), `run_s` = task run times, `task_s` and `task_cv` = mean and coefficient of variation of task run
+    time, `skew` = longest task / mean.
     `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, None when unknown. `start_s` counts
     from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
     `teaches` False: failed or retried, so only its place is of use.
@@ -47,6 +50,11 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tasks: Count
     records: Count
     input_records: Count
+    written_records: Count = 0
+    bytes: Count = 0
+    input_bytes: Count = 0
+    written_bytes: Count = 0
+    batches: bool = False
     work_core_s: Amount
     run_s: Amount
     task_s: Amount
@@ -57,6 +65,12 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     start_s: Amount
     gap_s: Amount
     teaches: bool = True
+
+    @property
+    def amounts(self) -> Amounts:
+        return Amounts(
+            self.records, self.input_records, self.written_records, self.bytes, self.input_bytes, self.written_bytes
+        )
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,6 +13,8 @@ from heapq import nlargest
 from stage_model.history.events import (
     AnyEvent,
     ApplicationEnd,
+    ExecutorAdded,
+    ExecutorRemoved,
     JobEnd,
     JobStart,
     StageCompleted,
@@ -43,6 +45,8 @@ class Run:
         self._executed: dict[tuple[str | None, int], int] = {}
         self._last_ended_job: int | None = None
         self._open_jobs: set[int] = set()
+        self._slots: dict[str, int] = {}
+        self._slots_in_all = 0
         self._lossy = False
         self._parts = 0
 
@@ -55,8 +59,8 @@ class Run:
     @property
     def size(self) -> int:
         """How much is kept and may have to be walked through: jobs, attempts, stages with their parents and scopes, and what
-        each attempt waited for."""
-        return self._parts
+        each attempt waited for; and executors."""
+        return self._parts + len(self._slots)
 
     @property
     def complete(self) -> bool:
@@ -83,8 +87,13 @@ class Run:
     # ------------------------------------------------------------ events
 
     def apply(self, event: AnyEvent) -> None:
-        """Takes one event in; executors come and go without a trace in a run."""
+        """Takes one event in. Of executors only their slots count."""
         match event:
+            case ExecutorAdded():
+                self._slots_in_all += event.cores - self._slots.pop(event.executor, 0)
+                self._slots[event.executor] = event.cores
+            case ExecutorRemoved():
+                self._slots_in_all -= self._slots.pop(event.executor, 0)
             case TaskEnd():
                 self._task_ended(event)
             case StageSubmitted():
@@ -151,6 +160,7 @@ class Run:
             submitted_ms=event.time_ms,
             waited_for=waited_for,
             ready_ms=ready_ms,
+            slots=self._slots_in_all,
         )
         if job is not None and info.stage not in self._latest:
             self.jobs[job].submitted.append(info.stage)
@@ -180,13 +190,7 @@ class Run:
             return
         stage.all_run_ms += event.run_ms
         if event.ok and event.index not in stage.done:
-            stage.done.add(event.index)
-            stage.records += event.input_records + event.shuffle_read_records
-            stage.input_records += event.input_records
-            stage.run_ms += event.run_ms
-            stage.run_ms_squares += event.run_ms * event.run_ms
-            stage.longest_run_ms = max(stage.longest_run_ms, event.run_ms)
-            stage.cpu_ns += event.cpu_ns
+            stage.count(event)
 
     def _waited_for(self, info: StageInfo, job: int | None) -> tuple[tuple[int, ...], int | None]:
         """Executed stages that had to end first: parents (for a skipped one the stage that did its work), and before

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stage_model.history.events import StageInfo
+from stage_model.history.amounts import NOTHING, Amounts
+from stage_model.history.events import StageInfo, TaskEnd
 
 StageKey = tuple[int, int]
 """(stage id, attempt)."""
@@ -20,7 +21,9 @@ class StageRun:
     """One stage attempt. Sums are over tasks that ended well; `all_run_ms` counts the others, too.
 
     `waited_for` are ids of executed stages whose end it waited for, `ready_ms` the latest of these ends or of the
-    previous job's (None: it waited for nothing but the application's start).
+    previous job's (None: it waited for nothing but the application's start). `slots` were there when it was submitted, 0
+    where the driver does not tell. `shown` is what the first `shown_tasks` to end read and wrote: it is taken anew when their
+    number has doubled, and when the last has ended, so that what follows from it is worked out seldom.
     """
 
     info: StageInfo
@@ -32,8 +35,10 @@ class StageRun:
     completed_ms: int | None = None
     failure: str | None = None
     done: set[int] = field(default_factory=set)
-    records: int = 0
-    input_records: int = 0
+    amounts: Amounts = NOTHING
+    slots: int = 0
+    shown_tasks: int = 0
+    shown: Amounts = NOTHING
     run_ms: int = 0
     run_ms_squares: int = 0
     longest_run_ms: int = 0
@@ -69,10 +74,27 @@ class StageRun:
             return max(container_core_s * share, threads_s)
         return max(threads_s, self.run_ms / 1e3) if self.python else threads_s
 
+    def count(self, task: TaskEnd) -> None:
+        """Adds one of its tasks that has ended well."""
+        self.done.add(task.index)
+        self.amounts = self.amounts.plus(task)
+        if len(self.done) >= min(2 * self.shown_tasks, self.info.tasks) or not self.shown_tasks:
+            self.shown_tasks, self.shown = len(self.done), self.amounts
+        self.run_ms += task.run_ms
+        self.run_ms_squares += task.run_ms * task.run_ms
+        self.longest_run_ms = max(self.longest_run_ms, task.run_ms)
+        self.cpu_ns += task.cpu_ns
+
     @property
     def python(self) -> bool:
         """Whether Python workers run in it, by its operators' names."""
         return any(word in scope for scope in self.info.scopes for word in ("Python", "Pandas", "Arrow"))
+
+    @property
+    def batches(self) -> bool:
+        """Whether its records may be batches of Python objects, as those of PySpark's RDDs are (`PythonRDD`): four times the
+        data is then hardly more records. What Spark SQL hands to Python stays counted in rows."""
+        return any("PythonRDD" in scope for scope in self.info.scopes)
 
 
 @dataclass(slots=True)

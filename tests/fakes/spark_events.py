@@ -59,8 +59,11 @@ class Story:
         cpu_s: float = 0.5,
         records: int = 0,
         shuffle: int = 0,
+        written: int = 0,
+        record_bytes: int = 0,
         failure: str | None = None,
     ) -> None:
+        """`records` of input and `shuffle` are read, `written` to a shuffle, each of so many bytes."""
         self._tasks += 1
         event = TaskEnd(
             stage=stage.stage,
@@ -76,6 +79,10 @@ class Story:
             cpu_ns=round(cpu_s * 1e9),
             input_records=records,
             shuffle_read_records=shuffle,
+            shuffle_write_records=written,
+            input_bytes=record_bytes * records,
+            shuffle_read_bytes=record_bytes * shuffle,
+            shuffle_write_bytes=record_bytes * written,
         )
         self.tell(event)
 

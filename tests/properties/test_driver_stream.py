@@ -115,7 +115,6 @@ def known(application: Application) -> dict[str, Any]:
         "actions": repr(application.actions.by_key),
         "gone": application.gone(),
         "goals": sorted(application.goals),
-        "scale": application.input_scale,
         "faults": application.faults > 0,
     }
 

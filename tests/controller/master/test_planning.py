@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace as changed_copy
 from pathlib import Path
@@ -84,8 +85,9 @@ def test_a_stage_deadline_is_the_papers(application: Application) -> None:
     goal = application.goals[(0, 0)]
     expected = stage_deadline([20.0, 10.0, 10.0], 0, deadline_s=100, spent_s=10, alpha=ALPHA, beta=BETA)
     assert goal.length_s == pytest.approx(expected)
+    [stage] = planning.application_plan(application, "w1", MOST, now_s=108.0).stages
     # work / deadline over two executors, rounded up to cq
-    assert goal.initial_cores == pytest.approx(0.05 * -(-(34.0 / expected / 2) // 0.05))
+    assert stage.initial_cores == pytest.approx(0.05 * -(-(34.0 / expected / 2) // 0.05))
 
 
 def test_the_last_stage_gets_what_is_left(application: Application) -> None:
@@ -135,25 +137,24 @@ def test_before_the_first_stage_the_rest_of_the_start_up_is_still_to_come(applic
     assert early.future_fixed_s - late.future_fixed_s == pytest.approx(4.0)  # of 5 s of start-up
 
 
-def test_another_input_size_scales_the_stages_to_come(application: Application) -> None:
+def test_initial_cores_follow_what_the_stage_is_seen_to_read(application: Application) -> None:
+    """Document 004: records / (deadline * nominal rate). The stage deadline stays as it was fixed."""
     known = taught(20.0, 10.0)
     [run] = known.runs
     first, second = run.stages
-    reading = structs.replace(run, stages=(structs.replace(first, input_records=1000), second), input_records=1000)
-    application.profile = structs.replace(known, runs=(reading,))
-    application.estimate = estimate(application.profile)
+    reading = structs.replace(run, stages=(structs.replace(first, records=1000, input_records=1000), second))
+    application.estimate = estimate(structs.replace(known, runs=(reading,)))
     submit(application, 0, now_s=108.0, count=2)
-    for index in range(4):  # reads 2000 records in all: twice as many as the profile's run
-        task = TaskEnd(
-            stage=0, attempt=0, task=index, index=index, executor="1", launch_ms=0, finish_ms=1, ok=True, input_records=500
-        )
-        application.apply(task)
-    application.apply(StageCompleted(stage=0, attempt=0, time_ms=2))
-    planning.rescale(application)
-    assert application.input_scale == pytest.approx(2.0)
-    assert application.estimate.stages[1].work_core_s == pytest.approx(2 * 17.0)
-    planning.rescale(application)  # nothing new: nothing changes
-    assert application.input_scale == pytest.approx(2.0)
+    before = planning.application_plan(application, "w1", MOST, now_s=108.0)
+    task = TaskEnd(stage=0, attempt=0, task=0, index=0, executor="1", launch_ms=0, finish_ms=1, ok=True, input_records=125)
+    application.apply(task)  # a quarter of the tasks read an eighth, so the others are taken to read 187.5 each
+    after = planning.application_plan(application, "w1", MOST, now_s=108.0)
+    length_s = application.goals[(0, 0)].length_s
+    for plan, records in ((before, 1000), (after, 125 + 3 * 187.5)):
+        [stage] = plan.stages
+        rate = 1000 / 34.0  # records per core-second
+        assert stage.length_s == pytest.approx(length_s)
+        assert stage.initial_cores == pytest.approx(0.05 * math.ceil(records / (length_s * rate) / 2 / 0.05))
 
 
 def test_feasibility_names_the_least_deadline_and_it_is_feasible() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from stage_model.errors import BadInput
 from stage_model.forecast.estimate import estimate
-from stage_model.forecast.scaling import at_size
+from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.history.profile import profile
 from tests.fakes.records import run, stage
 
@@ -55,25 +55,34 @@ def test_container_cpu_counts_where_there_is_some() -> None:
     assert (only.stages[0].work_core_s, only.cpu_source) == (2.0, "executor")
 
 
-def test_another_size_scales_in_proportion_when_one_size_is_known() -> None:
-    found = estimate(profile("k", [run("a", 1, stage("x"))]), input_scale=3.0).stages[0]
-    assert (found.work_core_s, found.records, found.duration_s) == (30.0, 3000.0, 18.0)
+def test_a_stage_of_another_size_has_more_of_all_but_fixed_time() -> None:
+    # 4 equal tasks of 2.5 core-seconds on 2 slots and 2 cores take 5 s of 6: one second is fixed
+    [found] = estimate(profile("k", [run("a", 1, stage("x", task_cv=0.0, cores_s=12.0))])).stages
+    thrice = found.times(3.0)
+    assert (thrice.work_core_s, thrice.records) == (30.0, 3000.0)
+    assert thrice.duration_s == pytest.approx(16.0)
+    assert found.times(1.0) == found
 
 
-def test_two_sizes_give_a_line() -> None:
+def test_two_sizes_give_a_line_of_which_a_part_grows() -> None:
     # work = 4 + 0.006 * records: 1000 -> 10, 2000 -> 16; so 3000 -> 22
     runs = [
         run("a", 1, stage("x", work_core_s=10.0)),
         run("b", 2, stage("x", records=2000, input_records=2000, work_core_s=16.0)),
     ]
-    assert estimate(profile("k", runs)).stages[0].work_core_s == pytest.approx(16.0)
-    assert estimate(profile("k", runs), input_scale=1.5).stages[0].work_core_s == pytest.approx(22.0)
+    [found] = estimate(profile("k", runs)).stages
+    assert [found.work_core_s, found.records] == pytest.approx([16.0, 2000.0])
+    assert found.times(1.5).work_core_s == pytest.approx(22.0)
+    assert found.times(0.5).work_core_s == pytest.approx(10.0)
 
 
-def test_scaling_never_falls_with_size_nor_below_zero() -> None:
-    assert at_size([10.0, 5.0], [100, 200], 400) == pytest.approx(7.5)  # a falling line is noise: the mean
-    assert at_size([1.0, 100.0], [100, 200], 10) == 0.0
-    assert at_size([3.0, 5.0, 4.0], [0, 0, 0], 0, scale=2.0) == 8.0  # sizes unknown
+def test_a_fit_never_falls_with_size_nor_below_zero() -> None:
+    assert at_size([10.0, 5.0], [100, 200], 400) == pytest.approx(Fitted(7.5, 0.0))  # a falling line is noise: the mean
+    assert at_size([1.0, 100.0], [100, 200], 10).amount == 0.0
+    assert at_size([10.0, 12.0], [100, 105], 210) == pytest.approx(
+        Fitted(11 * 210 / 102.5, 1.0)
+    )  # one size, so in proportion
+    assert at_size([3.0, 5.0, 4.0], [0, 0, 0], 0) == Fitted(4.0, 1.0)  # sizes unknown
 
 
 def test_runs_with_the_same_arguments_give_the_order() -> None:

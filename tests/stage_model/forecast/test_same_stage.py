@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_model.forecast.same_stage import SIDE_BY_SIDE, Traits, same_stages
+from stage_model.history.amounts import Amounts
 
 
 def stage(
@@ -21,7 +22,7 @@ def stage(
     start_s: float = 0.0,
     end_s: float = 10.0,
 ) -> Traits:
-    return Traits(f"{kind}-1", tasks, parents, sql, reads, start_s, end_s)
+    return Traits(f"{kind}-1", tasks, parents, sql, Amounts(records=round(reads or 0)), 1, start_s, end_s)
 
 
 def loop(turns: Sequence[int]) -> list[Traits]:

@@ -47,7 +47,7 @@ def test_tasks_count_once_and_failures_are_counted_apart() -> None:
     story.task(READ, 1, failure="ExecutorLostFailure")
     story.task(READ, 1, failure="TaskKilled (another attempt succeeded)")
     stage = story.run.attempts[0, 0]
-    assert (len(stage.done), stage.records, stage.input_records) == (1, 15, 10)
+    assert (len(stage.done), stage.amounts.records, stage.amounts.input_records) == (1, 15, 10)
     assert story.run.tasks_failed == 1  # a killed copy is no failure
 
 

@@ -1,0 +1,65 @@
+"""How much each stage has to do in this run: what it reads, over its nominal rate (document 004, section 2). Pure.
+
+The nominal rate is what the profile says: records read per core-second. So the work of a stage is its profiled work times its
+*share*: what it reads in this run / what it read in the profile's. What it reads is what its parents wrote, as soon as they
+have, and until then as much as their own shares let expect; of input, what its tasks have read so far. Bytes stand for
+records that are batches of Python objects, and where none are told; the number of tasks stands for both where a stage reads
+nothing. Not covered: how work grows with what is read, from several runs (`scaling`); CPU that a run shows besides (`match`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stage_model.forecast.estimate import StageEstimate
+from stage_model.history.stage_run import StageRun
+
+
+def sized(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[StageEstimate]:
+    """The stages as large as they are in this run. They were profiled on so many `slots`, in order, so parents come before
+    their children; `seen` are those that were submitted, by their place."""
+    return [stage.times(share) for stage, share in zip(stages, _shares(stages, seen, slots), strict=True)]
+
+
+def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[float]:
+    found: list[float] = []
+    told = expected = 0.0  # of all input that was looked at so far
+    for stage in stages:
+        run = seen.get(stage.index)
+        whole, part = stage.amounts.read(stage.in_bytes), stage.amounts.input(stage.in_bytes)
+        # on other slots a job may be cut otherwise
+        tasks = run.info.tasks / stage.tasks if run is not None and stage.tasks and run.slots == slots else 1.0
+        if not whole:
+            share = tasks
+        else:
+            # as many tasks may each read more: then other input tells
+            of_input = tasks if tasks != 1 else told / expected if expected else 1.0
+            share = ((whole - part) * _fed(stage, stages, found, seen) + part * of_input) / whole
+            if run is not None and (part or run.teaches):
+                share = _whole(run.shown.read(stage.in_bytes), run, share * whole) / whole
+        if part and run is not None:
+            told, expected = told + share * part, expected + part
+        found.append(share)
+    return found
+
+
+def _fed(
+    stage: StageEstimate, stages: Sequence[StageEstimate], found: Sequence[float], seen: Mapping[int, StageRun]
+) -> float:
+    """What its parents write for it in this run / what they wrote in the profile's; 1 where that is not known."""
+    wrote = writes = 0.0
+    for parent in stage.parents:
+        then, run = stages[parent].amounts.written(stage.in_bytes), seen.get(parent)
+        now = found[parent] * then
+        wrote += then
+        writes += now if run is None else _whole(run.shown.written(stage.in_bytes), run, now)
+    return writes / wrote if wrote else 1.0
+
+
+def _whole(shown: float, run: StageRun, expected: float) -> float:
+    """An amount of a whole stage, of which the tasks that have ended had `shown`: the others have what these have on average,
+    where what was `expected` counts as one of them."""
+    tasks, ended = run.info.tasks, run.shown_tasks
+    if not tasks or ended > tasks:
+        return expected
+    return shown + (tasks - ended) * (expected / tasks + shown) / (1 + ended)
