@@ -18,6 +18,7 @@ from stage_model.forecast.same_stage import Traits, same_stages
 from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.history.amounts import Amounts
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
+from stage_model.history.signature import kind
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
 
@@ -33,6 +34,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     signature: str
+    structure: str = ""
     name: str
     job: int
     tasks: int
@@ -123,7 +125,9 @@ def record_traits(run: RunRecord) -> list[Traits]:
     places = {record.signature: place for place, record in enumerate(run.stages)}
     return [
         Traits(
-            signature=record.signature,
+            kind=kind(record.signature),
+            structure=record.structure,
+            job=record.job,
             tasks=record.tasks,
             parents=tuple(places[parent] for parent in record.parents if run.stages[places[parent]].job == record.job),
             sql=record.sql,
@@ -151,6 +155,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord) -> StageEstim
     return StageEstimate(
         index=0,
         signature=record.signature,
+        structure=record.structure,
         name=record.name,
         job=record.job,
         sql=record.sql,

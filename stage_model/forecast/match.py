@@ -14,11 +14,11 @@ from statistics import fmean
 import msgspec
 
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
-from stage_model.forecast.nominal import sized
+from stage_model.forecast.nominal import of_this_run
 from stage_model.forecast.same_stage import Traits, same_stages
 from stage_model.history.profile import CpuSource
 from stage_model.history.run import Run
-from stage_model.history.signature import call_site
+from stage_model.history.signature import call_site, kind
 from stage_model.history.stage_run import StageKey, StageRun
 
 ALIKE_WINDOW = 8
@@ -58,7 +58,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
     known = {stage.info.stage: place for stage, place in zip(firsts, same, strict=True) if place is not None}
     places, taken = dict(known), set(known.values())
     first = {place: stage for stage, place in zip(firsts, same, strict=True) if place is not None}
-    stages = sized(estimate.stages, first, estimate.slots)
+    stages = of_this_run(estimate.stages, first, estimate.slots)
     seen: dict[StageKey, StageEstimate] = {}
     exact: set[StageKey] = set()
     latest = -1
@@ -91,7 +91,9 @@ def estimated_traits(estimate: ApplicationEstimate) -> list[Traits]:
     stages = estimate.stages
     return [
         Traits(
-            signature=stage.signature,
+            kind=kind(stage.signature),
+            structure=stage.structure,
+            job=stage.job,
             tasks=stage.tasks,
             parents=tuple(parent for parent in stage.parents if stages[parent].job == stage.job),
             sql=stage.sql,
@@ -110,7 +112,9 @@ def live_traits(run: Run) -> list[Traits]:
     place = {stage.info.stage: number for number, stage in enumerate(firsts)}
     return [
         Traits(
-            signature=stage.signature,
+            kind=kind(stage.signature),
+            structure=stage.structure,
+            job=stage.job,
             tasks=stage.info.tasks,
             parents=tuple(place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job),
             sql=run.jobs[stage.job].sql if stage.job is not None else None,

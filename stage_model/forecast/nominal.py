@@ -15,7 +15,7 @@ from stage_model.forecast.estimate import StageEstimate
 from stage_model.history.stage_run import StageRun
 
 
-def sized(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[StageEstimate]:
+def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[StageEstimate]:
     """The stages as large as they are in this run. They were profiled on so many `slots`, in order, so parents come before
     their children; `seen` are those that were submitted, by their place."""
     return [stage.times(share) for stage, share in zip(stages, _shares(stages, seen, slots), strict=True)]

@@ -1,9 +1,10 @@
 """Which stage of one run is which of another run of the same application: pure.
 
-Stages of another *kind* (`signature.kind`) are never the same. Of one kind there are many: a loop has one in each turn, and
+Stages of another *kind* (`signature.kind`) are not the same. Of one kind there are many: a loop has one in each turn, and
 threads submit alike jobs in any order. Parents of the same job tell first. Then the order counts, but not among stages that
 lay side by side in the expected run: those are told apart by their tasks, then by what a task reads and writes, then by the
-ordinal of their SQL execution.
+ordinal of their SQL execution. Where jobs lay side by side PySpark mixes up their call sites, so there it is enough that
+*structures* (`signature.Signatures`) are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stage_model.history.amounts import Amounts
-from stage_model.history.signature import kind
 
 SIDE_BY_SIDE = 64
 """Stages looked at for one, so that the cost stays linear."""
@@ -25,9 +25,11 @@ SIZES_ALIKE = math.log(1.25)
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What is known of a stage, in order of submission. `parents` are the places of those in its own job. `amounts` are what
-    `counted` of its tasks read and wrote. Seconds are of any one clock."""
+    `counted` of its tasks read and wrote. Seconds are of any one clock. No `structure`: it is not known."""
 
-    signature: str
+    kind: str
+    structure: str
+    job: int | None
     tasks: int
     parents: tuple[int, ...]
     sql: int | None
@@ -38,13 +40,13 @@ class Traits:
 
 
 def same_stages(expected: Sequence[Traits], seen: Sequence[Traits]) -> list[int | None]:
-    """For each stage seen the place of the expected one that it is; None where there is none of its kind left."""
+    """For each stage seen the place of the expected one that it is; None where there is none left that it may be."""
     left = _Left(expected)
     found: list[int | None] = []
     for stage in seen:
         parents = [place for parent in stage.parents if (place := found[parent]) is not None]
         likely = list(left.children(stage, parents)) or list(left.next(stage))
-        best = min(likely, key=lambda place: (*_distance(expected[place], stage), place), default=None)
+        best = min(likely, key=lambda place: left.distance(place, stage), default=None)
         found.append(best)
         if best is not None:
             left.taken.add(best)
@@ -57,27 +59,38 @@ class _Left:
     def __init__(self, expected: Sequence[Traits]) -> None:
         self._expected = expected
         self.taken: set[int] = set()
-        self._of_kind: defaultdict[str, list[int]] = defaultdict(list)
+        self._mixed = _mixed(expected)
+        self._alike: defaultdict[str, list[int]] = defaultdict(list)
         self._of_sql: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
         self._of_parent: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         self._first: dict[str, int] = {}
         for place, stage in enumerate(expected):
-            name = kind(stage.signature)
-            self._of_kind[name].append(place)
-            self._of_sql[name, stage.sql].append(place)
-            for parent in stage.parents:
-                self._of_parent[name, parent].append(place)
+            self._of_sql[stage.kind, stage.sql].append(place)
+            for name in _names(stage) if place in self._mixed else (stage.kind,):
+                self._alike[name].append(place)
+                for parent in stage.parents:
+                    self._of_parent[name, parent].append(place)
 
     def children(self, stage: Traits, parents: Iterable[int]) -> Iterator[int]:
         for parent in parents:
-            for place in self._of_parent.get((kind(stage.signature), parent), ())[:SIDE_BY_SIDE]:
-                if place not in self.taken:
-                    yield place
+            for name in _names(stage):
+                for place in self._of_parent.get((name, parent), ())[:SIDE_BY_SIDE]:
+                    if place not in self.taken:
+                        yield place
 
     def next(self, stage: Traits) -> Iterator[int]:
-        """The first of its kind, those side by side with it, and the first of the same SQL execution."""
-        name = kind(stage.signature)
-        alike = self._of_kind.get(name, [])
+        """The first of its kind, those side by side with it, and the first of the same SQL execution; and the first of its
+        structure of jobs that lay side by side, with those side by side with it."""
+        for name in _names(stage):
+            yield from self._side_by_side(name)
+        if stage.sql is not None:
+            for place in self._of_sql.get((stage.kind, stage.sql), ())[:SIDE_BY_SIDE]:
+                if place not in self.taken:
+                    yield place
+                    break
+
+    def _side_by_side(self, name: str) -> Iterator[int]:
+        alike = self._alike.get(name, [])
         first = self._first.get(name, 0)
         while first < len(alike) and alike[first] in self.taken:
             first += 1
@@ -89,18 +102,32 @@ class _Left:
             end_s = max(end_s, self._expected[place].end_s)
             if place not in self.taken:
                 yield place
-        if stage.sql is not None:
-            for place in self._of_sql.get((name, stage.sql), ())[:SIDE_BY_SIDE]:
-                if place not in self.taken:
-                    yield place
-                    break
+
+    def distance(self, place: int, stage: Traits) -> tuple[float, float, bool, bool, int]:
+        """The smaller, the more alike; the order decides last."""
+        expected = self._expected[place]
+        tasks = abs(math.log(max(1, stage.tasks) / max(1, expected.tasks)))
+        size = _apart(expected, stage)
+        return (tasks, size if size > SIZES_ALIKE else 0.0, expected.kind != stage.kind, expected.sql != stage.sql, place)
 
 
-def _distance(expected: Traits, stage: Traits) -> tuple[float, float, bool]:
-    """Nothing where they are alike."""
-    tasks = abs(math.log(max(1, stage.tasks) / max(1, expected.tasks)))
-    size = _apart(expected, stage)
-    return (tasks, size if size > SIZES_ALIKE else 0.0, expected.sql != stage.sql)
+def _names(stage: Traits) -> tuple[str, ...]:
+    return (stage.kind, stage.structure) if stage.structure else (stage.kind,)
+
+
+def _mixed(expected: Sequence[Traits]) -> set[int]:
+    """Places of the stages of jobs beside which another job ran."""
+    spans: dict[int | None, tuple[float, float]] = {}
+    for stage in expected:
+        start_s, end_s = spans.get(stage.job, (stage.start_s, stage.end_s))
+        spans[stage.job] = (min(start_s, stage.start_s), max(end_s, stage.end_s))
+    beside = set[int | None]()
+    longest = min(spans, key=spans.__getitem__, default=None)
+    for job in sorted(spans, key=spans.__getitem__)[1:]:
+        if spans[job][0] < spans[longest][1]:
+            beside |= {job, longest}
+        longest = max(longest, job, key=lambda one: spans[one][1])
+    return {place for place, stage in enumerate(expected) if stage.job in beside}
 
 
 def _apart(expected: Traits, stage: Traits) -> float:

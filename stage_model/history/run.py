@@ -153,9 +153,11 @@ class Run:
         job = self._job_of_stage.get(info.stage)
         waited_for, ready_ms = self._waited_for(info, job)
         self._parts += 1 + len(waited_for)
+        signature = self._signatures.submitted(info)
         stage = StageRun(
             info=info,
-            signature=self._signatures.submitted(info),
+            signature=signature,
+            structure=self._signatures.structure(info.stage),
             job=job,
             submitted_ms=event.time_ms,
             waited_for=waited_for,

@@ -77,6 +77,7 @@ def _stage(
     job = run.jobs.get(stage.job) if stage.job is not None else None
     return StageRecord(
         signature=stage.signature,
+        structure=stage.structure,
         name=stage.info.name,
         job=job.ordinal if job else 0,
         sql=job.sql if job else None,

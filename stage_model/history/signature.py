@@ -63,11 +63,13 @@ class Signatures:
 
     A stage's *shape* leaves out the ordinal: stages of equal shape compute the same data, so Spark may skip one
     because the other ran. A *signature* adds the ordinal among equals and is unique within the run; which of the equals of
-    another run it is, their order alone does not tell (`stage_model.forecast.same_stage`).
+    another run it is, their order alone does not tell (`stage_model.forecast.same_stage`). A *structure* leaves out the call
+    sites, too: PySpark counts nested calls for all threads together, so it mixes up those of jobs submitted at once.
     """
 
     def __init__(self) -> None:
         self._shapes: dict[int, str] = {}
+        self._structures: dict[int, str] = {}
         self._sql_ordinals: dict[str, int] = {}
         self._equals: dict[str, int] = {}
         self._given: dict[int, str] = {}
@@ -94,14 +96,20 @@ class Signatures:
     def _shape(self, info: StageInfo) -> str:
         shape = self._shapes.get(info.stage)
         if shape is None:
+            scopes = folded_scopes(info.scopes, leaf=not info.parents)
             parents = sorted(self._shapes.get(parent, "") for parent in info.parents)
-            shape = _digest(call_site(info.name), folded_scopes(info.scopes, leaf=not info.parents), parents)
-            self._shapes[info.stage] = shape
+            shape = self._shapes[info.stage] = _digest(call_site(info.name), scopes, parents)
+            structures = sorted(self._structures.get(parent, "") for parent in info.parents)
+            self._structures[info.stage] = _digest(scopes, structures)
         return shape
 
     def shape(self, stage: int) -> str | None:
         """The shape of a stage seen so far."""
         return self._shapes.get(stage)
+
+    def structure(self, stage: int) -> str:
+        """The structure of a stage that was submitted."""
+        return self._structures[stage]
 
     def submitted(self, info: StageInfo) -> str:
         """The signature of a stage that was submitted; further attempts have the same one."""

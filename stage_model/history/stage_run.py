@@ -28,6 +28,7 @@ class StageRun:
 
     info: StageInfo
     signature: str
+    structure: str
     job: int | None
     submitted_ms: int
     waited_for: tuple[int, ...] = ()

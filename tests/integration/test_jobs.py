@@ -25,6 +25,9 @@ from controller.runs.profile_store import ProfileStore
 from controller.runtime import packet_filter
 from controller.wire.command import PlanRequest
 from experiments.harness.live_cluster import spark_home
+from experiments.harness.local_cluster import WORKLOADS
+from stage_model.forecast.estimate import record_traits
+from stage_model.forecast.same_stage import same_stages
 from stage_model.units import format_duration
 from tests.integration.conftest import Learned
 from tests.integration.engine import Container, Engine
@@ -125,6 +128,35 @@ def test_dataframes_and_sql_with_adaptive_execution(cluster: LocalCluster, learn
     assert done.answer["ok"]
     assert_kept(cluster, "sql", taught.deadline)
     assert cluster.summary("sql")["actions"] == [], "the deadline is the application's, not one of its query"
+
+
+@pytest.mark.slow
+def test_jobs_from_threads_are_recognised_in_whatever_order_they_begin(
+    cluster: LocalCluster, learned: Callable[..., Learned]
+) -> None:
+    """Three jobs of the same code: two with as many tasks, of which one writes three times as much as the other."""
+    words = (str(WORKLOADS / "side_by_side.py"), "--millions", "0.05", "--seed")
+    taught = learned("side-by-side", *words, "1")
+    orders = [[0, 2, 1]]
+    for seed in ("4", "5"):
+        done = cluster.run("--name", "side-by-side", "--deadline", taught.deadline, *AIM, *words, seed).ok()
+        orders.append(done.answer["answer"]["order"])
+        summary = cluster.summary("side-by-side")
+        assert_paced(summary, cluster.samples(summary["app_id"]))
+        assert summary["profile_match"] >= 0.95
+    assert len({tuple(order) for order in orders}) == 3
+    profile = ProfileStore(cluster.home.profiles).load(taught.summary["profile"])
+    assert profile is not None
+    first, *others = profile.runs
+    assert len(others) == 2
+    for run in others:
+        places = same_stages(record_traits(first), record_traits(run))
+        assert sorted(place for place in places if place is not None) == list(range(len(first.stages)))
+        for stage, place in zip(run.stages, places, strict=True):
+            assert place is not None
+            same = first.stages[place]
+            assert stage.tasks == same.tasks
+            assert stage.bytes + stage.written_bytes == pytest.approx(same.bytes + same.written_bytes, rel=0.1)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 
@@ -15,6 +16,8 @@ from stage_model.history.amounts import Amounts
 def stage(
     kind: str = "map",
     *,
+    structure: str = "",
+    job: int = 0,
     tasks: int = 4,
     parents: tuple[int, ...] = (),
     sql: int | None = None,
@@ -22,7 +25,18 @@ def stage(
     start_s: float = 0.0,
     end_s: float = 10.0,
 ) -> Traits:
-    return Traits(f"{kind}-1", tasks, parents, sql, Amounts(records=round(reads or 0)), 1, start_s, end_s)
+    return Traits(
+        kind=kind,
+        structure=structure,
+        job=job,
+        tasks=tasks,
+        parents=parents,
+        sql=sql,
+        amounts=Amounts(records=round(reads or 0)),
+        counted=1,
+        start_s=start_s,
+        end_s=end_s,
+    )
 
 
 def loop(turns: Sequence[int]) -> list[Traits]:
@@ -62,6 +76,21 @@ def test_jobs_of_a_pool_of_threads_are_side_by_side_through_each_other() -> None
     """The third began when the first had ended, while the second still ran."""
     expected = [stage(tasks=2, end_s=5), stage(tasks=4, end_s=12), stage(tasks=8, start_s=6, end_s=9)]
     assert same_stages(expected, [expected[2], expected[0], expected[1]]) == [2, 0, 1]
+
+
+def test_call_sites_of_jobs_side_by_side_are_no_sign() -> None:
+    """PySpark has one call site for all threads: what `reduceByKey` began may be called `collect`."""
+    jobs = [(4, 10.0), (8, 10.0), (8, 90.0)]
+    expected = [stage("map", structure="read", job=n, tasks=tasks, reads=reads) for n, (tasks, reads) in enumerate(jobs)]
+    seen = [
+        stage("collect", structure="read", job=0, tasks=8, reads=88.0),
+        stage("map", structure="read", job=1, tasks=8, reads=10.0),
+        stage("map", structure="other", job=2, tasks=4),
+        stage("RDD", structure="read", job=3, tasks=4),
+    ]
+    assert same_stages(expected, seen) == [2, 1, 0, None]
+    alone = [dataclasses.replace(one, job=0) for one in expected]
+    assert same_stages(alone, seen) == [None, 1, 0, None], "in one job every call site is its own"
 
 
 def test_a_sql_execution_that_did_not_come_does_not_move_the_others() -> None:
