@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from stage_model.deadlines import set_point
+from stage_model.forecast.virtual_time import spread
 from stage_model.units import NORMAL_PRIORITY
 
 
@@ -17,9 +18,9 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One active stage attempt.
 
     `work_core_s` is expected for the whole stage (profile, corrected by this run), `records` expected or None when unknown,
-    `task_cv` the coefficient of variation of task work, `fixed_s` what cores do not shorten. `left_s`, `length_s`,
-    `initial_cores` (per executor): the stage deadline of document 004. A stage shorter than three periods is
-    controlled with its neighbours: the deadline is then the group's, of whose work this stage is `group_share` and
+    `task_cv` the coefficient of variation of task work, `skew` the longest task / mean, `fixed_s` what cores do not shorten.
+    `left_s`, `length_s`, `initial_cores` (per executor): the stage deadline of document 004. A stage shorter than three
+    periods is controlled with its neighbours: the deadline is then the group's, of whose work this stage is `group_share` and
     `group_base` was done before it. `group` is the stage and attempt that began the group; None: the stage is a group of
     its own. `elsewhere_*` is the other executors' part; `elsewhere_speed` their core-seconds per second.
     """
@@ -31,6 +32,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     work_core_s: float = 0.0
     records: float | None = None
     task_cv: float = 0.0
+    skew: float = 1.0
     fixed_s: float = 0.0
     left_s: float | None = None
     length_s: float | None = None
@@ -60,8 +62,8 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def task_sd_s(self) -> float:
-        """Standard deviation of a task's seconds on a core of its own."""
-        return self.task_cv * self.work_core_s / max(1, self.tasks)
+        """By how many seconds, on a core of its own, the last task may differ from the mean (`spread`)."""
+        return spread(self.task_cv, self.skew, self.tasks) * self.work_core_s / max(1, self.tasks)
 
 
 class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +71,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `future_busy` and `future_fixed_s`
     are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their profiled work times `work_ratio`;
-    `future_task_sd_s` is the standard deviation of a task of the last of them, 0 when none is to come.
+    `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0 when none is to come.
     `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
     task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.

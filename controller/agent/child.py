@@ -104,7 +104,7 @@ class Child:
         due_s = time.monotonic()
         while not self.stop.is_set():
             spent_s = time.process_time()
-            due_s = max(due_s + self.options.period_s, time.monotonic())
+            due_s = max(due_s + self.agent.next_period_s(), time.monotonic())
             self._wait_until(due_s)
             if self.wake.is_set():
                 self.wake.clear()

@@ -8,7 +8,7 @@ shells around this function: they look, call it, and do what it orders. Not cove
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
 
@@ -26,6 +26,12 @@ from stage_model.settings import QuotaSettings
 
 SAMPLED_AFTER = 0.9
 """Of a period since the last samples, a look takes new ones: stage events wake the loop in between."""
+
+
+LAST_PERIODS = 10.0
+LAST_PART = 0.25
+LEAST_PERIOD_S = 0.2
+"""Shorter is no agent's period (`--period`)."""
 
 
 class TimedPlan(Struct, frozen=True):
@@ -91,6 +97,15 @@ class Orders(Struct, frozen=True):
     changes: tuple[QuotaChange, ...]
     samples: tuple[Sample, ...]
     troubles: Mapping[ExecutorKey, Exception]
+
+
+def next_period_s(plans: Iterable[TimedPlan], period_s: float, now_s: float) -> float:
+    """Seconds until the next period: a quarter of one for the last ten before a deadline, as nothing comes after them that
+    could make good what is decided too late."""
+    lefts_s = (timed.plan.left_s - (now_s - timed.at_s) for timed in plans if timed.plan.left_s is not None)
+    if any(0 < left_s < LAST_PERIODS * period_s for left_s in lefts_s):
+        return min(period_s, max(LEAST_PERIOD_S, LAST_PART * period_s))
+    return period_s
 
 
 def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.agent.apply import SAME_CORES, QuotaChange
-from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, step
+from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher, Start
 from controller.agent.local_use import OVER_CODE
@@ -104,6 +104,10 @@ class Agent:
         self._troubles: dict[ExecutorKey, str] = {}
         self._drivers: dict[ProcessId, bool] = {}
         """Whether those asked about in this period live: an application's executors, several questions, one answer."""
+
+    def next_period_s(self) -> float:
+        """Seconds from one period's begin to the next one's."""
+        return next_period_s(self.plans.values(), self.period_s, self.clock())
 
     def run_once(self) -> WorkerSync:
         """One period: returns the report for the master."""

@@ -241,6 +241,7 @@ def _stage_plan(
         work_core_s=what.work_core_s * ratio if what else 0.0,
         records=what.records if what else None,
         task_cv=what.task_cv if what else 0.0,
+        skew=what.skew if what else 1.0,
         fixed_s=what.fixed_s if what else 0.0,
         left_s=None if goal is None else goal.submitted_s + goal.length_s - elapsed_s,
         length_s=goal.length_s if goal else None,

@@ -48,7 +48,8 @@ YARDSTICKS = ("static from the profile", "oracle constant", "all cores")
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is special about its jobs. `wrong`: each stage's profile is off by so much, up or down at random; `factor`: the
     whole profile is; `size`: the run's input, in sizes of the profile's. `straggler_share`, `skew`: see `jobs.Shape`. Not
-    `records`: tasks read none, so running ones tell by their CPU alone how far they are."""
+    `records`: tasks read none, so running ones tell by their CPU alone how far they are. `doubled`: the profile of that share
+    of the jobs is off by 2, up or down at random."""
 
     name: str
     wrong: float = 0.0
@@ -57,6 +58,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     straggler_share: float = 0.0
     skew: float = 1.0
     records: bool = True
+    doubled: float = 0.0
 
 
 class LawRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +115,9 @@ def draw(case: Case, seed: int, setting: Setting) -> Drawn:
     )
     before, job = shape.draw(rng), shape.draw(rng, case.size)
     factors = [case.factor * (1 + rng.choice((-1, 1)) * case.wrong) for _ in shape.tasks]
+    if case.doubled and rng.random() < case.doubled:  # other cases draw nothing, so their jobs stay as they were
+        off = rng.choice((0.5, 2.0))
+        factors = [factor * off for factor in factors]
     record = pre_run(before, setting.cluster.workers, effects=setting.effects, seed=seed)[1]
     base_s = all_cores(job, setting.cluster, effects=setting.effects, seed=seed).end_s
     return Drawn(job, learned(record, before.wrong(factors)), base_s, base_s * rng.uniform(*setting.stretch))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from controller.agent.apply import QuotaChange
-from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
+from controller.agent.core import Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
 from controller.master.capacity import Capacity, capacity
@@ -207,7 +207,8 @@ class Pacing:
     def _period(self, _: None) -> None:
         """One period of every agent; then the master answers all reports."""
         if self.engine.left:
-            self.engine.at(self.engine.now_s + self.period_s, self._period)
+            plans = [timed for paced in self.running.values() for timed in paced.plans.values()]
+            self.engine.at(self.engine.now_s + next_period_s(plans, self.period_s, self.engine.now_s), self._period)
         self._ticks(name for name, here in self.on_worker.items() if here)
 
     def _ticks(self, names: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from stage_model.errors import BadInput
 from stage_model.forecast.fixed import explained_s
 from stage_model.forecast.same_stage import Traits, same_stages
 from stage_model.forecast.scaling import Fitted, at_size
+from stage_model.forecast.virtual_time import spread
 from stage_model.history.amounts import Amounts
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
 from stage_model.history.signature import kind
@@ -44,6 +45,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     growth: float = 1.0
     work_core_s: float
     task_cv: float
+    skew: float = 1.0
     fixed_s: float
     gap_s: float
     duration_s: float
@@ -53,8 +55,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def task_sd_s(self) -> float:
-        """Standard deviation of a task's seconds on a core of its own."""
-        return self.task_cv * self.work_core_s / max(1, self.tasks)
+        """By how many seconds, on a core of its own, the last task may differ from the mean (`spread`)."""
+        return spread(self.task_cv, self.skew, self.tasks) * self.work_core_s / max(1, self.tasks)
 
     def times(self, share: float) -> StageEstimate:
         """The estimate of the stage when it reads `share` of what it read."""
@@ -166,6 +168,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord) -> StageEstim
         growth=work.growth,
         work_core_s=work.amount,
         task_cv=median(r.task_cv for r, _ in taught),
+        skew=median(r.skew for r, _ in taught),
         fixed_s=fixed_s,
         gap_s=median(r.gap_s for r, _ in taught),
         duration_s=max(fixed_s, expected(lambda r: r.duration_s, taught).amount),

@@ -41,6 +41,12 @@ def _quantiles(count: int) -> tuple[float, ...]:
     return tuple(_NORMAL.inv_cdf((i + 0.5) / count) for i in _interleaved(count))
 
 
+def spread(cv: float, skew: float, tasks: int) -> float:
+    """How much a stage's last task may differ from the mean, as a share of it: `cv`, or a third of what the longest one took
+    more (`skew`: longest / mean), if that is more; so that three of it reach the longest."""
+    return max(cv, (min(skew, tasks) - 1) / 3)
+
+
 def task_works(count: int, mean: float, cv: float) -> list[float]:
     """Works (core-seconds) of `count` tasks: quantiles of a log-normal distribution with that mean and coefficient of
     variation, scaled so that their sum is exactly count * mean."""

@@ -35,8 +35,8 @@ class ForecastSettings(Topic):
         reason="a forecast re-planned every period needs little spare time",
     )  # fmt: skip
     surety: float = setting(
-        1.2, "surety", unit="tasks", least=0,
-        reason="the end hangs on the last tasks: so many standard deviations of one are kept besides",
+        3.0, "surety", unit="tasks", least=0,
+        reason="the end hangs on the last tasks: so many standard deviations of one are kept besides, until they run",
     )  # fmt: skip
     lead: float = setting(
         0.1, "lead", unit="", least=0, most=0.5,
@@ -116,7 +116,7 @@ def outlook(
         running += left.running
         waiting += left.waiting
         steady_core_s += left.steady_core_s
-        fixed_s += left.fixed_s
+        fixed_s = max(fixed_s, left.fixed_s)  # side by side they pass together
     busy = list(schedule(running, waiting, slots))
     busy[slots - 1] += steady_core_s / slots
     now = Forecast(tuple(busy), fixed_s, speed_limit)
@@ -137,11 +137,21 @@ def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, mo
     return max(cores, most_cores if needed is None else min(needed, most_cores))
 
 
+def _unsure_s(stage: StageLive) -> float:
+    """How much the stage's last task may still differ from the mean: all of it while tasks wait, then less and less."""
+    if stage.waiting or not stage.started:
+        return stage.plan.task_sd_s
+    left = 1 - stage.running_parts()[0]
+    # records tell the mean of the running tasks: when it is half done, the one that began last may have just begun. What CPU
+    # tells is that of the long ones already
+    return stage.plan.task_sd_s * min(1.0, 2 * left if stage.signal == "records" else left)
+
+
 def decide(view: View) -> Decision:
     """This executor's share, by runnable tasks, of the least cores for the application; never more than its own tasks use."""
     plan = view.plan
     settings = ForecastSettings.from_numbers(plan.settings)
-    last_task_s = plan.future_task_sd_s or max([stage.plan.task_sd_s for stage in view.stages], default=0.0)
+    last_task_s = plan.future_task_sd_s or max([_unsure_s(stage) for stage in view.stages], default=0.0)
     aim_s = view.left_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
     seen = outlook(
         view.stages,

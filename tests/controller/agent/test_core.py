@@ -12,7 +12,7 @@ from msgspec import structs
 
 from controller.agent.accounting import Account
 from controller.agent.apply import QuotaChange
-from controller.agent.core import Held, Orders, Seen, Snapshot, State, TimedPlan, step
+from controller.agent.core import Held, Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
@@ -50,6 +50,24 @@ def period(state: State, now_s: float, executors: dict[ExecutorKey, Seen], *plan
     """On a worker of two cores, with plans that came at 0 s."""
     timed = {p.application_id: TimedPlan(p, 0.0) for p in plans}
     return step(Snapshot(2.0, 1.0, QUOTA, executors, timed), state, now_s)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "now_s", "period_s", "expected"),
+    [
+        (100.0, 0.0, 1.0, 1.0),
+        (100.0, 91.0, 1.0, 0.25),  # 9 of 10 periods are left
+        (100.0, 101.0, 1.0, 1.0),  # too late for anything
+        (100.0, 91.0, 0.5, 0.5),  # 18 periods
+        (100.0, 96.0, 0.5, 0.2),  # not below the shortest
+        (None, 0.0, 1.0, 1.0),
+    ],
+)
+def test_the_last_periods_before_a_deadline_are_shorter(
+    left_s: float | None, now_s: float, period_s: float, expected: float
+) -> None:
+    plans = [TimedPlan(plan(left_s=left_s), 0.0), TimedPlan(plan("other", left_s=5000.0), 0.0)]
+    assert next_period_s(plans, period_s, now_s) == expected
 
 
 def test_a_law_a_grant_a_write_and_a_sample() -> None:

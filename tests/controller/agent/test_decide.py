@@ -56,11 +56,23 @@ def test_the_aim_is_a_little_before_the_deadline() -> None:
 
 
 def test_the_more_the_last_tasks_differ_the_more_is_kept() -> None:
-    # tasks of 2 s with a standard deviation of 1 s, of which 1.2 are kept: what a stage to come will need is what counts
+    # tasks of 2 s with a standard deviation of 1 s, of which 3 are kept: what a stage to come will need is what counts
     unlike = msgspec.structs.replace(PLAN, stages=(msgspec.structs.replace(STAGE, task_cv=0.5),))
-    assert decided(unlike, executor(running=4)).forecast_end_s == pytest.approx(100 - 0.5 - 1.2)
-    to_come = msgspec.structs.replace(unlike, future_task_sd_s=3.0)
-    assert decided(to_come, executor(running=4)).forecast_end_s == pytest.approx(100 - 0.5 - 3.6)
+    assert decided(unlike, executor(running=4)).forecast_end_s == pytest.approx(100 - 0.5 - 3)
+    to_come = msgspec.structs.replace(unlike, future_task_sd_s=4.0)
+    assert decided(to_come, executor(running=4)).forecast_end_s == pytest.approx(100 - 0.5 - 12)
+    # one of the twenty took 5 times the mean, 8 s more than it: as much is kept
+    long = msgspec.structs.replace(PLAN, stages=(msgspec.structs.replace(STAGE, task_cv=0.5, skew=5.0),))
+    assert decided(long, executor(running=4)).forecast_end_s == pytest.approx(100 - 0.5 - 8)
+
+
+@pytest.mark.parametrize(("read", "kept"), [(0, 1.0), (100, 1.0), (200, 1.0), (300, 0.5), (400, 0.0)])
+def test_what_is_kept_melts_as_the_last_tasks_run(read: int, kept: float) -> None:
+    """Four tasks of 100 records each run and none waits. Until half of that is read, the last one may have just begun."""
+    stage = msgspec.structs.replace(STAGE, tasks=4, work_core_s=8.0, task_cv=0.5, records=400.0)
+    plan = msgspec.structs.replace(PLAN, stages=(stage,))
+    seen = ObservedExecutor(4, {(3, 0): OwnStage(4, 0, records=read, records_running=read)}, 0.0)
+    assert decided(plan, seen).forecast_end_s == pytest.approx(100 - 0.5 - kept * 3)
 
 
 def test_a_slow_run_is_paced_up() -> None:

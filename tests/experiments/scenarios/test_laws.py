@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from experiments.harness.recorded import Data, RowStep
-from experiments.scenarios.laws import Laws
+from experiments.scenarios.laws import LawLimits, Laws
 from experiments.simulator.compare import YARDSTICKS, Case, LawRow, variants
 
 CASE = "hard"
@@ -84,11 +84,18 @@ def test_goals_tell_measured_and_limit_and_the_paper_at_its_best() -> None:
     told = [(goal.measured, goal.limit, goal.met) for goal in scenario().goals(mixed)]
     # half are late, and no paper variant in all is the best: each measure has its own
     assert told == [
-        (50, 2, False),
+        (50, 1, False),
         (50, 0, False),
-        (0.5, 1, True),
+        (0.5, 0.75, True),
         (0.5, 0.2, False),
-        (1.02, 1.05, True),
+        (1.02, 1.03, True),
         (1.02, 1.01, False),
     ]
     assert scenario().goals(Data()) == []
+
+
+def test_a_case_may_have_limits_of_its_own_and_is_compared_where_it_is_named_only() -> None:
+    wide = scenario(limits={CASE: LawLimits(violations_pct=60.0)})
+    other = Laws(cases=wide.cases, goal_case="another", limits=wide.limits)
+    told = [(goal.measured, goal.limit, goal.met) for goal in other.goals(data(row("forecast", -0.5), row("forecast", 0.5)))]
+    assert told == [(50, 60, True), (0.5, 0.75, True), (1.02, 1.03, True)]
