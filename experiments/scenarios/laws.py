@@ -32,8 +32,8 @@ class LawLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`repetitions` blocks of `seeds` seeds of each case; cases other than `goal_case` have `other_seeds` in a block. `limits`
-    are those of cases with others than `goal`."""
+    """`repetitions` blocks of `seeds` seeds of each case; cases other than `goal_case` have `other_seeds` in a block.
+    `limits` are those of cases with others than `goal`."""
 
     cases: tuple[Case, ...]
     goal_case: str
