@@ -262,7 +262,7 @@ def _stage_plan(
 def _initial_cores(goal: StageGoal, what: StageEstimate | None, most: Capacity) -> float:
     """Those of an executor (document 004, section 2), by what is known by now of what the stage reads."""
     own_core_s = goal.own_core_s if what is None else what.work_core_s
-    return initial(goal.work_core_s + own_core_s - goal.own_core_s, goal.length_s, most)
+    return initial(max(own_core_s, goal.work_core_s + own_core_s - goal.own_core_s), goal.length_s, most)
 
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:

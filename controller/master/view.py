@@ -80,8 +80,8 @@ def _progress(application: Application) -> float | None:
         return None
     if application.ended:
         return 1.0 if application.run.complete else None
-    total = sum(s.work_core_s for s in application.estimate.stages)
     matched = matched_run(application, application.estimate)
+    total = sum(s.work_core_s for s in matched.stages)
     left = sum(s.work_core_s for s in matched.to_come)
     for stage in application.run.active_stages():
         what = matched.active.get(stage.key)

@@ -33,7 +33,7 @@ class LawLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`repetitions` blocks of `seeds` seeds of each case; cases other than `goal_case` have `other_seeds` in a block.
-    `limits` are those of cases with others than `goal`."""
+    `limits`: by name of the case, where they differ from `goal`. Raises `ValueError` for a limit of no case."""
 
     cases: tuple[Case, ...]
     goal_case: str
@@ -43,6 +43,10 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     goal: LawLimits = LawLimits()
     limits: dict[str, LawLimits] = {}
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        if unknown := self.limits.keys() - {case.name for case in self.cases}:
+            raise ValueError(f"limits of {', '.join(sorted(unknown))}, which is no case")
 
     def steps(self) -> list[str]:
         return [f"block-{number}" for number in range(self.repetitions)]

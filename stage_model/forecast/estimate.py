@@ -62,13 +62,20 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
         """The estimate of the stage when it reads `share` of what it read."""
         if share == 1:
             return self
-        more = 1 + self.growth * (share - 1)
+        more = max(0.0, 1 + self.growth * (share - 1))
         return msgspec.structs.replace(
             self,
             records=None if self.records is None else self.records * share,
             work_core_s=self.work_core_s * more,
             duration_s=self.fixed_s + (self.duration_s - self.fixed_s) * more,
         )
+
+    def after(self, before: Sequence[StageEstimate]) -> StageEstimate:
+        """The estimate of the stage when it starts as soon as its parents, which are among those `before` it, let it."""
+        ready_s = max((before[p].start_s + before[p].duration_s for p in self.parents), default=None)
+        if ready_s is None or self.start_s == ready_s + self.gap_s:
+            return self
+        return msgspec.structs.replace(self, start_s=ready_s + self.gap_s)
 
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,11 +116,9 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
     for record in reference.stages:
         stage = _stage(record, seen[len(stages)], reference)
         parents = tuple(sorted(places[parent] for parent in record.parents))
-        ready_s = max((stages[p].start_s + stages[p].duration_s for p in parents), default=None)
-        own_start_s = startup_s + max(0.0, record.start_s - reference.startup_s)
-        start_s = own_start_s if ready_s is None else ready_s + stage.gap_s
-        place = len(stages)
-        stages.append(msgspec.structs.replace(stage, index=place, parents=parents, start_s=start_s))
+        start_s = startup_s + max(0.0, record.start_s - reference.startup_s)
+        placed = msgspec.structs.replace(stage, index=len(stages), parents=parents, start_s=start_s)
+        stages.append(placed.after(stages))
     return ApplicationEstimate(
         startup_s=startup_s,
         tail_s=median(run.tail_s for run in runs),

@@ -37,14 +37,15 @@ class Matched:
 
     `seen` holds an estimate for every stage attempt submitted so far, `active` those under way; `exact` tells which
     were found by signature; the others have the numbers of the one they stand for, else the mean of their neighbours.
-    `to_come` are the stages not seen yet, in order. `matched_share` = share of the work seen that was found by
-    signature, None before the first stage. `work_ratio` = real / profiled work of the finished stages: expected of
-    future ones.
+    `stages` are all that are expected, `to_come` those not seen yet, in order, as large as they are in this run.
+    `matched_share` = share of the work seen that was found by signature, None before the first stage. `work_ratio` = real /
+    expected work of the finished stages: expected of future ones.
     """
 
     seen: Mapping[StageKey, StageEstimate]
     active: Mapping[StageKey, StageEstimate]
     exact: frozenset[StageKey]
+    stages: tuple[StageEstimate, ...]
     to_come: tuple[StageEstimate, ...]
     matched_share: float | None
     work_ratio: float
@@ -81,6 +82,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
         seen=seen,
         active={stage.key: seen[stage.key] for stage in run.active_stages()},
         exact=frozenset(exact),
+        stages=tuple(stages),
         to_come=tuple(s for s in stages if s.index not in over),
         matched_share=_share(seen, exact),
         work_ratio=_work_ratio(stages, estimate.cpu_source, run, seen, exact, container_core_s),

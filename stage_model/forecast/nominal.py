@@ -18,7 +18,10 @@ from stage_model.history.stage_run import StageRun
 def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[StageEstimate]:
     """The stages as large as they are in this run. They were profiled on so many `slots`, in order, so parents come before
     their children; `seen` are those that were submitted, by their place."""
-    return [stage.times(share) for stage, share in zip(stages, _shares(stages, seen, slots), strict=True)]
+    found: list[StageEstimate] = []
+    for stage, share in zip(stages, _shares(stages, seen, slots), strict=True):
+        found.append(stage.times(share).after(found))
+    return found
 
 
 def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[float]:

@@ -3,8 +3,8 @@
 Stages of another *kind* (`signature.kind`) are not the same. Of one kind there are many: a loop has one in each turn, and
 threads submit alike jobs in any order. Parents of the same job tell first. Then the order counts, but not among stages that
 lay side by side in the expected run: those are told apart by their tasks, then by what a task reads and writes, then by the
-ordinal of their SQL execution. Where jobs lay side by side PySpark mixes up their call sites, so there it is enough that
-*structures* (`signature.Signatures`) are equal.
+ordinal of their SQL execution. Where jobs lay side by side PySpark mixes up the call sites of its RDDs, so there it is enough
+that *structures* (`signature.Signatures`) are equal. Each stage takes the likeliest that those submitted before it have left.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from stage_model.history.amounts import Amounts
 
-SIDE_BY_SIDE = 64
+SIDE_BY_SIDE = 16
 """Stages looked at for one, so that the cost stays linear."""
 SIZES_ALIKE = math.log(1.25)
 """What a task reads or writes tells two stages apart only where it differs by more: a factor's logarithm."""
@@ -25,7 +26,8 @@ SIZES_ALIKE = math.log(1.25)
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What is known of a stage, in order of submission. `parents` are the places of those in its own job. `amounts` are what
-    `counted` of its tasks read and wrote. Seconds are of any one clock. No `structure`: it is not known."""
+    `counted` of its tasks read and wrote. Seconds are of any one clock; those of the stages seen are not looked at. No
+    `structure`: its call site is its own."""
 
     kind: str
     structure: str
@@ -45,7 +47,7 @@ def same_stages(expected: Sequence[Traits], seen: Sequence[Traits]) -> list[int 
     found: list[int | None] = []
     for stage in seen:
         parents = [place for parent in stage.parents if (place := found[parent]) is not None]
-        likely = list(left.children(stage, parents)) or list(left.next(stage))
+        likely = set(islice(left.children(stage, parents), SIDE_BY_SIDE)) or set(left.next(stage))
         best = min(likely, key=lambda place: left.distance(place, stage), default=None)
         found.append(best)
         if best is not None:

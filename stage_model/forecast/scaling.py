@@ -14,7 +14,7 @@ DISTINCT_SIZES = 1.1
 
 
 class Fitted(NamedTuple):
-    """An amount, and which share of it grows in proportion to what is read."""
+    """An amount, and how much of it grows in proportion to what is read: as a share of it, above 1 where it grows faster."""
 
     amount: float
     growth: float = 1.0
@@ -36,4 +36,4 @@ def at_size(amounts: Sequence[float], sizes: Sequence[float], size: float) -> Fi
     spread = sum((s - mean_size) ** 2 for s, _ in known)
     slope = max(0.0, sum((s - mean_size) * (a - mean_amount) for s, a in known) / spread)
     amount = max(0.0, mean_amount + slope * (size - mean_size))
-    return Fitted(amount, min(1.0, slope * size / amount) if amount else 1.0)
+    return Fitted(amount, slope * size / amount if amount else 1.0)

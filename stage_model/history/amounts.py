@@ -21,14 +21,16 @@ class Amounts(NamedTuple):
     written_bytes: int = 0
 
     def plus(self, task: TaskEnd) -> Amounts:
-        """With what this task read and wrote."""
+        """With what this task read and wrote; below 0, which only a broken driver tells, counts as 0."""
+        read_records, read_bytes = max(0, task.shuffle_read_records), max(0, task.shuffle_read_bytes)
+        input_records, input_bytes = max(0, task.input_records), max(0, task.input_bytes)
         return Amounts(
-            self.records + task.input_records + task.shuffle_read_records,
-            self.input_records + task.input_records,
-            self.written_records + task.shuffle_write_records,
-            self.bytes + task.input_bytes + task.shuffle_read_bytes,
-            self.input_bytes + task.input_bytes,
-            self.written_bytes + task.shuffle_write_bytes,
+            self.records + input_records + read_records,
+            self.input_records + input_records,
+            self.written_records + max(0, task.shuffle_write_records),
+            self.bytes + input_bytes + read_bytes,
+            self.input_bytes + input_bytes,
+            self.written_bytes + max(0, task.shuffle_write_bytes),
         )
 
     def read(self, in_bytes: bool) -> int:

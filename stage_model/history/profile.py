@@ -31,10 +31,10 @@ CpuSource = Literal["container", "executor"]
 class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stage of one run. Times in seconds; sums are over the tasks that ended well.
 
-    `structure` is the part of the signature without call sites ("" in older profiles). `parents` are signatures of the stages
+    `structure`: the signature's part without call sites, of PySpark's RDDs only. `parents` are signatures of the stages
     whose end it waited for: its parents, and at a job's start the last stages of the job before; `job` and `sql` are the
     ordinals of its job and its SQL execution. `records` = input and shuffle records read, `input_records` the input part,
-    `written_records` those written to a shuffle; then the same in bytes (0 in older profiles). `batches`: the records may be
+    `written_records` those written to a shuffle; then the same in bytes. `batches`: the records may be
     batches of Python objects, so bytes tell more. `work_core_s` = CPU (see `RunRecord.cpu_source`), `run_s` = task run times,
     `task_s` and `task_cv` = mean and coefficient of variation of task run time, `skew` = longest task / mean.
     `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, None when unknown. `start_s` counts

@@ -58,13 +58,19 @@ def kind(signature: str) -> str:
     return signature.rpartition("-")[0] or signature
 
 
+def of_python_rdds(scopes: Iterable[str]) -> bool:
+    """Whether RDDs of PySpark are worked out in a stage with these operator scopes."""
+    return any("PythonRDD" in scope for scope in scopes)
+
+
 class Signatures:
     """Hands out the signatures of one run, in order of submission.
 
     A stage's *shape* leaves out the ordinal: stages of equal shape compute the same data, so Spark may skip one
     because the other ran. A *signature* adds the ordinal among equals and is unique within the run; which of the equals of
     another run it is, their order alone does not tell (`stage_model.forecast.same_stage`). A *structure* leaves out the call
-    sites, too: PySpark counts nested calls for all threads together, so it mixes up those of jobs submitted at once.
+    sites, too: PySpark counts nested calls for all threads together, so it mixes up those of jobs submitted at once. Only
+    stages of PySpark's RDDs have one.
     """
 
     def __init__(self) -> None:
@@ -100,7 +106,7 @@ class Signatures:
             parents = sorted(self._shapes.get(parent, "") for parent in info.parents)
             shape = self._shapes[info.stage] = _digest(call_site(info.name), scopes, parents)
             structures = sorted(self._structures.get(parent, "") for parent in info.parents)
-            self._structures[info.stage] = _digest(scopes, structures)
+            self._structures[info.stage] = _digest(scopes, structures) if of_python_rdds(scopes) else ""
         return shape
 
     def shape(self, stage: int) -> str | None:
@@ -108,7 +114,7 @@ class Signatures:
         return self._shapes.get(stage)
 
     def structure(self, stage: int) -> str:
-        """The structure of a stage that was submitted."""
+        """The structure of a stage that was submitted, "" if it has none."""
         return self._structures[stage]
 
     def submitted(self, info: StageInfo) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from stage_model.history.amounts import NOTHING, Amounts
 from stage_model.history.events import StageInfo, TaskEnd
+from stage_model.history.signature import of_python_rdds
 
 StageKey = tuple[int, int]
 """(stage id, attempt)."""
@@ -93,9 +94,9 @@ class StageRun:
 
     @property
     def batches(self) -> bool:
-        """Whether its records may be batches of Python objects, as those of PySpark's RDDs are (`PythonRDD`): four times the
-        data is then hardly more records. What Spark SQL hands to Python stays counted in rows."""
-        return any("PythonRDD" in scope for scope in self.info.scopes)
+        """Whether its records may be batches of Python objects, as those of PySpark's RDDs are: four times the data is then
+        hardly more records. What Spark SQL hands to Python stays counted in rows."""
+        return of_python_rdds(self.info.scopes)
 
 
 @dataclass(slots=True)

@@ -139,9 +139,9 @@ def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, mo
 
 def _unsure_s(stage: StageLive) -> float:
     """How much the stage's last task may still differ from the mean: all of it while tasks wait, then less and less."""
-    if stage.waiting or not stage.started:
+    if stage.waiting:
         return stage.plan.task_sd_s
-    left = 1 - stage.running_parts()[0]
+    left = 1 - stage.running_parts()[0] if stage.started else 0.0
     # records tell the mean of the running tasks: when it is half done, the one that began last may have just begun. What CPU
     # tells is that of the long ones already
     return stage.plan.task_sd_s * min(1.0, 2 * left if stage.signal == "records" else left)

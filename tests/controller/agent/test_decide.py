@@ -75,6 +75,14 @@ def test_what_is_kept_melts_as_the_last_tasks_run(read: int, kept: float) -> Non
     assert decided(plan, seen).forecast_end_s == pytest.approx(100 - 0.5 - kept * 3)
 
 
+def test_nothing_is_kept_for_a_stage_whose_tasks_have_all_ended() -> None:
+    over = msgspec.structs.replace(STAGE, tasks=4, work_core_s=8.0, task_cv=2.0, elsewhere_done=4)
+    last = msgspec.structs.replace(STAGE, stage=4, tasks=4, work_core_s=8.0)
+    plan = msgspec.structs.replace(PLAN, stages=(over, last))
+    seen = ObservedExecutor(4, {(4, 0): OwnStage(4, 0)}, 0.0)
+    assert decided(plan, seen).forecast_end_s == pytest.approx(100 - 0.5)
+
+
 def test_a_slow_run_is_paced_up() -> None:
     slow = msgspec.structs.replace(PLAN, settings=EXACTLY, pace=1.25)
     assert decided(slow, executor(running=4)).demand == pytest.approx(0.8 * 1.25)

@@ -82,6 +82,9 @@ def test_a_fit_never_falls_with_size_nor_below_zero() -> None:
     assert at_size([10.0, 12.0], [100, 105], 210) == pytest.approx(
         Fitted(11 * 210 / 102.5, 1.0)
     )  # one size, so in proportion
+    # faster than in proportion: 10 at 100 and 1000 at 1000 are on the line 1.1 * size - 100
+    fitted = at_size([10.0, 1000.0], [100, 1000], 100)
+    assert fitted.amount * (1 + fitted.growth * 9) == pytest.approx(1000.0)
     assert at_size([3.0, 5.0, 4.0], [0, 0, 0], 0) == Fitted(4.0, 1.0)  # sizes unknown
 
 

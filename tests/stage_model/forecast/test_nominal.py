@@ -11,6 +11,7 @@ from msgspec import structs
 
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import Matched, match
+from stage_model.forecast.schedule import overlapping
 from stage_model.history.events import ExecutorAdded, StageInfo
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run_record import to_record
@@ -184,6 +185,19 @@ def test_where_nothing_is_read_the_tasks_tell_unless_there_are_other_slots(slots
     assert work == pytest.approx(expected)
 
 
+def test_stages_one_after_the_other_stay_so_whatever_their_size() -> None:
+    """Twice the input: all three take longer, and none of those to come is taken to run beside another."""
+    what, story = learned(chain()), begun(*CHAIN)
+    whole(story, READ, records=200, written=100)
+    assert [len(group) for group in overlapping(match(what, story.run).to_come)] == [1, 1]
+
+
+def test_what_a_broken_driver_counts_below_0_is_0() -> None:
+    story = begun(*CHAIN)
+    whole(story, READ, records=-100, written=-50)
+    assert works(match(learned(chain()), story.run)) == [0.0, 0.0, 0.0]
+
+
 def test_two_sizes_tell_how_much_of_the_work_grows() -> None:
     """400 records took 4 core-seconds, 800 took 6: 2 + 0.005 a record. So 1600 take 10."""
     small, large = chain(), begun(*CHAIN)
@@ -198,7 +212,7 @@ def test_two_sizes_tell_how_much_of_the_work_grows() -> None:
     assert works(match(what, story.run))[0] == pytest.approx(10.0)
 
 
-def test_an_older_profile_without_what_was_written_scales_by_nothing() -> None:
+def test_where_a_profile_does_not_tell_what_was_written_what_follows_is_as_it_was() -> None:
     record = ended(chain())
     old = structs.replace(record, stages=tuple(structs.replace(stage, written_records=0) for stage in record.stages))
     story = begun(*CHAIN)
