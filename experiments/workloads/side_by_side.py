@@ -61,7 +61,7 @@ def main() -> int | str:
     sc.stop()
 
     print(json.dumps({"answer": {"order": order, "right": right}, "ok": all(right)}))
-    return 0 if all(right) else "side-by-side: an answer is wrong"
+    return 0 if all(right) else "side-by-side: the answer is wrong"
 
 
 if __name__ == "__main__":

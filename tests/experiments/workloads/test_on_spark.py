@@ -55,7 +55,7 @@ CASES = {
         ("pagerank.py", "{out}/graph.txt", "--copies", "2", "--iterations", "2", "--partitions", "2"),
         ("yield target, rank / len(targets)", "yield target, rank"),
     ),
-    "side-by-side": Case(("side_by_side.py", *BY_KEY), ("sc.range(values,", "sc.range(1, values,")),
+    "side-by-side": Case(("side_by_side.py", *BY_KEY), ("reduceByKey(add,", "reduceByKey(max,")),
     "sql-aggregate": Case(
         ("sql_aggregate.py", "--millions", "0.01", "--groups", "1000", "--partitions", "2"),
         ("count(*) facts", "count(*) + 1 facts"),
