@@ -21,6 +21,9 @@ LAW_PREFIX = "spark.pace.law."
 CORE_QUANTUM = 0.05
 """cq: grants and quotas are multiples of it (cores; document 004, section 2)."""
 
+SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 0.2, 60.0
+"""Below, telling the engine a quota (15 to 55 ms) is a good part of the period; above, a stage is over before it is seen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

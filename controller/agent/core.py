@@ -22,16 +22,14 @@ from controller.wire.worker import Sample
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
-from stage_model.settings import QuotaSettings
+from stage_model.settings import SHORTEST_PERIOD_S, QuotaSettings
 
 SAMPLED_AFTER = 0.9
 """Of a period since the last samples, a look takes new ones: stage events wake the loop in between."""
 
-
 LAST_PERIODS = 10.0
 LAST_PART = 0.25
-LEAST_PERIOD_S = 0.2
-"""Shorter is no agent's period (`--period`)."""
+"""So many periods before a deadline the next one comes after this part of a period."""
 
 
 class TimedPlan(Struct, frozen=True):
@@ -100,11 +98,11 @@ class Orders(Struct, frozen=True):
 
 
 def next_period_s(plans: Iterable[TimedPlan], period_s: float, now_s: float) -> float:
-    """Seconds until the next period: a quarter of one for the last ten before a deadline, as nothing comes after them that
-    could make good what is decided too late."""
+    """Seconds until the next period. Near the deadline of an application they are short, as nobody can make good what is
+    decided too late."""
     lefts_s = (timed.plan.left_s - (now_s - timed.at_s) for timed in plans if timed.plan.left_s is not None)
     if any(0 < left_s < LAST_PERIODS * period_s for left_s in lefts_s):
-        return min(period_s, max(LEAST_PERIOD_S, LAST_PART * period_s))
+        return min(period_s, max(SHORTEST_PERIOD_S, LAST_PART * period_s))
     return period_s
 
 

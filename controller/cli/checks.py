@@ -10,10 +10,9 @@ from pathlib import Path
 
 from controller.home import WORKER_ID, User
 from stage_model.errors import BadInput, Unavailable
+from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
 from stage_model.units import parse_duration, parse_memory_mb
 
-SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 0.2, 60.0
-"""Below, telling the engine a quota (15 to 55 ms) is a good part of the period; above, a stage is over before it is seen."""
 LEAST_TMP_MB = 16
 """A JVM unpacks some MB of libraries there."""
 LEAST_MB = 512

@@ -260,9 +260,10 @@ def _stage_plan(
 
 
 def _initial_cores(goal: StageGoal, what: StageEstimate | None, most: Capacity) -> float:
-    """Those of an executor (document 004, section 2), by what is known by now of what the stage reads."""
-    own_core_s = goal.own_core_s if what is None else what.work_core_s
-    return initial(max(own_core_s, goal.work_core_s + own_core_s - goal.own_core_s), goal.length_s, most)
+    """Those of an executor (document 004, section 2), by what is known by now of what the stage reads. The rest of its group
+    grows with it."""
+    more = what.work_core_s / goal.own_core_s if what is not None and goal.own_core_s > 0 else 1.0
+    return initial(more * goal.work_core_s, goal.length_s, most)
 
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:

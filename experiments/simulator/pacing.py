@@ -39,6 +39,8 @@ from stage_model.settings import QuotaSettings
 
 MOST_CLAIMED = 16
 """Stages that a progress file names, the last touched ones."""
+SAME_S = 1e-9
+"""Moments no further apart are one: sums of periods are not exact."""
 LEAST_MB = 1
 """Of an executor: memory is not simulated, so it never lacks."""
 
@@ -90,6 +92,8 @@ class Pacing:
         self.on_worker: dict[str, list[_Tracked]] = {}
         self.states: dict[str, State] = {}
         self.woken: set[str] = set()
+        self.due_s: dict[str, float] = {}
+        """When the next period of a worker's agent begins."""
         self.refused: list[App] = []
         self.decisions = 0
         self.most_over_capacity = 0.0
@@ -205,11 +209,17 @@ class Pacing:
     # ------------------------------------------------------------------ the control period
 
     def _period(self, _: None) -> None:
-        """One period of every agent; then the master answers all reports."""
+        """One period of every agent whose period is over; then the master answers all reports."""
+        now_s, due = self.engine.now_s, []
+        for name, here in self.on_worker.items():
+            if here and self.due_s.get(name, now_s) <= now_s + SAME_S:
+                due.append(name)
+                plans = [one.paced.plans[name] for one in here]
+                self.due_s[name] = now_s + next_period_s(plans, self.period_s, now_s)
         if self.engine.left:
-            plans = [timed for paced in self.running.values() for timed in paced.plans.values()]
-            self.engine.at(self.engine.now_s + next_period_s(plans, self.period_s, self.engine.now_s), self._period)
-        self._ticks(name for name, here in self.on_worker.items() if here)
+            dues_s = (self.due_s[name] for name, here in self.on_worker.items() if here)
+            self.engine.at(min(dues_s, default=now_s + self.period_s), self._period)
+        self._ticks(due)
 
     def _ticks(self, names: Iterable[str]) -> None:
         reported: dict[int, PacedApp] = {}

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import add
 
 FACTOR = 7919
-"""A prime, so it only has itself in common with anything."""
+"""A prime, so only its multiples share a factor with it."""
 JOBS = ((1, 1), (1, 4), (2, 2))
 """Of each job its partitions and its values, in shares of the least."""
 
@@ -41,7 +41,8 @@ def main() -> int | str:
     parser.add_argument("--seed", type=int, help="of the order in which the jobs begin (default: another in each run)")
     options = parser.parse_args()
     keys = max(3, options.keys)
-    keys += keys % FACTOR == 0
+    if keys % FACTOR == 0:
+        parser.error(f"argument --keys: {keys} is a multiple of {FACTOR}; give another number")
     least = max(1, round(options.millions * 1_000_000 / keys)) * keys
     order = random.Random(options.seed).sample(range(len(JOBS)), len(JOBS))
 

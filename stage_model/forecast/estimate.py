@@ -8,13 +8,14 @@ comparing with a live run (`match`), how many cores that needs (`virtual_time`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from statistics import median
 
 import msgspec
 
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import explained_s
-from stage_model.forecast.same_stage import Traits, same_stages
+from stage_model.forecast.same_stage import Expected, ProfiledTraits, same_stages
 from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.forecast.virtual_time import spread
 from stage_model.history.amounts import Amounts
@@ -29,8 +30,9 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
     `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals of
     its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and writes,
-    counted `in_bytes` or in records; `growth` is the share of its work that grows with what it reads. `fixed_s` = what cores
-    do not shorten, `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
+    counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is the
+    share of its work that grows with what it reads. `fixed_s` = what cores do not shorten, `gap_s` = driver time before it,
+    `start_s` = when it starts after submission if all goes as profiled.
     """
 
     index: int
@@ -42,6 +44,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     records: float | None
     amounts: Amounts = Amounts()
     in_bytes: bool = False
+    slots: int = 0
     growth: float = 1.0
     work_core_s: float
     task_cv: float
@@ -78,15 +81,18 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, start_s=ready_s + self.gap_s)
 
 
-class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission; the reference run had
-    `slots`."""
+class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission."""
 
     startup_s: float
     tail_s: float
     stages: tuple[StageEstimate, ...]
-    slots: int = 0
     cpu_source: CpuSource = "container"
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The stages as those of a run are looked for among them."""
+        return Expected(_traits(self.stages, [stage.parents for stage in self.stages]))
 
 
 def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) -> RunRecord:
@@ -105,7 +111,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
     runs = [run for run in profile.runs if run.complete]
     reference = reference_run(profile, arguments)
     seen: list[list[tuple[StageRecord, RunRecord]]] = [[] for _ in reference.stages]
-    expected = record_traits(reference)
+    expected = Expected(record_traits(reference))
     for run in runs:
         for record, place in zip(run.stages, same_stages(expected, record_traits(run)), strict=True):
             if place is not None:
@@ -123,27 +129,31 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
         startup_s=startup_s,
         tail_s=median(run.tail_s for run in runs),
         stages=tuple(stages),
-        slots=reference.slots,
         cpu_source="container" if any(run.cpu_source == "container" for run in runs) else "executor",
     )
 
 
-def record_traits(run: RunRecord) -> list[Traits]:
+def record_traits(run: RunRecord) -> list[ProfiledTraits]:
     places = {record.signature: place for place, record in enumerate(run.stages)}
+    return _traits(run.stages, [[places[parent] for parent in record.parents] for record in run.stages])
+
+
+def _traits(stages: Sequence[StageRecord | StageEstimate], parents: Sequence[Sequence[int]]) -> list[ProfiledTraits]:
+    """`parents` are the places of what each stage waits for."""
     return [
-        Traits(
-            kind=kind(record.signature),
-            structure=record.structure,
-            job=record.job,
-            tasks=record.tasks,
-            parents=tuple(places[parent] for parent in record.parents if run.stages[places[parent]].job == record.job),
-            sql=record.sql,
-            amounts=record.amounts,
-            counted=max(1, record.tasks),
-            start_s=record.start_s,
-            end_s=record.start_s + record.duration_s,
+        ProfiledTraits(
+            kind=kind(stage.signature),
+            structure=stage.structure,
+            tasks=stage.tasks,
+            parents=tuple(place for place in waits_for if stages[place].job == stage.job),
+            sql=stage.sql,
+            amounts=stage.amounts,
+            counted=max(1, stage.tasks),
+            job=stage.job,
+            start_s=stage.start_s,
+            end_s=stage.start_s + stage.duration_s,
         )
-        for record in run.stages
+        for stage, waits_for in zip(stages, parents, strict=True)
     ]
 
 
@@ -170,6 +180,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord) -> StageEstim
         records=expected(lambda r: r.records, taught).amount or None,
         amounts=record.amounts,
         in_bytes=in_bytes,
+        slots=record.slots,
         growth=work.growth,
         work_core_s=work.amount,
         task_cv=median(r.task_cv for r, _ in taught),

@@ -55,11 +55,11 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
     """Compares. `container_core_s` is container CPU by stage attempt so far: without it the work of finished stages
     cannot be compared with a profile of container CPU, and `work_ratio` is 1."""
     firsts = run.first_attempts()
-    same = same_stages(estimated_traits(estimate), live_traits(run))
+    same = same_stages(estimate.expected, _live_traits(firsts, run))
     known = {stage.info.stage: place for stage, place in zip(firsts, same, strict=True) if place is not None}
     places, taken = dict(known), set(known.values())
     first = {place: stage for stage, place in zip(firsts, same, strict=True) if place is not None}
-    stages = of_this_run(estimate.stages, first, estimate.slots)
+    stages = of_this_run(estimate.stages, first)
     seen: dict[StageKey, StageEstimate] = {}
     exact: set[StageKey] = set()
     latest = -1
@@ -89,41 +89,18 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
     )
 
 
-def estimated_traits(estimate: ApplicationEstimate) -> list[Traits]:
-    stages = estimate.stages
-    return [
-        Traits(
-            kind=kind(stage.signature),
-            structure=stage.structure,
-            job=stage.job,
-            tasks=stage.tasks,
-            parents=tuple(parent for parent in stage.parents if stages[parent].job == stage.job),
-            sql=stage.sql,
-            amounts=stage.amounts,
-            counted=max(1, stage.tasks),
-            start_s=stage.start_s,
-            end_s=stage.start_s + stage.duration_s,
-        )
-        for stage in stages
-    ]
-
-
-def live_traits(run: Run) -> list[Traits]:
+def _live_traits(firsts: Sequence[StageRun], run: Run) -> list[Traits]:
     """Of the first attempt of each stage, in order of submission, with what is known of it so far."""
-    firsts = run.first_attempts()
     place = {stage.info.stage: number for number, stage in enumerate(firsts)}
     return [
         Traits(
             kind=kind(stage.signature),
             structure=stage.structure,
-            job=stage.job,
             tasks=stage.info.tasks,
-            parents=tuple(place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job),
+            parents=tuple([place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job]),
             sql=run.jobs[stage.job].sql if stage.job is not None else None,
             amounts=stage.shown,
             counted=max(1, stage.shown_tasks),
-            start_s=stage.submitted_ms / 1e3,
-            end_s=(stage.completed_ms or stage.submitted_ms) / 1e3,
         )
         for stage in firsts
     ]

@@ -15,35 +15,44 @@ from stage_model.forecast.estimate import StageEstimate
 from stage_model.history.stage_run import StageRun
 
 
-def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[StageEstimate]:
-    """The stages as large as they are in this run. They were profiled on so many `slots`, in order, so parents come before
-    their children; `seen` are those that were submitted, by their place."""
+def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> list[StageEstimate]:
+    """The stages as large as they are in this run. They are in order, so parents come before their children; `seen` are those
+    that were submitted, by their place."""
     found: list[StageEstimate] = []
-    for stage, share in zip(stages, _shares(stages, seen, slots), strict=True):
+    for stage, share in zip(stages, _shares(stages, seen), strict=True):
         found.append(stage.times(share).after(found))
     return found
 
 
-def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun], slots: int) -> list[float]:
+def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> list[float]:
     found: list[float] = []
     told = expected = 0.0  # of all input that was looked at so far
     for stage in stages:
         run = seen.get(stage.index)
         whole, part = stage.amounts.read(stage.in_bytes), stage.amounts.input(stage.in_bytes)
-        # on other slots a job may be cut otherwise
-        tasks = run.info.tasks / stage.tasks if run is not None and stage.tasks and run.slots == slots else 1.0
+        by_tasks = _by_tasks(stage, run)
         if not whole:
-            share = tasks
+            share = by_tasks
         else:
-            # as many tasks may each read more: then other input tells
-            of_input = tasks if tasks != 1 else told / expected if expected else 1.0
-            share = ((whole - part) * _fed(stage, stages, found, seen) + part * of_input) / whole
+            of_input = by_tasks
+            if of_input == 1 and expected:  # as many tasks may each read more
+                of_input = told / expected
+            share = (
+                of_input if part == whole else ((whole - part) * _fed(stage, stages, found, seen) + part * of_input) / whole
+            )
             if run is not None and (part or run.teaches):
                 share = _whole(run.shown.read(stage.in_bytes), run, share * whole) / whole
         if part and run is not None:
             told, expected = told + share * part, expected + part
         found.append(share)
     return found
+
+
+def _by_tasks(stage: StageEstimate, run: StageRun | None) -> float:
+    """Tasks of this run / of the profile's; 1 on other slots, where the same may be cut into more."""
+    if run is None or not stage.tasks or not run.slots or run.slots != stage.slots:
+        return 1.0
+    return run.info.tasks / stage.tasks
 
 
 def _fed(

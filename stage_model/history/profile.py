@@ -33,10 +33,11 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     `structure`: the signature's part without call sites, of PySpark's RDDs only. `parents` are signatures of the stages
     whose end it waited for: its parents, and at a job's start the last stages of the job before; `job` and `sql` are the
-    ordinals of its job and its SQL execution. `records` = input and shuffle records read, `input_records` the input part,
-    `written_records` those written to a shuffle; then the same in bytes. `batches`: the records may be
-    batches of Python objects, so bytes tell more. `work_core_s` = CPU (see `RunRecord.cpu_source`), `run_s` = task run times,
-    `task_s` and `task_cv` = mean and coefficient of variation of task run time, `skew` = longest task / mean.
+    ordinals of its job and its SQL execution. `slots` were there when it was submitted (0: not known). `records` = input and
+    shuffle records read, `input_records` the input part, `written_records` those written to a shuffle; then the same in
+    bytes. `batches`: the records may be batches of Python objects, so bytes tell more. `work_core_s` = CPU (see
+    `RunRecord.cpu_source`), `run_s` = task run times, `task_s` and `task_cv` = mean and coefficient of variation of task run
+    time, `skew` = longest task / mean.
     `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, None when unknown. `start_s` counts
     from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
     `teaches` False: failed or retried, so only its place is of use.
@@ -49,6 +50,7 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sql: Count | None = None
     parents: tuple[str, ...] = ()
     tasks: Count
+    slots: Count = 0
     records: Count
     input_records: Count
     written_records: Count = 0

@@ -83,6 +83,7 @@ def _stage(
         sql=job.sql if job else None,
         parents=tuple(signatures[parent] for parent in stage.waited_for),
         tasks=stage.info.tasks,
+        slots=stage.slots,
         **stage.amounts._asdict(),
         batches=stage.batches,
         work_core_s=stage.work_core_s(None if container_core_s is None else container_core_s.get(stage.key, 0.0)),
