@@ -12,10 +12,9 @@ from statistics import NormalDist
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.plan import StagePlan
 
-PROFILE_DOUBT = 0.3
-"""Relative standard error of a profile's work of one stage: other data, another machine, a cold cache."""
 LEAST_CV = 0.3
 """Tasks of a stage count as no more alike than this: those that end first are the short ones."""
 LEAST_CORE_S = 1e-9

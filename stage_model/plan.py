@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from stage_model.deadlines import set_point
+from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.forecast.virtual_time import spread
 from stage_model.units import NORMAL_PRIORITY
 
@@ -71,7 +72,8 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `future_busy` and `future_fixed_s`
     are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their profiled work times `work_ratio`;
-    `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0 when none is to come.
+    `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0 when none is to come; `future_doubt`
+    is the relative standard error of their work.
     `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
     task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
@@ -90,6 +92,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     future_busy: tuple[float, ...] = ()
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0
+    future_doubt: float = PROFILE_DOUBT
     work_ratio: float = 1.0
     slots: int = 1
     executors: int = 1

@@ -100,9 +100,10 @@ def decide_demand(
     stages = live_stages(plan, executor)
     waiting = sum([s.waiting for s in stages])
     own_running = sum([s.running for s in executor.stages.values()])
-    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them
+    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them, and for all of
+    # them, so that together they ask for no more than the application needs
     own = min(executor.slots, own_running + waiting)
-    total = max(own, min(plan.slots, sum([s.running for s in stages]) + waiting))
+    total = max(own, min(plan.slots, sum([s.running for s in stages]) + plan.executors * waiting))
     if plan.left_s is None or plan.deadline_s is None:
         constrained = None
     else:
@@ -123,7 +124,7 @@ def decide_demand(
     elif constrained is not None and LAWS[plan.law].always:
         decision = LAWS[plan.law].decide(constrained)
     elif not own:
-        decision = _idle(executor, state, period_s, others_run=total > 0)
+        decision = _idle(plan, executor, constrained, state, period_s, others_run=total > 0)
     elif constrained is None:
         decision = Decision(own * plan.speed_limit, state, "no deadline")
     elif age_s > SILENT_S and LAWS[plan.law].stage_deadlines and _undescribed(plan, executor):
@@ -148,10 +149,22 @@ def _undescribed(plan: ApplicationPlan, executor: ObservedExecutor) -> bool:
     return any(stage.running and key not in known for key, stage in executor.stages.items())
 
 
-def _idle(executor: ObservedExecutor, state: LawState, period_s: float, *, others_run: bool) -> Decision:
+def _idle(
+    plan: ApplicationPlan,
+    executor: ObservedExecutor,
+    constrained: View | None,
+    state: LawState,
+    period_s: float,
+    *,
+    others_run: bool,
+) -> Decision:
     """No runnable task. Where other executors still run the stage's last tasks, nothing is asked for: the next stage
-    cannot follow before they end. Else it usually follows at once, so the demand is held for two periods, then given up."""
-    between = executor.idle_s is not None and executor.idle_s < 2 * period_s
-    if between and state.demand is not None and not others_run:
-        return Decision(state.demand, state, "between stages")
-    return Decision(0.0, state, "no runnable task")
+    cannot follow before they end. Else it usually follows at once: for two periods the executor asks for its part of what the
+    stages to come need, or where the law cannot tell, for what it had."""
+    if others_run or executor.idle_s is None or executor.idle_s >= 2 * period_s:
+        return Decision(0.0, state, "no runnable task")
+    law = LAWS[plan.law]
+    if constrained is None or not plan.known or not law.foresees:
+        return Decision(state.demand or 0.0, state, "between stages")
+    # the next tasks may come to any slot
+    return law.decide(structs.replace(constrained, own=executor.slots, total=max(executor.slots, plan.slots)))

@@ -234,6 +234,7 @@ class Ahead:
     busy: Busy
     fixed_s: float
     last_task_sd_s: float
+    doubt: float
     pace: float
 
 

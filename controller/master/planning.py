@@ -16,6 +16,7 @@ from controller.master.application import Ahead, Application, Outline, StageGoal
 from controller.master.capacity import Capacity, initial
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
+from stage_model.forecast.doubt import PROFILE_DOUBT, doubt
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
 from stage_model.forecast.match import Matched, match
@@ -158,6 +159,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         future_busy=busy,
         future_fixed_s=fixed_s,
         future_task_sd_s=ahead.last_task_sd_s if ahead else 0.0,
+        future_doubt=ahead.doubt if ahead else PROFILE_DOUBT,
         work_ratio=matched.work_ratio if matched else 1.0,
         slots=slots,
         executors=most.executors,
@@ -186,7 +188,9 @@ def _schedule(application: Application, target: Target | None, matched: Matched,
         stages = _ahead(application, target, matched)
         busy, fixed_s = to_come(stages, slots, matched.work_ratio)
         last_task_sd_s = matched.work_ratio * stages[-1].task_sd_s if stages else 0.0
-        known = outline.ahead = Ahead(jobs, slots, most, busy, fixed_s, last_task_sd_s, _pace(application, matched, most))
+        unsure = doubt([stage.work_core_s for stage in stages], matched.shown)
+        paced = _pace(application, matched, most)
+        known = outline.ahead = Ahead(jobs, slots, most, busy, fixed_s, last_task_sd_s, unsure, paced)
     return known
 
 

@@ -18,7 +18,18 @@ from experiments.harness.recorded import Condition, Data, Goal, complete, judged
 from experiments.simulator.compare import Case, LawRow, Setting, rows, variants
 
 COLUMNS = (
-    *("case", "law", "n", "violations %", "mean |error| %", "mean error %", "std", "earliest %", "latest %"),
+    *(
+        "case",
+        "law",
+        "n",
+        "violations %",
+        "mean |error| %",
+        "mean |error| s",
+        "mean error %",
+        "std",
+        "earliest %",
+        "latest %",
+    ),
     *("allocated / used", "allocated core-s", "quota writes"),
 )
 
@@ -55,7 +66,7 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         block, setting = int(step.removeprefix("block-")), Setting()
         found: list[dict[str, Any]] = []
         for case in self.cases:
-            count = self.seeds if case.name == self.goal_case else self.other_seeds
+            count = case.seeds or (self.seeds if case.name == self.goal_case else self.other_seeds)
             first = 1_000_000 * self.seed + block * count
             one = rows(case, range(first, first + count), setting, variants(setting.cluster.slots))
             found += (msgspec.to_builtins(row) for row in one)
@@ -96,7 +107,11 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 rows.append(
                     (
                         *(case.name, law, len(found), f"{violations_pct(found):.1f}", f"{mean_error_pct(found):.2f}"),
-                        *(f"{statistics.fmean(errors):+.2f}", f"{statistics.pstdev(errors):.2f}"),
+                        *(
+                            f"{mean_error_s(found):.2f}",
+                            f"{statistics.fmean(errors):+.2f}",
+                            f"{statistics.pstdev(errors):.2f}",
+                        ),
                         *(f"{min(errors):+.2f}", f"{max(errors):+.2f}", f"{allocated_to_used(found):.3f}"),
                         f"{statistics.fmean(row.allocated_core_s for row in found):.0f}",
                         f"{statistics.fmean(row.writes for row in found):.0f}",
@@ -115,6 +130,10 @@ def violations_pct(found: Sequence[LawRow]) -> float:
 def mean_error_pct(found: Sequence[LawRow]) -> float:
     """Mean of the errors' sizes, late or early."""
     return statistics.fmean(abs(row.error_pct) for row in found)
+
+
+def mean_error_s(found: Sequence[LawRow]) -> float:
+    return statistics.fmean(abs(row.end_s - row.deadline_s) for row in found)
 
 
 def allocated_to_used(found: Sequence[LawRow]) -> float:

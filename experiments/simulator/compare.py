@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -49,7 +49,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What is special about its jobs. `wrong`: each stage's profile is off by so much, up or down at random; `factor`: the
     whole profile is; `size`: the run's input, in sizes of the profile's. `straggler_share`, `skew`: see `jobs.Shape`. Not
     `records`: tasks read none, so running ones tell by their CPU alone how far they are. `doubled`: the profile of that share
-    of the jobs is off by 2, up or down at random."""
+    of the jobs is off by 2, up or down at random. `burst_gap_s`: see `engine.Effects`; the profile's run and the one on all
+    cores have none. `base_s` (else the setting's), `stages`, `waves`: least and most. `seeds`: so many in each block
+    of the scenario (else as the scenario says)."""
 
     name: str
     wrong: float = 0.0
@@ -59,6 +61,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     skew: float = 1.0
     records: bool = True
     doubled: float = 0.0
+    burst_gap_s: float = 0.0
+    base_s: tuple[float, float] | None = None
+    stages: tuple[int, int] = (4, 8)
+    waves: tuple[int, int] = (4, 12)
+    seeds: int | None = None
 
 
 class LawRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +114,9 @@ def draw(case: Case, seed: int, setting: Setting) -> Drawn:
     shape: Shape = random_shape(
         rng,
         slots,
-        rng.uniform(*setting.base_s),
+        rng.uniform(*(case.base_s or setting.base_s)),
+        stages=case.stages,
+        waves=case.waves,
         straggler_share=case.straggler_share,
         skew=case.skew,
         records_per_task=RECORDS_PER_TASK if case.records else None,
@@ -125,6 +134,7 @@ def draw(case: Case, seed: int, setting: Setting) -> Drawn:
 
 def rows(case: Case, seeds: Sequence[int], setting: Setting, laws: Mapping[str, Variant]) -> Iterator[LawRow]:
     """All laws and yardsticks on each seed's job."""
+    effects = replace(setting.effects, burst_gap_s=case.burst_gap_s)
     for seed in seeds:
         drawn = draw(case, seed, setting)
         for name, variant in laws.items():
@@ -135,11 +145,10 @@ def rows(case: Case, seeds: Sequence[int], setting: Setting, laws: Mapping[str, 
                 law=variant.law,
                 settings=variant.settings,
                 profile=drawn.profile,
-                effects=setting.effects,
+                effects=effects,
                 seed=seed,
             )
             yield _row(case, name, seed, drawn, out)
-        effects = setting.effects
         sized = static(drawn.job, setting.cluster, drawn.deadline_s, drawn.profile, effects=effects, seed=seed)
         yield _row(case, YARDSTICKS[0], seed, drawn, sized)
         best = oracle(drawn.job, setting.cluster, drawn.deadline_s, effects=effects, seed=seed)

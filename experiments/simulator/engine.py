@@ -32,7 +32,9 @@ class Effects:
     nothing to run in each CFS period of 100 ms.
     `launch_s`: from the order to start an executor until it takes tasks. `records_noise`: the relative error of the
     records that running tasks are seen to have read, as a standard deviation. `latency_s`: from a stage's event until agents
-    act on it, and from a decision until the kernel has the quota.
+    act on it, and from a decision until the kernel has the quota. `burst_gap_s`: mean time between two moments when something
+    else on a worker's machine takes half of the worker's cores, for `burst_s` on average (0: never); no executor there has
+    more than the other half then.
     """
 
     warm_up: float = 0.0
@@ -40,6 +42,8 @@ class Effects:
     launch_s: float = 0.0
     records_noise: float = 0.0
     latency_s: float = 0.0
+    burst_gap_s: float = 0.0
+    burst_s: float = 5.0
 
 
 IDEAL = Effects()
@@ -195,6 +199,10 @@ class Engine:
         self.workers, self.control, self.effects = list(cluster), control, effects
         self.apps = [App(number, asked) for number, asked in enumerate(submissions)]
         self.rng = random.Random(seed)
+        self.bursts = random.Random(f"{seed} bursts")
+        """Its own, so that the other draws of a run do not change with it."""
+        self.taken: set[str] = set()
+        """Workers half of whose cores something else has."""
         self.now_s = 0.0
         self.left = len(self.apps)
         self.events = 0
@@ -216,12 +224,26 @@ class Engine:
         """Until all applications have ended."""
         for app in self.apps:
             self.at(app.asked.at_s, self._arrive, app)
+        if self.effects.burst_gap_s:
+            for worker in self.workers:
+                self.at(self.bursts.expovariate(1 / self.effects.burst_gap_s), self._burst, worker)
         self.control.begin(self)
         while self.left:
             self.now_s, _, what, argument = heapq.heappop(self._heap)
             assert self.now_s < LONGEST_S, "a job never ends: it has no cores"
             what(argument)
         return self.apps
+
+    def _burst(self, worker: SimWorker) -> None:
+        """Something else on the machine begins or ends to take half of the worker's cores."""
+        mean_s = self.effects.burst_gap_s if worker.name in self.taken else self.effects.burst_s
+        here = [e for app in self.apps for e in app.live if e.worker is worker]
+        for executor in here:
+            self.advance(executor)
+        self.taken ^= {worker.name}
+        for executor in here:
+            self._look_ahead(executor)
+        self.at(self.now_s + self.bursts.expovariate(1 / mean_s), self._burst, worker)
 
     # ------------------------------------------------------------------ drivers
 
@@ -333,6 +355,8 @@ class Engine:
     def _speed(self, executor: SimExecutor) -> float:
         """Cores that each computing task has."""
         count, quota, limit = executor.computing, executor.quota, executor.worker.speed_limit
+        if executor.worker.name in self.taken:
+            quota = min(quota, executor.worker.cores / 2)
         if quota >= count * limit:
             return limit
         # throttled: some of the quota lies where no task can take it up before the period is over

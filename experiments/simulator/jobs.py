@@ -109,14 +109,20 @@ class Shape:
 
 
 def random_shape(
-    rng: random.Random, slots: int, base_s: float, *, stages: tuple[int, int] = (4, 8), **changes: float | None
+    rng: random.Random,
+    slots: int,
+    base_s: float,
+    *,
+    stages: tuple[int, int] = (4, 8),
+    waves: tuple[int, int] = (4, 12),
+    **changes: float | None,
 ) -> Shape:
-    """Four to eight stages of four to twelve waves on `slots` slots, about `base_s` seconds on all of them together."""
+    """So many `stages` of so many `waves` on `slots` slots, about `base_s` seconds on all of them together."""
     count = rng.randint(*stages)
     weights = [rng.uniform(0.5, 1.5) for _ in range(count)]
     tasks, works = [], []
     for weight in weights:
-        stage_tasks = rng.randint(4 * slots, 12 * slots)
+        stage_tasks = rng.randint(waves[0] * slots, waves[1] * slots)
         stage_s = base_s * weight / sum(weights)
         tasks.append(stage_tasks)
         works.append(stage_s * slots / stage_tasks)

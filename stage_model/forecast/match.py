@@ -13,6 +13,7 @@ from statistics import fmean
 
 import msgspec
 
+from stage_model.forecast.doubt import as_equal
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.nominal import of_this_run
 from stage_model.forecast.same_stage import Traits, same_stages
@@ -39,7 +40,7 @@ class Matched:
     were found by signature; the others have the numbers of the one they stand for, else the mean of their neighbours.
     `stages` are all that are expected, `to_come` those not seen yet, in order, as large as they are in this run.
     `matched_share` = share of the work seen that was found by signature, None before the first stage. `work_ratio` = real /
-    expected work of the finished stages: expected of future ones.
+    expected work of the finished stages: expected of future ones; so many stages of equal work have `shown` it.
     """
 
     seen: Mapping[StageKey, StageEstimate]
@@ -49,6 +50,7 @@ class Matched:
     to_come: tuple[StageEstimate, ...]
     matched_share: float | None
     work_ratio: float
+    shown: float
 
 
 def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[StageKey, float] | None = None) -> Matched:
@@ -78,6 +80,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
             latest = max(latest, place)
         seen[key] = _sized(found, stage, run)
     over = taken | _passed(estimate.stages, taken, run, {run.attempts[key]: seen[key].job for key in exact})
+    work_ratio, shown = _work_ratio(stages, estimate.cpu_source, run, seen, exact, container_core_s)
     return Matched(
         seen=seen,
         active={stage.key: seen[stage.key] for stage in run.active_stages()},
@@ -85,7 +88,8 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
         stages=tuple(stages),
         to_come=tuple(s for s in stages if s.index not in over),
         matched_share=_share(seen, exact),
-        work_ratio=_work_ratio(stages, estimate.cpu_source, run, seen, exact, container_core_s),
+        work_ratio=work_ratio,
+        shown=shown,
     )
 
 
@@ -192,13 +196,14 @@ def _work_ratio(
     seen: Mapping[StageKey, StageEstimate],
     exact: set[StageKey],
     container_core_s: Mapping[StageKey, float] | None,
-) -> float:
+) -> tuple[float, float]:
     """(prior + real) / (prior + profiled) over finished matched stages, each stage's real work clamped to its
-    limits."""
+    limits; and how many stages of equal work they are."""
     if container_core_s is None and cpu_source == "container":
-        return 1.0
+        return 1.0, 0.0
     prior = max(RATIO_PRIOR_CORE_S, RATIO_PRIOR_SHARE * sum(s.work_core_s for s in stages))
     real = profiled = prior
+    finished: list[float] = []
     for key in exact:
         stage, expected = run.attempts[key], seen[key].work_core_s
         if not stage.teaches or expected <= 0:
@@ -209,4 +214,5 @@ def _work_ratio(
         low, high = RATIO_LIMITS
         real += min(high * expected, max(low * expected, stage.work_core_s(measured)))
         profiled += expected
-    return real / profiled
+        finished.append(expected)
+    return real / profiled, as_equal(finished)

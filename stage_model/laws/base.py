@@ -69,13 +69,14 @@ class Law:
     the constants by name.
 
     `always`: it is asked without tasks, without a profile and beyond any hope, too. `stage_deadlines`: it follows those of
-    document 004, so `plan` shows them."""
+    document 004, so `plan` shows them. `foresees`: it can tell what the stages to come need before one of them runs."""
 
     decide: Callable[[View], Decision]
     settings: type[Topic]
     planned_cores: Callable[[Forecast, float, float, Mapping[str, float]], float]
     always: bool = False
     stage_deadlines: bool = False
+    foresees: bool = False
 
 
 def least_cores(forecast: Forecast, within_s: float, most: float) -> float:

@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
 from stage_model.laws.base import Decision, Law, View, least_cores
-from stage_model.live import PROFILE_DOUBT, StageLive, tasks_worth
+from stage_model.live import StageLive, tasks_worth
 from stage_model.settings import LAW_PREFIX, Topic, setting
 
-WARY = 2.0 * PROFILE_DOUBT
-"""So much more work of the stages to come than expected is prepared for: two standard errors."""
+WARY = 2.0
+"""So many standard errors more work of the stages to come than expected is prepared for."""
 MOST_REMAINDER_CV = 2.0
 """What is left of the running tasks spreads no further than this around its mean."""
 
@@ -100,6 +100,7 @@ def outlook(
     *,
     future_busy: Busy,
     future_fixed_s: float,
+    future_doubt: float,
     work_ratio: float,
     slots: int,
     speed_limit: float,
@@ -123,7 +124,7 @@ def outlook(
     forecast = Forecast(add(now.busy, future_busy), fixed_s + future_fixed_s, speed_limit)
     cores = forecast.least_cores(left_s)
     # that finished stages needed less than profiled is no promise for those to come, that they needed more is a warning
-    more = (1 + WARY) * max(1.0, 1 / work_ratio)
+    more = (1 + WARY * future_doubt) * max(1.0, 1 / work_ratio)
     worst = Forecast(tuple([more * v for v in future_busy]), future_fixed_s, speed_limit)
     return Outlook(cores, _wary(cores, now, worst, left_s, most_cores), forecast)
 
@@ -157,6 +158,7 @@ def decide(view: View) -> Decision:
         view.stages,
         future_busy=plan.future_busy,
         future_fixed_s=plan.future_fixed_s,
+        future_doubt=plan.future_doubt,
         work_ratio=plan.work_ratio,
         slots=plan.slots,
         speed_limit=plan.speed_limit,
@@ -186,4 +188,4 @@ def planned_cores(forecast: Forecast, deadline_s: float, most: float, constants:
     return least_cores(forecast, ForecastSettings.from_numbers(constants).alpha * deadline_s, most)
 
 
-LAW = Law(decide, ForecastSettings, planned_cores)
+LAW = Law(decide, ForecastSettings, planned_cores, foresees=True)

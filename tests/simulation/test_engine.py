@@ -53,6 +53,20 @@ def test_a_stage_waits_for_its_parents_and_its_gap() -> None:
     assert app.allocated_core_s == pytest.approx(2 * 3.5)
 
 
+def test_something_else_takes_half_of_a_workers_cores_at_times() -> None:
+    # two tasks of 50 on two cores: at half speed while half is taken
+    effects, cluster = Effects(burst_gap_s=10.0, burst_s=5.0), workers(1, 2.0, 2)
+    draws, end_s, left, speed = random.Random("0 bursts"), 0.0, 50.0, 1.0
+    while left > (lasts_s := draws.expovariate(1 / (10.0 if speed == 1 else 5.0))) * speed:
+        end_s, left, speed = end_s + lasts_s, left - lasts_s * speed, 1.5 - speed
+    app = Engine(cluster, [SimSubmission(stages((50.0, 50.0)))], everything(), effects=effects).run()[0]
+    assert app.end_s == pytest.approx(end_s + left / speed)
+    assert end_s > 0
+    # a quota of half leaves nothing to take
+    half = Engine(cluster, [SimSubmission(stages((50.0, 50.0)))], Fixed(lambda _: 1.0), effects=effects).run()[0]
+    assert half.end_s == pytest.approx(100.0)
+
+
 def test_the_first_waves_of_an_executor_cost_more() -> None:
     # one slot: the first task costs 1 + 0.5, the second 1 + 0.25, the others 1
     app = ran(stages((1.0, 1.0, 1.0)), cores=1.0, slots=1, effects=Effects(warm_up=0.5))

@@ -104,11 +104,14 @@ def test_executors_share_by_their_runnable_tasks() -> None:
     assert decided(plan, executor(running=2)).demand == pytest.approx(2 / 3)
 
 
-def test_few_waiting_tasks_starve_no_executor() -> None:
-    """One task, not yet handed out: whichever executor gets it has the cores for it."""
+def test_few_waiting_tasks_starve_no_executor_and_are_not_paid_for_twice() -> None:
+    """One task, not yet handed out."""
     stage = msgspec.structs.replace(STAGE, tasks=1, work_core_s=4.0)
     plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=5.0, settings=EXACTLY)
-    assert decided(plan, executor()).demand == pytest.approx(0.8)
+    # either may get it, so each asks for half of the 0.8 cores; the one that has it for all of them, also before the master
+    # has told the other
+    assert decided(plan, executor()).demand == pytest.approx(0.4)
+    assert decided(plan, executor(running=1)).demand == pytest.approx(0.8)
 
 
 def test_a_flicker_around_a_quantum_is_not_followed() -> None:
@@ -120,9 +123,23 @@ def test_a_flicker_around_a_quantum_is_not_followed() -> None:
 
 
 def test_between_stages_the_demand_is_held_for_two_periods() -> None:
-    nothing = msgspec.structs.replace(PLAN, stages=())
+    nothing = msgspec.structs.replace(PLAN, stages=(), law="paper")
     assert decided(nothing, ObservedExecutor(4, {}, 1.9), LawState(1.3)).demand == 1.3
     assert decided(nothing, ObservedExecutor(4, {}, 2.0), LawState(1.3)).demand == 0.0
+
+
+def test_between_stages_the_forecast_law_asks_for_its_part_of_what_is_to_come() -> None:
+    """5 s with four tasks at once, 8 s away: 2.5 cores for the application, half of them on each of two executors."""
+    plan = msgspec.structs.replace(
+        PLAN, stages=(), future_busy=(0.0, 0.0, 0.0, 5.0), left_s=8.0, slots=8, executors=2, settings=EXACTLY
+    )
+    assert decided(plan, ObservedExecutor(4, {}, 1.9), LawState(2.0)).demand == pytest.approx(1.25)
+    assert decided(plan, ObservedExecutor(4, {}, 2.0), LawState(2.0)).demand == 0.0
+    # also one that had nothing to do in the last stage
+    assert decided(plan, ObservedExecutor(4, {}, 1.9), LawState(0.0)).demand == pytest.approx(1.25)
+    # and nothing is held when nothing is to come
+    over = msgspec.structs.replace(plan, future_busy=())
+    assert decided(over, ObservedExecutor(4, {}, 0.1), LawState(2.0)).demand == 0.0
 
 
 def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
@@ -130,7 +147,8 @@ def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
     last = msgspec.structs.replace(STAGE, tasks=8, elsewhere_done=6, elsewhere_running=2)
     tail = msgspec.structs.replace(PLAN, stages=(last,), slots=8, executors=2)
     assert decided(tail, executor(running=0), LawState(1.3)).demand == 0.0
-    over = msgspec.structs.replace(tail, stages=(msgspec.structs.replace(last, elsewhere_done=8, elsewhere_running=0),))
+    ended = msgspec.structs.replace(last, elsewhere_done=8, elsewhere_running=0)
+    over = msgspec.structs.replace(tail, law="paper", stages=(ended,))
     assert decided(over, executor(running=0), LawState(1.3)).demand == 1.3
 
 

@@ -62,7 +62,7 @@ def test_a_missing_block_is_told() -> None:
 
 def test_the_table_names_case_law_and_n() -> None:
     table = scenario().tables(data(row("forecast", -0.5), row("forecast", 0.5, 104.0, 2)))
-    assert "| hard | forecast | 2 | 50.0 | 0.50 | +0.00 | 0.50 | -0.50 | +0.50 | 1.030 | 103 | 10 |" in table
+    assert "| hard | forecast | 2 | 50.0 | 0.50 | 0.50 | +0.00 | 0.50 | -0.50 | +0.50 | 1.030 | 103 | 10 |" in table
 
 
 def test_a_block_runs_every_law_and_yardstick_on_the_same_job() -> None:

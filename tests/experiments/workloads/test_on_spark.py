@@ -55,6 +55,15 @@ CASES = {
         ("pagerank.py", "{out}/graph.txt", "--copies", "2", "--iterations", "2", "--partitions", "2"),
         ("yield target, rank / len(targets)", "yield target, rank"),
     ),
+    "few-long": Case(("few_long.py", "--millions", "0.01", "--tasks", "2"), ("number * FACTOR", "number + FACTOR")),
+    "als": Case(
+        ("als.py", "--users", "100", "--items", "40", "--models", "1", "--partitions", "2"),
+        ("(user, item, rating(users[user], items[item]))", "(user, item, float(user * item % 7))"),
+    ),
+    "small-queries": Case(
+        ("small_queries.py", "--queries", "2", "--millions", "0.001", "--partitions", "2"),
+        ("* (query + 1)).alias", "* query).alias"),
+    ),
     "side-by-side": Case(("side_by_side.py", *BY_KEY), ("reduceByKey(add,", "reduceByKey(max,")),
     "sql-aggregate": Case(
         ("sql_aggregate.py", "--millions", "0.01", "--groups", "1000", "--partitions", "2"),

@@ -119,9 +119,12 @@ def test_a_retry_has_the_part_of_its_missing_tasks() -> None:
 def test_the_work_ratio_follows_finished_stages_as_evidence_grows() -> None:
     story = Story()
     story.job(0, READ, SORT, COUNT)
+    assert match(learned(), story.run, {(0, 0): 0.0}).shown == 0
     story.whole(READ)
-    one = match(learned(), story.run, {(0, 0): 20.0}).work_ratio
+    first = match(learned(), story.run, {(0, 0): 20.0})
+    one = first.work_ratio
     assert one == pytest.approx((5 + 20) / (5 + 10))  # the prior is 5% of 100 core-seconds
+    assert first.shown == 1
     story.whole(SORT)
     two = match(learned(), story.run, {(0, 0): 20.0, (1, 0): 40.0}).work_ratio
     assert one < two < 2.0

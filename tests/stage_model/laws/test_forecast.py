@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.forecast.virtual_time import STEADY_WAVES, Busy
-from stage_model.laws.forecast import WARY, Outlook, WorkLeft, outlook, stage_work_left
-from stage_model.live import LEAST_REMAINDER, PROFILE_DOUBT, StageLive, residual
+from stage_model.laws.forecast import Outlook, WorkLeft, outlook, stage_work_left
+from stage_model.live import LEAST_REMAINDER, StageLive, residual
 from stage_model.plan import StagePlan
 
 
@@ -79,13 +80,20 @@ def test_a_stage_without_tasks_has_nothing_left() -> None:
 
 
 def look(
-    stages: list[StageLive], left_s: float, *, future_busy: Busy = (), future_fixed_s: float = 0.0, work_ratio: float = 1.0
+    stages: list[StageLive],
+    left_s: float,
+    *,
+    future_busy: Busy = (),
+    future_fixed_s: float = 0.0,
+    future_doubt: float = PROFILE_DOUBT,
+    work_ratio: float = 1.0,
 ) -> Outlook:
     """On two slots of a core each."""
     return outlook(
         stages,
         future_busy=future_busy,
         future_fixed_s=future_fixed_s,
+        future_doubt=future_doubt,
         work_ratio=work_ratio,
         slots=2,
         speed_limit=1.0,
@@ -116,10 +124,12 @@ def test_no_number_of_cores_makes_up_for_fixed_time() -> None:
 
 def test_stages_to_come_keep_time_enough_for_more_work_than_expected() -> None:
     # 20 core-seconds now and 20 to come in 26 s: 40 / 26 cores if all is as expected. Those to come may take
-    # 10 * (1 + WARY) s on both cores, so those under way must end in what that leaves of the 26 s.
+    # 10 * (1 + 2 * 0.3) s on both cores, so those under way must end in what that leaves of the 26 s.
     tight = look([live()], 26.0, future_busy=(0.0, 10.0))
     assert tight.cores == pytest.approx(40 / 26)
-    assert tight.wary_cores == pytest.approx(20 / (26 - 10 * (1 + WARY)))
+    assert tight.wary_cores == pytest.approx(20 / (26 - 16))
+    # the less doubt there is of them, the fewer are kept
+    assert look([live()], 22.0, future_busy=(0.0, 10.0), future_doubt=0.05).wary_cores == pytest.approx(20 / (22 - 11))
     # that earlier stages needed less than profiled (so 10 s here is half of it) is no promise: all cores
     assert look([live()], 26.0, future_busy=(0.0, 10.0), work_ratio=0.5).wary_cores == 2.0
     # with much time left, and in the last stage, the least cores are enough
