@@ -67,13 +67,27 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
         return spread(self.task_cv, self.skew, self.tasks) * self.work_core_s / max(1, self.tasks)
 
 
+class Aim(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several deadlines in an application: an action's. `stages` are those of it under way, by stage and attempt;
+    the rest is as in `ApplicationPlan`, of the action alone."""
+
+    left_s: float
+    deadline_s: float
+    stages: tuple[tuple[int, int], ...] = ()
+    future_busy: tuple[float, ...] = ()
+    future_fixed_s: float = 0.0
+    future_task_sd_s: float = 0.0
+    future_doubt: float = PROFILE_DOUBT
+
+
 class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One application.
 
-    `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `future_busy` and `future_fixed_s`
-    are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their profiled work times `work_ratio`;
-    `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0 when none is to come; `future_doubt`
-    is the relative standard error of their work.
+    `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `aims`: where actions have deadlines and
+    something else is under way beside them, each of them, the first due first; the other fields are then of that one.
+    `future_busy` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their
+    profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0
+    when none is to come; `future_doubt` is the relative standard error of their work.
     `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
     task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
@@ -89,6 +103,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     left_s: float | None = None
     elapsed_s: float = 0.0
     stages: tuple[StagePlan, ...] = ()
+    aims: tuple[Aim, ...] = ()
     future_busy: tuple[float, ...] = ()
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0

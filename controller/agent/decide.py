@@ -8,12 +8,14 @@ a stage the master has not described yet. Arbitration between applications is `a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 from msgspec import Struct, structs
 
+from stage_model.forecast.virtual_time import add
 from stage_model.history.stage_run import StageKey
 from stage_model.laws import LAWS
-from stage_model.laws.base import Decision, LawState, View, group_progress
+from stage_model.laws.base import Decision, Law, LawState, View, group_progress
 from stage_model.live import StageLive
 from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
@@ -54,8 +56,9 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
         )
         for s in plan.stages
     ]
+    aims = tuple([structs.replace(aim, left_s=aim.left_s - age_s) for aim in plan.aims])
     left_s = None if plan.left_s is None else plan.left_s - age_s
-    return structs.replace(plan, stages=tuple(stages), left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
+    return structs.replace(plan, stages=tuple(stages), aims=aims, left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
 
 
 NOTHING_DONE = OwnStage()
@@ -132,7 +135,7 @@ def decide_demand(
     elif not plan.known:
         decision = Decision(own * plan.speed_limit, state, "no profile")
     else:
-        decision = LAWS[plan.law].decide(constrained)
+        decision = _planned(LAWS[plan.law], constrained)
     shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
     return structs.replace(
         decision,
@@ -167,4 +170,39 @@ def _idle(
     if constrained is None or not plan.known or not law.foresees:
         return Decision(state.demand or 0.0, state, "between stages")
     # the next tasks may come to any slot
-    return law.decide(structs.replace(constrained, own=executor.slots, total=max(executor.slots, plan.slots)))
+    return _planned(law, structs.replace(constrained, own=executor.slots, total=max(executor.slots, plan.slots)))
+
+
+def _planned(law: Law, view: View) -> Decision:
+    """What the law asks for. Of several aims that which asks for most counts: cores cannot be given to one of them alone, as
+    tasks of all share the executors.
+
+    Spark's scheduler decides how. An aim gets the part of the cores that its running tasks have of all (FAIR pools), so it
+    needs so many times more; yet never more than what ends all of them by then, whatever comes first (FIFO)."""
+    plan = view.plan
+    if not plan.aims or not law.foresees:
+        return law.decide(view)
+    everything = structs.replace(
+        plan,
+        future_busy=reduce(add, [aim.future_busy for aim in plan.aims]),
+        future_fixed_s=max([aim.future_fixed_s for aim in plan.aims]),
+    )
+    running = sum([stage.started for stage in view.stages])
+    decisions = []
+    for aim in plan.aims:
+        to_it = structs.replace(view, left_s=aim.left_s, deadline_s=aim.deadline_s)
+        decision = law.decide(structs.replace(to_it, plan=everything))
+        mine = [stage for stage in view.stages if (stage.plan.stage, stage.plan.attempt) in aim.stages]
+        if share := sum([stage.started for stage in mine]) / running if running else 0.0:
+            alone = structs.replace(
+                plan,
+                future_busy=aim.future_busy,
+                future_fixed_s=aim.future_fixed_s,
+                future_task_sd_s=aim.future_task_sd_s,
+                future_doubt=aim.future_doubt,
+            )
+            shared = law.decide(structs.replace(to_it, plan=alone, stages=mine, total=view.total * share))
+            decision = min(decision, shared, key=lambda one: one.demand)
+        decisions.append(decision)
+    most = max(decisions, key=lambda one: one.demand)
+    return structs.replace(most, forecast_end_s=decisions[0].forecast_end_s)

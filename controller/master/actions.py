@@ -1,7 +1,7 @@
 """Deadlines of single jobs in a long-lived session: `sc.setLocalProperty("spark.pace.deadline", "60s")`.
 
 An *action* is a job, or all jobs of one SQL execution (AQE starts several), that was submitted with the property set; its
-deadline counts from its first job's start. Of actions under way at once the one with the least time left governs. Read from
+deadline counts from its first job's start. Several may be under way at once, each with its own. Read from
 job events, so a restart of the master replays it. Not covered: what follows for stages and cores (`planning`).
 """
 
@@ -17,6 +17,8 @@ from stage_model.errors import BadInput
 from stage_model.history.events import AnyEvent, JobEnd, JobStart
 from stage_model.units import parse_deadline, parse_priority
 
+MOST_AIMS = 16
+"""Of so many actions under way deadlines are looked after, the first ones that are due: each is work in every period."""
 DEADLINE = "spark.pace.deadline"
 PRIORITY = "spark.pace.priority"
 
@@ -97,8 +99,14 @@ class Actions:
         text = event.properties.get(key)
         return None if event.sql_execution is not None and text == self.conf.get(key) else text
 
-    def current(self) -> Action | None:
-        """The one under way that is due first."""
-        while self._due and not self.by_key[self._due[0][2]].under_way:
-            heappop(self._due)
-        return self.by_key[self._due[0][2]] if self._due else None
+    def under_way(self) -> list[Action]:
+        """The first of them to be due, in that order."""
+        found: list[tuple[float, int, str]] = []
+        while self._due and len(found) < MOST_AIMS:
+            entry = heappop(self._due)
+            # a query between two of its jobs was not under way, and was added once more
+            if self.by_key[entry[2]].under_way and entry not in found[-1:]:
+                found.append(entry)
+        for entry in found:
+            heappush(self._due, entry)
+        return [self.by_key[key] for _, _, key in found]

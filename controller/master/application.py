@@ -221,16 +221,14 @@ class Outline:
     revision: int
     estimate: ApplicationEstimate
     matched: Matched
-    ahead: Ahead | None = None
+    ahead: dict[tuple[frozenset[int] | None, int, Capacity], Ahead] = field(default_factory=dict)
+    """By jobs (None: all), slots and the most there is to have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The schedule of the stages to come and the pace so far, for `jobs` (None: all), with so many slots of `most`."""
+    """The schedule of the stages to come and the pace so far."""
 
-    jobs: frozenset[int] | None
-    slots: int
-    most: Capacity
     busy: Busy
     fixed_s: float
     last_task_sd_s: float
@@ -357,19 +355,27 @@ class Application:
         """Seconds since submission; stands still once the application has ended."""
         return now_s - self.started_s if self.record.ended_s is None else self.record.ended_s
 
-    def target(self) -> Target | None:
-        """The deadline that governs now: of the action under way, else the application's; None without any."""
+    def targets(self) -> list[Target]:
+        """The deadlines that govern now, the first due first: of the actions under way, else the application's."""
         if self.overflow:
-            return None
-        action = self.actions.current()
-        if action is not None:
-            return Target(self.since_submission(action.start_ms), action.deadline_s, frozenset(action.jobs))
-        return None if self.options.deadline_s is None else Target(0.0, self.options.deadline_s)
+            return []
+        found = [
+            Target(self.since_submission(action.start_ms), action.deadline_s, frozenset(action.jobs))
+            for action in self.actions.under_way()
+        ]
+        if not found and self.options.deadline_s is not None:
+            found = [Target(0.0, self.options.deadline_s)]
+        return found
+
+    def target(self, job: int | None = None) -> Target | None:
+        """That of the job; else the one that is due first; None without any."""
+        targets = self.targets()
+        return next((target for target in targets if target.jobs and job in target.jobs), targets[0] if targets else None)
 
     def priority(self) -> int:
-        """That of the action under way, if it has one, else the application's."""
-        action = self.actions.current()
-        return self.options.priority if action is None or action.priority is None else action.priority
+        """The highest of the actions under way that have one, else the application's."""
+        own = [action.priority for action in self.actions.under_way() if action.priority is not None]
+        return max(own, default=self.options.priority)
 
     @property
     def submitted_ms(self) -> float:

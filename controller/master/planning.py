@@ -27,7 +27,7 @@ from stage_model.forecast.virtual_time import Busy, Forecast
 from stage_model.history.events import AnyEvent, StageSubmitted
 from stage_model.history.stage_run import StageKey, StageRun
 from stage_model.laws.paper import PaperSettings
-from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.plan import Aim, ApplicationPlan, StagePlan
 from stage_model.units import format_duration
 
 SHORT_PERIODS = 3.0
@@ -83,7 +83,7 @@ def set_goal(
     application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
 ) -> None:
     """Fixes the deadline of a stage that was just submitted: the formulas of docs/control.md, Law `paper`, at this moment."""
-    target, what = application.target(), application.estimate
+    target, what = application.target(application.run.attempts[stage, attempt].job), application.estimate
     if target is None or what is None:
         return
     constants = PaperSettings.from_numbers(application.options.settings)
@@ -93,7 +93,11 @@ def set_goal(
     if mine is None:
         return
     ahead = _ahead(application, target, matched)
-    beside = [e.duration_s for key, e in matched.active.items() if key != (stage, attempt)]
+    beside = [
+        e.duration_s
+        for key, e in matched.active.items()
+        if key != (stage, attempt) and (target.jobs is None or application.run.attempts[key].job in target.jobs)
+    ]
 
     def length(group: Sequence[StageEstimate]) -> float:
         rest = ahead[len(group) - 1 :]
@@ -130,7 +134,8 @@ def _group_going_on(application: Application, submitted_s: float) -> StageGoal |
 
 def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
     """What the agent of one worker needs to control its executor of this application: workers differ in what is elsewhere."""
-    options, what, target = application.options, application.estimate, application.target()
+    options, what, targets = application.options, application.estimate, application.targets()
+    target = targets[0] if targets else None
     what = None if application.overflow else what
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots() or most.slots
@@ -156,6 +161,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         stages=tuple(
             _stage_plan(application, worker_id, s, matched, most, elapsed_s) for s in application.run.active_stages()
         ),
+        aims=_aims(application, targets, matched, slots, most, elapsed_s) if matched else (),
         future_busy=busy,
         future_fixed_s=fixed_s,
         future_task_sd_s=ahead.last_task_sd_s if ahead else 0.0,
@@ -179,18 +185,45 @@ def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
     return known.matched
 
 
+def _aims(
+    application: Application, targets: Sequence[Target], matched: Matched, slots: int, most: Capacity, elapsed_s: float
+) -> tuple[Aim, ...]:
+    """Each deadline with what it is for; none where the application as a whole has one."""
+    active = application.run.active_stages()
+    found = []
+    for target in targets:
+        if target.jobs is None:
+            return ()
+        mine = [stage.key for stage in active if stage.job in target.jobs]
+        if len(targets) == 1 and len(mine) == len(active):
+            return ()
+        ahead = _schedule(application, target, matched, slots, most)
+        found.append(
+            Aim(
+                left_s=target.due_s - elapsed_s,
+                deadline_s=target.deadline_s,
+                stages=tuple(mine),
+                future_busy=ahead.busy,
+                future_fixed_s=ahead.fixed_s,
+                future_task_sd_s=ahead.last_task_sd_s,
+                future_doubt=ahead.doubt,
+            )
+        )
+    return tuple(found)
+
+
 def _schedule(application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity) -> Ahead:
     """What is to come of a run matched by `matched_run`, worked out once for the same question."""
     outline, jobs = application.outline, target.jobs if target else None
     assert outline is not None
-    known = outline.ahead
-    if known is None or (known.jobs, known.slots, known.most) != (jobs, slots, most):
+    known = outline.ahead.get((jobs, slots, most))
+    if known is None:
         stages = _ahead(application, target, matched)
         busy, fixed_s = to_come(stages, slots, matched.work_ratio)
         last_task_sd_s = matched.work_ratio * stages[-1].task_sd_s if stages else 0.0
         unsure = doubt([stage.work_core_s for stage in stages], matched.shown)
         paced = _pace(application, matched, most)
-        known = outline.ahead = Ahead(jobs, slots, most, busy, fixed_s, last_task_sd_s, unsure, paced)
+        known = outline.ahead[jobs, slots, most] = Ahead(busy, fixed_s, last_task_sd_s, unsure, paced)
     return known
 
 
@@ -198,12 +231,8 @@ def _ahead(application: Application, target: Target | None, matched: Matched) ->
     """The stages to come of what is aimed at: those of the profile's jobs and SQL executions that its stages belong to."""
     if target is None or target.jobs is None:
         return matched.to_come
-    mine = {_group(what) for key, what in matched.seen.items() if application.run.attempts[key].job in target.jobs}
-    return tuple(stage for stage in matched.to_come if _group(stage) in mine)
-
-
-def _group(stage: StageEstimate) -> tuple[str, int]:
-    return ("job", stage.job) if stage.sql is None else ("sql", stage.sql)
+    mine = {what.action for key, what in matched.seen.items() if application.run.attempts[key].job in target.jobs}
+    return tuple(stage for stage in matched.to_come if stage.action in mine)
 
 
 def _margins(application: Application, target: Target | None, what: ApplicationEstimate, elapsed_s: float) -> float:

@@ -57,6 +57,11 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     sql: int | None = None
 
     @property
+    def action(self) -> tuple[str, int]:
+        """Its SQL execution, which may have several jobs, else its job."""
+        return ("job", self.job) if self.sql is None else ("sql", self.sql)
+
+    @property
     def task_sd_s(self) -> float:
         """By how many seconds, on a core of its own, the last task may differ from the mean (`spread`)."""
         return spread(self.task_cv, self.skew, self.tasks) * self.work_core_s / max(1, self.tasks)

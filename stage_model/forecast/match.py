@@ -79,7 +79,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
             taken.add(place)
             latest = max(latest, place)
         seen[key] = _sized(found, stage, run)
-    over = taken | _passed(estimate.stages, taken, run, {run.attempts[key]: seen[key].job for key in exact})
+    over = taken | _passed(estimate.stages, taken, run, {run.attempts[key]: seen[key] for key in exact})
     work_ratio, shown = _work_ratio(stages, estimate.cpu_source, run, seen, exact, container_core_s)
     return Matched(
         seen=seen,
@@ -166,18 +166,24 @@ def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
     )
 
 
-def _passed(stages: Sequence[StageEstimate], reached: set[int], run: Run, jobs: Mapping[StageRun, int]) -> set[int]:
+def _passed(
+    stages: Sequence[StageEstimate], reached: set[int], run: Run, exact: Mapping[StageRun, StageEstimate]
+) -> set[int]:
     """Stages that will not come: something that waits for them has been submitted, or the job they belong to has
-    ended."""
+    ended. What followed them in the profile as another job or query may now run beside them."""
     passed: set[int] = set()
+    ended = {stage: stage.job is not None and run.jobs[stage.job].ended_ms is not None for stage in exact}
+    under_way = {expected.action for stage, expected in exact.items() if not ended[stage]}
     pending = list(reached)
     while pending:
-        for parent in stages[pending.pop()].parents:
-            if parent not in passed and parent not in reached:
+        child = stages[pending.pop()]
+        for parent in child.parents:
+            beside = stages[parent].action != child.action and stages[parent].action in under_way
+            if parent not in passed and parent not in reached and not beside:
                 passed.add(parent)
                 pending.append(parent)
-    ended = {job for stage, job in jobs.items() if stage.job is not None and run.jobs[stage.job].ended_ms is not None}
-    return passed | {s.index for s in stages if s.job in ended}
+    over = {expected.job for stage, expected in exact.items() if ended[stage]}
+    return passed | {s.index for s in stages if s.job in over}
 
 
 def _share(seen: Mapping[StageKey, StageEstimate], exact: set[StageKey]) -> float | None:

@@ -54,7 +54,7 @@ class View(Struct, frozen=True):
     stages: Sequence[StageLive]
     slots: int
     own: int
-    total: int
+    total: float
     left_s: float
     deadline_s: float
     dt_s: float

@@ -66,7 +66,7 @@ def jobs_with_deadlines_that_all_run_and_then_end(size: int) -> Work:
         actions = Actions()
         for event in told:
             actions.apply(event)
-            actions.current()
+            actions.under_way()
 
     return apply
 

@@ -41,7 +41,7 @@ PYTHON = Path(sys.executable)
 
 
 def assert_whole(summary: dict[str, Any], *, deadline: str | None = None) -> None:
-    """Every field that issue 1 names, each with a value that can be true."""
+    """Every field, each with a value that can be true."""
     assert summary["app_id"].startswith("pace-")
     assert summary["runtime"] == "docker"
     assert summary["law"] == "forecast"

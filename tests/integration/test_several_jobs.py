@@ -104,3 +104,28 @@ def test_jobs_of_one_session_have_deadlines_of_their_own(cluster: LocalCluster, 
     assert took_s > AIM_SHARE * deadline_s or any(s.demand < 1 for s in during)
     assert_late_only_with_all(action["violated"], during)
     assert any(s.demand >= 1 for s in samples if s.progress and s.time_s < action["start_s"]), "the first has no deadline"
+
+
+@pytest.mark.slow
+def test_jobs_of_one_session_at_once_have_deadlines_of_their_own(
+    cluster: LocalCluster, learned: Callable[..., Learned]
+) -> None:
+    """A small one and a large one in FAIR pools: the large one may take twice as long, so neither needs all cores."""
+    fair = ("--conf", "spark.scheduler.mode=FAIR")
+    taught = learned("at-once", *fair, "at_once.py", "4", "8")
+    alone_s = taught.summary["last_task_s"] - taught.summary["first_task_s"]
+    deadlines_s = (2 * alone_s / AIM_SHARE, 4 * alone_s / AIM_SHARE)
+    words = [f"{size}:{deadline_s:.2f}s" for size, deadline_s in zip((4, 8), deadlines_s, strict=True)]
+    done = cluster.run("--name", "at-once", *AIM, *fair, "at_once.py", *words).ok()
+    assert done.answer["ok"]
+    summary = cluster.summary("at-once")
+    actions = sorted(summary["actions"], key=lambda action: float(action["deadline_s"]))
+    assert [action["deadline_s"] for action in actions] == pytest.approx(deadlines_s, abs=0.01)
+    assert summary["profile_match"] == 1.0
+    assert summary["tasks_failed"] == 0
+    samples = cluster.samples(summary["app_id"])
+    for action in actions:
+        during = [s for s in samples if s.progress and action["start_s"] < s.time_s < action["end_s"]]
+        assert_late_only_with_all(action["violated"], during)
+        took_s = action["end_s"] - action["start_s"]
+        assert took_s > AIM_SHARE * action["deadline_s"] or any(s.demand < 1 for s in during)

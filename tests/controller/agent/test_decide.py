@@ -7,7 +7,7 @@ import pytest
 
 from controller.agent.decide import ObservedExecutor, OwnStage, aged, decide_demand, live_stages
 from stage_model.laws.base import Decision, LawState
-from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.plan import Aim, ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
 
 STAGE = StagePlan(stage=3, attempt=0, tasks=20, work_core_s=40.0)
@@ -150,6 +150,48 @@ def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
     ended = msgspec.structs.replace(last, elsewhere_done=8, elsewhere_running=0)
     over = msgspec.structs.replace(tail, law="paper", stages=(ended,))
     assert decided(over, executor(running=0), LawState(1.3)).demand == 1.3
+
+
+class TestSeveralAims:
+    """Stages 3 and 4 of two tasks each, on one executor with four slots of a core; 3 is due in 10 s, 4 in 100 s."""
+
+    FIRST = StagePlan(stage=3, attempt=0, tasks=2, work_core_s=8.0)
+    SECOND = StagePlan(stage=4, attempt=0, tasks=2, work_core_s=80.0)
+    AIMS = (Aim(left_s=10.0, deadline_s=20.0, stages=((3, 0),)), Aim(left_s=100.0, deadline_s=110.0, stages=((4, 0),)))
+    BOTH = msgspec.structs.replace(PLAN, stages=(FIRST, SECOND), aims=AIMS, left_s=10.0, deadline_s=20.0, settings=EXACTLY)
+
+    def demand(self, plan: ApplicationPlan, *running: int) -> float:
+        own = {(number, 0): OwnStage(count, 0) for number, count in enumerate(running, 3)}
+        return decided(plan, ObservedExecutor(4, own, 0.0)).demand
+
+    def test_an_aim_needs_more_where_it_has_a_part_of_the_cores_only(self) -> None:
+        # alone 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
+        assert self.demand(self.BOTH, 2, 2) == pytest.approx(2 * 0.8)
+
+    def test_the_aim_that_asks_for_most_counts(self) -> None:
+        # 8 core-seconds in 50 s for the first; the other 80 in 100 s, of half of the cores 1.6, but both together 88 in 100 s
+        aims = (msgspec.structs.replace(self.AIMS[0], left_s=50.0), self.AIMS[1])
+        assert self.demand(msgspec.structs.replace(self.BOTH, aims=aims), 2, 2) == pytest.approx(0.88)
+
+    def test_one_without_running_tasks_waits_for_the_others(self) -> None:
+        # first in, first out: 80 core-seconds and then 8 in 50 s
+        aims = (msgspec.structs.replace(self.AIMS[0], left_s=50.0), self.AIMS[1])
+        waits = msgspec.structs.replace(self.BOTH, aims=aims, slots=2)
+        own = {(4, 0): OwnStage(2, 0)}
+        got = decided(waits, ObservedExecutor(2, own, 0.0))
+        # two tasks of 40 in 46 s, then two of 4
+        assert got.demand == pytest.approx(88 / 50)
+
+    def test_what_the_actions_have_to_come_counts_for_each(self) -> None:
+        # after stage 3 five seconds with two tasks: 18 core-seconds in 20 s, of half of the cores
+        aims = (msgspec.structs.replace(self.AIMS[0], left_s=20.0, future_busy=(0.0, 5.0), future_doubt=0.0), self.AIMS[1])
+        assert self.demand(msgspec.structs.replace(self.BOTH, aims=aims), 2, 2) == pytest.approx(2 * 0.9)
+
+    def test_the_paper_law_goes_by_the_stages_deadlines(self) -> None:
+        first = msgspec.structs.replace(self.FIRST, left_s=10.0, length_s=10.0, initial_cores=0.5)
+        second = msgspec.structs.replace(self.SECOND, left_s=100.0, length_s=100.0, initial_cores=0.75)
+        plan = msgspec.structs.replace(self.BOTH, law="paper", stages=(first, second))
+        assert self.demand(plan, 2, 2) == pytest.approx(1.25)
 
 
 def test_the_constant_law_asks_for_the_same_always() -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from controller.master import planning
-from controller.master.actions import Actions
+from controller.master.actions import MOST_AIMS, Actions
 from controller.master.capacity import Capacity
 from stage_model.forecast.estimate import estimate
 from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
@@ -31,19 +31,17 @@ class TestActions:
     def test_a_job_has_its_deadline_from_its_start_to_its_end(self) -> None:
         actions = Actions()
         actions.apply(started(0, 5000))
-        action = actions.current()
-        assert action is not None
+        (action,) = actions.under_way()
         assert (action.start_ms, action.deadline_s) == (5000, 60.0)
         actions.apply(JobEnd(job=0, time_ms=50_000, ok=True))
-        assert actions.current() is None
+        assert actions.under_way() == []
         assert action.end_ms == 50_000
 
     def test_jobs_of_one_query_share_a_deadline(self) -> None:
         actions = Actions()
         for event in (started(0, 1000, sql="7"), JobEnd(job=0, time_ms=9000, ok=True), started(1, 9500, sql="7")):
             actions.apply(event)
-        action = actions.current()
-        assert action is not None
+        (action,) = actions.under_way()
         assert (action.start_ms, action.jobs, action.under_way) == (1000, {0, 1}, {1})
 
     def test_what_a_query_has_from_the_applications_own_settings_is_not_its_own(self) -> None:
@@ -52,35 +50,48 @@ class TestActions:
         actions.apply(started(0, deadline="90.000s", sql="0", priority="100"))
         assert actions.by_key == {}
         actions.apply(started(1, deadline="60s", sql="1", priority="100"))
-        action = actions.current()
-        assert action is not None
+        (action,) = actions.under_way()
         assert (action.deadline_s, action.priority) == (60.0, None)
         # an RDD job has none but those that were set for it
         actions.apply(started(2, deadline="90.000s"))
         assert "job 2" in actions.by_key
 
-    def test_of_several_the_first_due_governs(self) -> None:
+    def test_several_under_way_come_in_the_order_in_which_they_are_due(self) -> None:
         actions = Actions()
         actions.apply(started(0, 0, "60s"))
         actions.apply(started(1, 10_000, "20s"))
-        assert actions.current() is actions.by_key["job 1"]
+        assert actions.under_way() == [actions.by_key["job 1"], actions.by_key["job 0"]]
         actions.apply(JobEnd(job=1, time_ms=20_000, ok=True))
-        assert actions.current() is actions.by_key["job 0"]
+        assert actions.under_way() == [actions.by_key["job 0"]]
+
+    def test_a_query_between_its_jobs_is_not_under_way_and_afterwards_only_once(self) -> None:
+        actions = Actions()
+        actions.apply(started(0, sql="7"))
+        actions.apply(JobEnd(job=0, time_ms=1_000, ok=True))
+        actions.apply(started(9, 0, "1000s"))
+        assert [action.name for action in actions.under_way()] == ["job 9"]
+        actions.apply(started(1, 2_000, sql="7"))
+        assert [action.name for action in actions.under_way()] == ["query 7", "job 9"]
+
+    def test_no_more_than_the_first_few_are_looked_after(self) -> None:
+        actions = Actions()
+        for job in range(MOST_AIMS + 3):
+            actions.apply(started(job, job, "60s"))
+        assert [action.number for action in actions.under_way()] == list(range(MOST_AIMS))
 
     def test_without_the_property_and_with_a_bad_one_there_is_none(self) -> None:
         actions = Actions()
         assert actions.apply(started(0, deadline=None)) == ""
         assert "spark.pace.deadline 'soon' is not a duration" in actions.apply(started(1, deadline="soon"))
         assert "spark.pace.priority" in actions.apply(started(2, priority="most"))
-        assert actions.current() is None
+        assert actions.under_way() == []
 
     def test_a_time_is_a_deadline_too_and_a_repeated_event_changes_nothing(self) -> None:
         actions = Actions()
         event = started(0, 1_893_456_000_000, "2030-01-01T00:01:30+00:00", priority="high")
         actions.apply(event)
         actions.apply(event)
-        action = actions.current()
-        assert action is not None
+        (action,) = actions.under_way()
         assert (action.deadline_s, action.priority, action.jobs) == (90.0, 100, {0})
 
 
@@ -138,3 +149,38 @@ def test_only_what_belongs_to_the_action_is_planned_for(tmp_path: Path) -> None:
     application.apply(JobEnd(job=0, time_ms=start_ms + 20_000, ok=True))
     after = planning.application_plan(application, "w1", MOST, cluster.now_s + 30)
     assert (after.deadline_s, after.left_s, after.priority) == (None, None, 50)
+
+
+def test_actions_side_by_side_have_an_aim_each(tmp_path: Path) -> None:
+    """A query of two jobs and, 3 s later, a job that is due before it."""
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    application = cluster.state.applications[cluster.register(age_s=0.0)]
+    application.estimate = estimate(taught())
+    for job, sql, deadline, priority in ((0, "0", "100s", "high"), (2, None, "60s", "normal")):
+        start_ms = 7000 + 1500 * job
+        infos = tuple(info(2 * job + i) for i in range(2))
+        properties = {"spark.pace.deadline": deadline, "spark.pace.priority": priority}
+        application.apply(JobStart(job=job, time_ms=start_ms, stages=infos, sql_execution=sql, properties=properties))
+        application.apply(StageSubmitted(info=infos[0], time_ms=start_ms))
+        planning.set_goal(application, 2 * job, 0, MOST, cluster.now_s + start_ms / 1000)
+    plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
+    assert plan.priority == 100
+    assert [aim.stages for aim in plan.aims] == [((4, 0),), ((0, 0),)]
+    assert [aim.deadline_s for aim in plan.aims] == [60.0, 100.0]
+    assert [aim.left_s for aim in plan.aims] == pytest.approx([58.0, 95.0], abs=0.01)
+    # one stage of 10 s is to come of the job, three of the query
+    assert [sum(aim.future_busy) for aim in plan.aims] == pytest.approx([10.0, 30.0])
+    # the plan itself is for the one that is due first, as for agents that know of no aims
+    assert (plan.deadline_s, plan.left_s, plan.future_busy) == (60.0, plan.aims[0].left_s, plan.aims[0].future_busy)
+    # each stage has the paper's deadline of its own action: the first of two, and of four, equal stages
+    lengths_s = [application.goals[key].length_s for key in ((4, 0), (0, 0))]
+    assert lengths_s == pytest.approx([0.95 * 60 / 2, 0.95 * 100 / 4], rel=0.01)
+    # a job without a deadline beside one is not the deadline's, but shares its cores
+    application.apply(JobEnd(job=0, time_ms=20_000, ok=True))
+    application.apply(StageCompleted(stage=0, attempt=0, time_ms=20_000))
+    assert planning.application_plan(application, "w1", MOST, cluster.now_s + 20).aims == ()
+    application.apply(JobStart(job=1, time_ms=21_000, stages=(info(2),)))
+    application.apply(StageSubmitted(info=info(2), time_ms=21_000))
+    (aim,) = planning.application_plan(application, "w1", MOST, cluster.now_s + 21).aims
+    assert aim.stages == ((4, 0),)
