@@ -1,4 +1,4 @@
-"""A session with actions of pure CPU at once, each in a FAIR pool of its own: `SIZE[:DEADLINE]`..., two stages of SIZE tasks."""
+"""A session with actions of pure CPU at once, each in a FAIR pool: `SIZE[:DEADLINE]`..., of two stages of SIZE tasks."""
 
 import json
 import sys
