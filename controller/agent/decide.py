@@ -103,10 +103,11 @@ def decide_demand(
     stages = live_stages(plan, executor)
     waiting = sum([s.waiting for s in stages])
     own_running = sum([s.running for s in executor.stages.values()])
-    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them, and for all of
-    # them, so that together they ask for no more than the application needs
+    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them, and once for each
+    # of them (as if all were alike), so that together they ask for no more than the application needs
     own = min(executor.slots, own_running + waiting)
-    total = max(own, min(plan.slots, sum([s.running for s in stages]) + plan.executors * waiting))
+    alike = plan.slots / max(1, executor.slots)
+    total = max(own, min(plan.slots, sum([s.running for s in stages]) + alike * waiting))
     if plan.left_s is None or plan.deadline_s is None:
         constrained = None
     else:
