@@ -50,9 +50,14 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere_speed: float = 0.0
 
     @property
+    def key(self) -> tuple[int, int]:
+        """Stage and attempt."""
+        return (self.stage, self.attempt)
+
+    @property
     def control_group(self) -> tuple[int, int]:
         """Stage and attempt that name the group it is controlled with."""
-        return self.group or (self.stage, self.attempt)
+        return self.group or self.key
 
     @property
     def set_point(self) -> float | None:
@@ -84,7 +89,8 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One application.
 
     `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `aims`: where actions have deadlines and
-    something else is under way beside them, each of them, the first due first; the other fields are then of that one.
+    something else is under way beside them, each of them, the first due first; the other fields are then of that one. `fair`:
+    Spark divides the slots among them, else what was submitted first comes first.
     `future_busy` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their
     profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0
     when none is to come; `future_doubt` is the relative standard error of their work.
@@ -104,6 +110,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float = 0.0
     stages: tuple[StagePlan, ...] = ()
     aims: tuple[Aim, ...] = ()
+    fair: bool = False
     future_busy: tuple[float, ...] = ()
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0

@@ -7,7 +7,8 @@ a stage the master has not described yet. Arbitration between applications is `a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from msgspec import Struct, structs
@@ -17,7 +18,7 @@ from stage_model.history.stage_run import StageKey
 from stage_model.laws import LAWS
 from stage_model.laws.base import Decision, Law, LawState, View, group_progress
 from stage_model.live import StageLive
-from stage_model.plan import ApplicationPlan
+from stage_model.plan import Aim, ApplicationPlan
 from stage_model.settings import QuotaSettings
 
 SILENT_S = 10.0
@@ -149,7 +150,7 @@ def decide_demand(
 
 def _undescribed(plan: ApplicationPlan, executor: ObservedExecutor) -> bool:
     """Whether tasks of a stage run here that the plan does not know: by its law it would have no cores."""
-    known = {(stage.stage, stage.attempt) for stage in plan.stages}
+    known = {stage.key for stage in plan.stages}
     return any(stage.running and key not in known for key, stage in executor.stages.items())
 
 
@@ -175,35 +176,44 @@ def _idle(
 
 
 def _planned(law: Law, view: View) -> Decision:
-    """What the law asks for. Of several aims that which asks for most counts: cores cannot be given to one of them alone, as
-    tasks of all share the executors.
-
-    Spark's scheduler decides how. An aim gets the part of the cores that its running tasks have of all (FAIR pools), so it
-    needs so many times more; yet never more than what ends all of them by then, whatever comes first (FIFO)."""
-    plan = view.plan
-    if not plan.aims or not law.foresees:
+    """What the law asks for. Of several aims the one that asks for most counts: cores cannot be given to one of them alone, as
+    tasks of all share the executors. Spark's scheduler decides how."""
+    if not view.plan.aims or not law.foresees:
         return law.decide(view)
-    everything = structs.replace(
-        plan,
-        future_busy=reduce(add, [aim.future_busy for aim in plan.aims]),
-        future_fixed_s=max([aim.future_fixed_s for aim in plan.aims]),
-    )
-    running = sum([stage.started for stage in view.stages])
-    decisions = []
-    for aim in plan.aims:
-        to_it = structs.replace(view, left_s=aim.left_s, deadline_s=aim.deadline_s)
-        decision = law.decide(structs.replace(to_it, plan=everything))
-        mine = [stage for stage in view.stages if (stage.plan.stage, stage.plan.attempt) in aim.stages]
-        if share := sum([stage.started for stage in mine]) / running if running else 0.0:
-            alone = structs.replace(
-                plan,
-                future_busy=aim.future_busy,
-                future_fixed_s=aim.future_fixed_s,
-                future_task_sd_s=aim.future_task_sd_s,
-                future_doubt=aim.future_doubt,
-            )
-            shared = law.decide(structs.replace(to_it, plan=alone, stages=mine, total=view.total * share))
-            decision = min(decision, shared, key=lambda one: one.demand)
-        decisions.append(decision)
+    for_aim = _fair if view.plan.fair else _in_order
+    decisions = [
+        for_aim(law, structs.replace(view, left_s=aim.left_s, deadline_s=aim.deadline_s), aim) for aim in view.plan.aims
+    ]
     most = max(decisions, key=lambda one: one.demand)
     return structs.replace(most, forecast_end_s=decisions[0].forecast_end_s)
+
+
+def _in_order(law: Law, view: View, aim: Aim) -> Decision:
+    """First in, first out: what was submitted before the aim's last stage has to end, too."""
+    last = max([stage for stage, _ in aim.stages], default=math.inf)
+    before = [other for other in view.plan.aims if min([stage for stage, _ in other.stages], default=-math.inf) <= last]
+    stages = [stage for stage in view.stages if stage.plan.stage <= last]
+    return law.decide(structs.replace(view, stages=stages, plan=_with_future(view.plan, before)))
+
+
+def _fair(law: Law, view: View, aim: Aim) -> Decision:
+    """FAIR: one of n that have something to do gets an n-th of the cores, as if each was in a pool of its own. So it needs n
+    times more than alone; yet never more than what ends all of them by then."""
+    everything = law.decide(structs.replace(view, plan=_with_future(view.plan, view.plan.aims)))
+    of_aims = {stage for other in view.plan.aims for stage in other.stages}
+    others = any(stage.waiting or stage.started for stage in view.stages if stage.plan.key not in of_aims)
+    mine = [stage for stage in view.stages if stage.plan.key in aim.stages]
+    total = view.total / (len(view.plan.aims) + others)
+    alone = law.decide(structs.replace(view, plan=_with_future(view.plan, [aim]), stages=mine, total=total))
+    return min(everything, alone, key=lambda one: one.demand)
+
+
+def _with_future(plan: ApplicationPlan, aims: Sequence[Aim]) -> ApplicationPlan:
+    """The plan with what these have to come, side by side."""
+    return structs.replace(
+        plan,
+        future_busy=reduce(add, [aim.future_busy for aim in aims]),
+        future_fixed_s=max([aim.future_fixed_s for aim in aims]),
+        future_task_sd_s=max([aim.future_task_sd_s for aim in aims]),
+        future_doubt=max([aim.future_doubt for aim in aims]),
+    )

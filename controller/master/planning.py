@@ -162,6 +162,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
             _stage_plan(application, worker_id, s, matched, most, elapsed_s) for s in application.run.active_stages()
         ),
         aims=_aims(application, targets, matched, slots, most, elapsed_s) if matched else (),
+        fair=application.record.registration.conf.get("spark.scheduler.mode", "").upper() == "FAIR",
         future_busy=busy,
         future_fixed_s=fixed_s,
         future_task_sd_s=ahead.last_task_sd_s if ahead else 0.0,

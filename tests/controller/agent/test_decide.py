@@ -158,39 +158,43 @@ class TestSeveralAims:
     FIRST = StagePlan(stage=3, attempt=0, tasks=2, work_core_s=8.0)
     SECOND = StagePlan(stage=4, attempt=0, tasks=2, work_core_s=80.0)
     AIMS = (Aim(left_s=10.0, deadline_s=20.0, stages=((3, 0),)), Aim(left_s=100.0, deadline_s=110.0, stages=((4, 0),)))
-    BOTH = msgspec.structs.replace(PLAN, stages=(FIRST, SECOND), aims=AIMS, left_s=10.0, deadline_s=20.0, settings=EXACTLY)
+    FIFO = msgspec.structs.replace(PLAN, stages=(FIRST, SECOND), aims=AIMS, left_s=10.0, deadline_s=20.0, settings=EXACTLY)
+    FAIR = msgspec.structs.replace(FIFO, fair=True)
 
     def demand(self, plan: ApplicationPlan, *running: int) -> float:
         own = {(number, 0): OwnStage(count, 0) for number, count in enumerate(running, 3)}
         return decided(plan, ObservedExecutor(4, own, 0.0)).demand
 
-    def test_an_aim_needs_more_where_it_has_a_part_of_the_cores_only(self) -> None:
+    def test_in_a_fair_pool_an_aim_has_a_part_of_the_cores_only(self) -> None:
         # alone 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
-        assert self.demand(self.BOTH, 2, 2) == pytest.approx(2 * 0.8)
+        assert self.demand(self.FAIR, 2, 2) == pytest.approx(2 * 0.8)
+        # and a third where a job without a deadline runs beside them
+        beside = StagePlan(stage=5, attempt=0, tasks=9, work_core_s=900.0)
+        three = msgspec.structs.replace(self.FAIR, stages=(*self.FAIR.stages, beside))
+        assert self.demand(three, 2, 1, 1) == pytest.approx(3 * 0.8)
 
     def test_the_aim_that_asks_for_most_counts(self) -> None:
         # 8 core-seconds in 50 s for the first; the other 80 in 100 s, of half of the cores 1.6, but both together 88 in 100 s
         aims = (msgspec.structs.replace(self.AIMS[0], left_s=50.0), self.AIMS[1])
-        assert self.demand(msgspec.structs.replace(self.BOTH, aims=aims), 2, 2) == pytest.approx(0.88)
+        assert self.demand(msgspec.structs.replace(self.FAIR, aims=aims), 2, 2) == pytest.approx(0.88)
 
-    def test_one_without_running_tasks_waits_for_the_others(self) -> None:
-        # first in, first out: 80 core-seconds and then 8 in 50 s
-        aims = (msgspec.structs.replace(self.AIMS[0], left_s=50.0), self.AIMS[1])
-        waits = msgspec.structs.replace(self.BOTH, aims=aims, slots=2)
-        own = {(4, 0): OwnStage(2, 0)}
-        got = decided(waits, ObservedExecutor(2, own, 0.0))
-        # two tasks of 40 in 46 s, then two of 4
-        assert got.demand == pytest.approx(88 / 50)
+    def test_without_pools_what_came_first_has_its_end_alone_and_the_later_one_waits_for_it(self) -> None:
+        # the first is what is due first: 8 core-seconds in 10 s, whatever else there is
+        assert self.demand(self.FIFO, 2, 0) == pytest.approx(0.88)
+        assert self.demand(msgspec.structs.replace(self.FIFO, aims=self.AIMS[:1]), 2, 0) == pytest.approx(0.8)
+        # the second is due first: 88 core-seconds in 50 s, two tasks of 40 and two of 4 at once
+        aims = (msgspec.structs.replace(self.AIMS[1], left_s=50.0), msgspec.structs.replace(self.AIMS[0], left_s=90.0))
+        assert self.demand(msgspec.structs.replace(self.FIFO, aims=aims), 2, 2) == pytest.approx(88 / 50)
 
     def test_what_the_actions_have_to_come_counts_for_each(self) -> None:
         # after stage 3 five seconds with two tasks: 18 core-seconds in 20 s, of half of the cores
         aims = (msgspec.structs.replace(self.AIMS[0], left_s=20.0, future_busy=(0.0, 5.0), future_doubt=0.0), self.AIMS[1])
-        assert self.demand(msgspec.structs.replace(self.BOTH, aims=aims), 2, 2) == pytest.approx(2 * 0.9)
+        assert self.demand(msgspec.structs.replace(self.FAIR, aims=aims), 2, 2) == pytest.approx(2 * 0.9)
 
     def test_the_paper_law_goes_by_the_stages_deadlines(self) -> None:
         first = msgspec.structs.replace(self.FIRST, left_s=10.0, length_s=10.0, initial_cores=0.5)
         second = msgspec.structs.replace(self.SECOND, left_s=100.0, length_s=100.0, initial_cores=0.75)
-        plan = msgspec.structs.replace(self.BOTH, law="paper", stages=(first, second))
+        plan = msgspec.structs.replace(self.FIFO, law="paper", stages=(first, second))
         assert self.demand(plan, 2, 2) == pytest.approx(1.25)
 
 
