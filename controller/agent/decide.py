@@ -104,8 +104,8 @@ def decide_demand(
     stages = live_stages(plan, executor)
     waiting = sum([s.waiting for s in stages])
     own_running = sum([s.running for s in executor.stages.values()])
-    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them, and once for each
-    # of them (as if all were alike), so that together they ask for no more than the application needs
+    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them, and in the total
+    # it counts for each of them (as if all were alike), so that together they ask for no more than the application needs
     own = min(executor.slots, own_running + waiting)
     alike = plan.slots / max(1, executor.slots)
     total = max(own, min(plan.slots, sum([s.running for s in stages]) + alike * waiting))
@@ -176,8 +176,8 @@ def _idle(
 
 
 def _planned(law: Law, view: View) -> Decision:
-    """What the law asks for. Of several aims the one that asks for most counts: cores cannot be given to one of them alone, as
-    tasks of all share the executors. Spark's scheduler decides how."""
+    """What the law asks for. Of several aims the one that asks for most counts: cores cannot be given to one of them alone,
+    as tasks of all share the executors. Spark's scheduler decides how."""
     if not view.plan.aims or not law.foresees:
         return law.decide(view)
     for_aim = _fair if view.plan.fair else _in_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from master_memory.split import POLICIES, Need, admits, by_need, equal, level
@@ -94,6 +94,7 @@ def test_whoever_is_admitted_beside_others_leaves_each_at_least_its_h(
 
 
 @given(st.integers(0, 9999), st.dictionaries(st.text(max_size=3), st.tuples(sizes, sizes), max_size=6))
+@example(1020, {"at its least": (205, 206), "fixed": (609, 0), "between": (0, 206)})
 def test_a_level_uses_all_that_may_be_used(available: int, bounds: dict[str, tuple[int, int]]) -> None:
     least = {key: low for key, (low, _) in bounds.items()}
     most = {key: max(low, high) for key, (low, high) in bounds.items()}
@@ -102,7 +103,6 @@ def test_a_level_uses_all_that_may_be_used(available: int, bounds: dict[str, tup
     if sum(least.values()) <= available:
         left = available - sum(shares.values())
         assert left >= 0
-        # what is left is not enough for one MiB more to each that could take it
-        assert left < max(1, sum(shares[key] < most[key] and shares[key] > least[key] for key in bounds)) or all(
-            shares[key] in (most[key], least[key]) for key in bounds
-        )
+        # what is left is not enough for one MiB more to each that a higher level would give it
+        for height in {shares[key] for key in bounds if least[key] < shares[key] < most[key]}:
+            assert left < sum(least[key] <= height < most[key] for key in bounds)
