@@ -33,7 +33,12 @@ def share_context() -> None:
     """Scripts that make and stop a SparkContext, or a session, get one and the same, which goes on."""
     context = pyspark.SparkContext()
     context.stop = lambda: None
-    pyspark.SparkContext = lambda appName: context  # noqa: N803
+
+    class Shared(pyspark.SparkContext):  # type: ignore[misc]  # sessions look into the class, too
+        def __new__(cls, appName: str) -> pyspark.SparkContext:  # noqa: N803
+            return context
+
+    pyspark.SparkContext = Shared
 
 
 if __name__ == "__main__":
