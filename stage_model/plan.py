@@ -12,6 +12,7 @@ import msgspec
 from stage_model.deadlines import set_point
 from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.forecast.virtual_time import spread
+from stage_model.history.stage_run import StageKey
 from stage_model.units import NORMAL_PRIORITY
 
 
@@ -38,7 +39,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     left_s: float | None = None
     length_s: float | None = None
     initial_cores: float | None = None
-    group: tuple[int, int] | None = None
+    group: StageKey | None = None
     group_base: float = 0.0
     group_share: float = 1.0
     elsewhere_running: int = 0
@@ -50,12 +51,12 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere_speed: float = 0.0
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> StageKey:
         """Stage and attempt."""
         return (self.stage, self.attempt)
 
     @property
-    def control_group(self) -> tuple[int, int]:
+    def control_group(self) -> StageKey:
         """Stage and attempt that name the group it is controlled with."""
         return self.group or self.key
 
@@ -78,7 +79,7 @@ class Aim(msgspec.Struct, frozen=True, kw_only=True):
 
     left_s: float
     deadline_s: float
-    stages: tuple[tuple[int, int], ...] = ()
+    stages: tuple[StageKey, ...] = ()
     future_busy: tuple[float, ...] = ()
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0

@@ -7,18 +7,16 @@ a stage the master has not described yet. Arbitration between applications is `a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from stage_model.forecast.virtual_time import add
+from controller.agent.aims import by_law
 from stage_model.history.stage_run import StageKey
 from stage_model.laws import LAWS
-from stage_model.laws.base import Decision, Law, LawState, View, group_progress
+from stage_model.laws.base import Decision, LawState, View, group_progress
 from stage_model.live import StageLive
-from stage_model.plan import Aim, ApplicationPlan
+from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
 
 SILENT_S = 10.0
@@ -107,8 +105,8 @@ def decide_demand(
     # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them, and in the total
     # it counts for each of them (as if all were alike), so that together they ask for no more than the application needs
     own = min(executor.slots, own_running + waiting)
-    alike = plan.slots / max(1, executor.slots)
-    total = max(own, min(plan.slots, sum([s.running for s in stages]) + alike * waiting))
+    executors = plan.slots / max(1, executor.slots)
+    total = max(own, min(plan.slots, sum([s.running for s in stages]) + executors * waiting))
     if plan.left_s is None or plan.deadline_s is None:
         constrained = None
     else:
@@ -137,7 +135,7 @@ def decide_demand(
     elif not plan.known:
         decision = Decision(own * plan.speed_limit, state, "no profile")
     else:
-        decision = _planned(LAWS[plan.law], constrained)
+        decision = by_law(LAWS[plan.law], constrained)
     shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
     return structs.replace(
         decision,
@@ -172,48 +170,4 @@ def _idle(
     if constrained is None or not plan.known or not law.foresees:
         return Decision(state.demand or 0.0, state, "between stages")
     # the next tasks may come to any slot
-    return _planned(law, structs.replace(constrained, own=executor.slots, total=max(executor.slots, plan.slots)))
-
-
-def _planned(law: Law, view: View) -> Decision:
-    """What the law asks for. Of several aims the one that asks for most counts: cores cannot be given to one of them alone,
-    as tasks of all share the executors. Spark's scheduler decides how."""
-    if not view.plan.aims or not law.foresees:
-        return law.decide(view)
-    for_aim = _fair if view.plan.fair else _in_order
-    decisions = [
-        for_aim(law, structs.replace(view, left_s=aim.left_s, deadline_s=aim.deadline_s), aim) for aim in view.plan.aims
-    ]
-    most = max(decisions, key=lambda one: one.demand)
-    return structs.replace(most, forecast_end_s=decisions[0].forecast_end_s)
-
-
-def _in_order(law: Law, view: View, aim: Aim) -> Decision:
-    """First in, first out: what was submitted before the aim's last stage has to end, too."""
-    last = max([stage for stage, _ in aim.stages], default=math.inf)
-    before = [other for other in view.plan.aims if min([stage for stage, _ in other.stages], default=-math.inf) <= last]
-    stages = [stage for stage in view.stages if stage.plan.stage <= last]
-    return law.decide(structs.replace(view, stages=stages, plan=_with_future(view.plan, before)))
-
-
-def _fair(law: Law, view: View, aim: Aim) -> Decision:
-    """FAIR: one of n that have something to do gets an n-th of the cores, as if each was in a pool of its own. So it needs n
-    times more than alone; yet never more than what ends all of them by then."""
-    everything = law.decide(structs.replace(view, plan=_with_future(view.plan, view.plan.aims)))
-    of_aims = {stage for other in view.plan.aims for stage in other.stages}
-    others = any(stage.waiting or stage.started for stage in view.stages if stage.plan.key not in of_aims)
-    mine = [stage for stage in view.stages if stage.plan.key in aim.stages]
-    total = view.total / (len(view.plan.aims) + others)
-    alone = law.decide(structs.replace(view, plan=_with_future(view.plan, [aim]), stages=mine, total=total))
-    return min(everything, alone, key=lambda one: one.demand)
-
-
-def _with_future(plan: ApplicationPlan, aims: Sequence[Aim]) -> ApplicationPlan:
-    """The plan with what these have to come, side by side."""
-    return structs.replace(
-        plan,
-        future_busy=reduce(add, [aim.future_busy for aim in aims]),
-        future_fixed_s=max([aim.future_fixed_s for aim in aims]),
-        future_task_sd_s=max([aim.future_task_sd_s for aim in aims]),
-        future_doubt=max([aim.future_doubt for aim in aims]),
-    )
+    return by_law(law, structs.replace(constrained, own=executor.slots, total=max(executor.slots, plan.slots)))

@@ -17,22 +17,6 @@ from experiments.harness.markdown import table
 from experiments.harness.recorded import Condition, Data, Goal, complete, judged
 from experiments.simulator.compare import Case, LawRow, Setting, rows, variants
 
-COLUMNS = (
-    *(
-        "case",
-        "law",
-        "n",
-        "violations %",
-        "mean |error| %",
-        "mean |error| s",
-        "mean error %",
-        "std",
-        "earliest %",
-        "latest %",
-    ),
-    *("allocated / used", "allocated core-s", "quota writes"),
-)
-
 
 class LawLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """At most. Percent of the jobs, of the deadline; a ratio."""
@@ -100,24 +84,12 @@ class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return found
 
     def tables(self, data: Data) -> str:
-        rows = []
-        for case in self.cases:
-            for law, found in _by_law(data, case.name).items():
-                errors = [row.error_pct for row in found]
-                rows.append(
-                    (
-                        *(case.name, law, len(found), f"{violations_pct(found):.1f}", f"{mean_error_pct(found):.2f}"),
-                        *(
-                            f"{mean_error_s(found):.2f}",
-                            f"{statistics.fmean(errors):+.2f}",
-                            f"{statistics.pstdev(errors):.2f}",
-                        ),
-                        *(f"{min(errors):+.2f}", f"{max(errors):+.2f}", f"{allocated_to_used(found):.3f}"),
-                        f"{statistics.fmean(row.allocated_core_s for row in found):.0f}",
-                        f"{statistics.fmean(row.writes for row in found):.0f}",
-                    )
-                )
-        return "\n".join(table(COLUMNS, rows))
+        lines = [
+            (case.name, law, *(show(found) for show in COLUMNS.values()))
+            for case in self.cases
+            for law, found in _by_law(data, case.name).items()
+        ]
+        return "\n".join(table(("case", "law", *COLUMNS), lines))
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders, no pictures
         return {}
@@ -133,6 +105,7 @@ def mean_error_pct(found: Sequence[LawRow]) -> float:
 
 
 def mean_error_s(found: Sequence[LawRow]) -> float:
+    """The same in seconds."""
     return statistics.fmean(abs(row.end_s - row.deadline_s) for row in found)
 
 
@@ -146,6 +119,21 @@ MEASURES: dict[str, tuple[Callable[[Sequence[LawRow]], float], str]] = {
     "mean |error|": (mean_error_pct, "% of the deadline"),
     "allocated / used": (allocated_to_used, "ratio"),
 }
+
+COLUMNS: dict[str, Callable[[Sequence[LawRow]], object]] = {
+    "n": len,
+    "violations %": lambda found: f"{violations_pct(found):.1f}",
+    "mean |error| %": lambda found: f"{mean_error_pct(found):.2f}",
+    "mean |error| s": lambda found: f"{mean_error_s(found):.2f}",
+    "mean error %": lambda found: f"{statistics.fmean(row.error_pct for row in found):+.2f}",
+    "std": lambda found: f"{statistics.pstdev(row.error_pct for row in found):.2f}",
+    "earliest %": lambda found: f"{min(row.error_pct for row in found):+.2f}",
+    "latest %": lambda found: f"{max(row.error_pct for row in found):+.2f}",
+    "allocated / used": lambda found: f"{allocated_to_used(found):.3f}",
+    "allocated core-s": lambda found: f"{statistics.fmean(row.allocated_core_s for row in found):.0f}",
+    "quota writes": lambda found: f"{statistics.fmean(row.writes for row in found):.0f}",
+}
+"""Of the table: what is said of all jobs of a case under a law."""
 
 
 def _by_law(data: Data, case: str) -> dict[str, list[LawRow]]:

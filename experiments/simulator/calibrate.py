@@ -26,8 +26,8 @@ from controller.master.summary import use_between
 from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
 from controller.wire.worker import Sample
 from experiments.harness.markdown import table
-from experiments.simulator.engine import Effects
 from experiments.simulator.jobs import SimJob, SimStage, log_normal
+from experiments.simulator.state import Effects
 from experiments.simulator.trials import SimCluster, known, run
 from stage_model.errors import BadInput, PaceError
 from stage_model.forecast.virtual_time import Forecast, stages_busy

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from experiments.simulator.engine import REAL, Effects
 from experiments.simulator.jobs import RECORDS_PER_TASK, Shape, SimJob, random_shape
 from experiments.simulator.learn import learned, pre_run
+from experiments.simulator.state import REAL, Effects
 from experiments.simulator.trials import Outcome, SimCluster, all_cores, oracle, run, static
 from stage_model.history.profile import Profile
 

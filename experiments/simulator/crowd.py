@@ -17,10 +17,11 @@ from pathlib import Path
 import msgspec
 
 from experiments.harness.machine import PROJECT
-from experiments.simulator.engine import REAL, Engine, SimSubmission, workers
+from experiments.simulator.engine import Engine
 from experiments.simulator.jobs import Shape, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
+from experiments.simulator.state import REAL, SimSubmission, workers
 from stage_model.history.profile import Profile
 from stage_model.units import parse_priority
 

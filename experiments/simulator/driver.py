@@ -5,7 +5,7 @@ Not covered: who listens (`learn` makes a profile of them, `pacing` plans with t
 
 from __future__ import annotations
 
-from experiments.simulator.engine import App, SimExecutor, Task
+from experiments.simulator.state import App, SimExecutor, Task
 from stage_model.history.events import ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 
 EPOCH_S = 1_000_000.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from experiments.simulator.engine import App, Engine, SimExecutor, SimWorker, Task
+from experiments.simulator.engine import Engine
+from experiments.simulator.state import App, SimExecutor, SimWorker, Task
 
 
 @dataclass(slots=True)

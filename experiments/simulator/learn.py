@@ -13,9 +13,10 @@ from msgspec import structs
 
 from experiments.harness.wrong_profile import off_by
 from experiments.simulator import driver
-from experiments.simulator.engine import App, Effects, Engine, SimExecutor, SimSubmission, SimWorker, Task
+from experiments.simulator.engine import Engine
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import SimJob
+from experiments.simulator.state import App, Effects, SimExecutor, SimSubmission, SimWorker, Task
 from stage_model.history.events import AnyEvent
 from stage_model.history.profile import Profile, RunRecord, profile
 from stage_model.history.run import Run

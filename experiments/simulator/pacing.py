@@ -22,7 +22,8 @@ from controller.submit.job_options import JobOptions
 from controller.wire.driver import Registration
 from controller.wire.worker import ExecutorReport, ExecutorSpec, WorkerInfo
 from experiments.simulator import driver
-from experiments.simulator.engine import App, Engine, SimExecutor, SimWorker, Task
+from experiments.simulator.engine import Engine
+from experiments.simulator.state import App, SimExecutor, SimWorker, Task
 from master_memory.room import Newcomer
 from master_memory.split import Need
 from placement.fleet import Fleet

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from experiments.simulator.engine import App, Engine, SimExecutor, SimWorker, Task
+from experiments.simulator.engine import Engine
+from experiments.simulator.state import App, SimExecutor, SimWorker, Task
 
 LEAST_CORES = 0.01
 """A suspended executor's quota: the kernel's least, 1 ms of 100 ms."""

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from experiments.simulator.engine import REAL, App, Control, Engine, SimExecutor, SimSubmission, SimWorker, Task, workers
+from experiments.simulator.engine import Control, Engine
 from experiments.simulator.jobs import Shape, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
 from experiments.simulator.schedulers import FIFO, PREEMPTIVE, RESERVE, Queued, Shares
+from experiments.simulator.state import REAL, App, SimExecutor, SimSubmission, SimWorker, Task, workers
 from stage_model.history.profile import Profile
 from stage_model.units import parse_priority
 

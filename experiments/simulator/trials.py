@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from controller.master.capacity import capacity
 from controller.master.feasibility import feasibility
-from experiments.simulator.engine import IDEAL, App, Effects, Engine, SimSubmission, SimWorker, workers
+from experiments.simulator.engine import Engine
 from experiments.simulator.fixed import Fixed
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing, worker_info
+from experiments.simulator.state import IDEAL, App, Effects, SimSubmission, SimWorker, workers
 from stage_model.forecast.estimate import estimate
 from stage_model.history.profile import Profile
 

@@ -47,8 +47,9 @@ class Decision(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """What a law sees. `plan` is aged to now and has a deadline; `own` and `total` are the tasks that this executor and all
-    of them could run now, `slots` this executor's; `dt_s` is the time since the last decision."""
+    """What a law sees. `plan` is aged to now and has a deadline; `own` are the tasks that this executor could run now,
+    `total` is the sum of that over all executors (an estimate, so not always a whole number), `slots` are this executor's;
+    `dt_s` is the time since the last decision."""
 
     plan: ApplicationPlan
     stages: Sequence[StageLive]

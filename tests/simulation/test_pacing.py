@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from experiments.simulator.compare import FOUR_BY_FOUR, Case, Setting, draw
-from experiments.simulator.engine import REAL, Engine, SimSubmission, workers
+from experiments.simulator.engine import Engine
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
+from experiments.simulator.state import REAL, SimSubmission, workers
 from experiments.simulator.trials import SimCluster, all_cores, constant, known, oracle, outcome, run, static
 from stage_model.laws.forecast import ForecastSettings
 from stage_model.units import parse_priority

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.simulator.engine import App, Control, Engine, SimSubmission, workers
+from experiments.simulator.engine import Control, Engine
 from experiments.simulator.jobs import SimJob, SimStage
 from experiments.simulator.schedulers import FIFO, PREEMPTIVE, RESERVE, Queued, Shares
+from experiments.simulator.state import App, SimSubmission, workers
 
 TEN = 10
 """Workers of one core: shares are whole cores."""

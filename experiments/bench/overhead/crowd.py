@@ -27,9 +27,9 @@ from controller.wire.driver import DriverSync, ExecutorWish
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerSync
 from experiments.bench.overhead.made_up import registration, sequenced
 from experiments.bench.overhead.where import own_time
-from experiments.simulator.engine import REAL, workers
 from experiments.simulator.jobs import random_shape
 from experiments.simulator.learn import learned, told_pre_run
+from experiments.simulator.state import REAL, workers
 from stage_model.history.events import AnyEvent, StageCompleted, StageSubmitted, TaskEnd
 
 STAGES = (5, 10)

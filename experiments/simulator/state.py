@@ -1,0 +1,158 @@
+"""What there is in a simulated cluster: workers, submissions, and the applications, executors and tasks that run.
+
+Times are seconds of the engine's clock, works core-seconds. Not covered: what happens to them (`engine`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from experiments.simulator.jobs import SimJob
+from stage_model.units import NORMAL_PRIORITY
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What real Spark and Linux add (docs/experiments.md, The simulator). All zero: the ideal.
+
+    `warm_up`: the first wave of tasks on a fresh executor costs so much more (JIT), the second half of it.
+    `stranded_cores`: quota that a throttled executor cannot use, as up to 1 ms of an unused slice stays with a CPU that has
+    nothing to run in each CFS period of 100 ms.
+    `launch_s`: from the order to start an executor until it takes tasks. `records_noise`: the relative error of the
+    records that running tasks are seen to have read, as a standard deviation. `latency_s`: from a stage's event until agents
+    act on it, and from a decision until the kernel has the quota. `burst_gap_s`: mean time between two moments when something
+    else on a worker's machine takes half of the worker's cores, for `burst_s` on average (0: never); no executor there has
+    more than the other half then.
+    """
+
+    warm_up: float = 0.0
+    stranded_cores: float = 0.0
+    launch_s: float = 0.0
+    records_noise: float = 0.0
+    latency_s: float = 0.0
+    burst_gap_s: float = 0.0
+    burst_s: float = 5.0
+
+
+IDEAL = Effects()
+REAL = Effects(warm_up=0.5, launch_s=2.0, records_noise=0.1, latency_s=0.05)
+"""The latency is one Docker update or change notice (15 to 55 ms). Recorded runs at constant quotas end as they did when they
+are replayed without stranded quota, and 1.4% later with 0.01 cores of it (`calibrate`): their tasks compute all
+the time, so no slice is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimSubmission:
+    """A job and what its user asks for. `kind` is the queue of schedulers that have queues; `cores`: the static size for
+    schedulers that give one (None: all there are); `executors`: most workers to use (None: all)."""
+
+    job: SimJob
+    at_s: float = 0.0
+    deadline_s: float | None = None
+    priority: int = NORMAL_PRIORITY
+    kind: str = "job"
+    cores: float | None = None
+    executors: int | None = None
+    law: str = "forecast"
+    settings: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SimWorker:
+    name: str
+    cores: float
+    slots: int
+
+    @property
+    def speed_limit(self) -> float:
+        """Cores that one task can use at most."""
+        return min(1.0, self.cores)
+
+
+def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorker]:
+    """Workers that are all alike; by default as many slots as cores, rounded up."""
+    return [SimWorker(f"w{number}", cores, slots or max(1, math.ceil(cores))) for number in range(count)]
+
+
+@dataclass(slots=True)
+class Task:
+    """A running task. `end_v`: the executor's virtual time at which it ends; None while it waits for data."""
+
+    stage: int
+    index: int
+    work: float
+    launched_s: float
+    fetched_s: float | None = None
+    end_v: float | None = None
+
+
+@dataclass(slots=True)
+class Counters:
+    """What an executor has done of a stage, as its plugin would tell."""
+
+    running: int = 0
+    done: int = 0
+    records_done: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class SimExecutor:
+    """`v` is its virtual time: the work that each task computing since its start has done, core-seconds."""
+
+    name: str
+    app: App
+    worker: SimWorker
+    slots: int
+    quota: float
+    tasks: list[Task] = field(default_factory=list)
+    computing: int = 0
+    v: float = 0.0
+    at_s: float = 0.0
+    cpu_core_s: float = 0.0
+    allocated_core_s: float = 0.0
+    started_tasks: int = 0
+    ready: bool = False
+    over: bool = False
+    version: int = 0
+    counters: dict[int, Counters] = field(default_factory=dict)
+    ordered: float = 0.0
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.tasks) if self.ready else 0
+
+
+@dataclass(slots=True, eq=False)
+class App:
+    """One application as it runs. Times are seconds of the engine's clock."""
+
+    number: int
+    asked: SimSubmission
+    waiting: deque[tuple[int, int]] = field(default_factory=deque)
+    left: dict[int, int] = field(default_factory=dict)
+    completed: set[int] = field(default_factory=set)
+    submitted: set[int] = field(default_factory=set)
+    executors: list[SimExecutor] = field(default_factory=list)
+    names: int = 0
+    first_task_s: float | None = None
+    last_task_s: float = 0.0
+    end_s: float | None = None
+    stage_ends_s: dict[int, float] = field(default_factory=dict)
+    stage_starts_s: dict[int, float] = field(default_factory=dict)
+    before: float = 0.0
+    """Allocated until the first task."""
+    allocated_core_s: float = 0.0
+    used_core_s: float = 0.0
+    gone_allocated: float = 0.0
+    """Of executors that are over."""
+    lost_core_s: float = 0.0
+
+    @property
+    def job(self) -> SimJob:
+        return self.asked.job
+
+    @property
+    def live(self) -> list[SimExecutor]:
+        return [e for e in self.executors if not e.over]
