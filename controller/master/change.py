@@ -53,7 +53,7 @@ def claim_after(application: Application, asked: Change, most: Capacity, now_s: 
         return None
     application.record.options = after
     try:
-        return planning.promise(application, most, now_s)
+        return next(iter(planning.promises(application, most, now_s)), None)
     finally:
         application.record.options = before
 

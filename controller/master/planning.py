@@ -49,16 +49,22 @@ def take_event(
         set_goal(application, event.info.stage, event.info.attempt, most(), now_s, at_ms)
 
 
-def promise(application: Application, most: Capacity, now_s: float) -> Claim | None:
-    """What a running application still has to do for its deadline; None without deadline or profile. Past
+def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
+    """What a running application still has to do for each of its deadlines; nothing without a profile. Past
     its deadline it has nothing left and still takes what it can."""
-    target, what = application.target(), application.estimate
-    if target is None or what is None or application.ended:
-        return None
+    what = application.estimate
+    if what is None or application.ended:
+        return []
+    return [_promise(application, target, what, most, now_s) for target in application.targets()]
+
+
+def _promise(application: Application, target: Target, what: ApplicationEstimate, most: Capacity, now_s: float) -> Claim:
     left_s = target.due_s - application.elapsed_s(now_s)
     matched = matched_run(application, what)
     under_way = []
     for key, expected in matched.active.items():
+        if not _of(application, target, key):
+            continue
         stage = application.run.attempts[key]
         part = 1.0 - len(stage.done) / max(1, stage.info.tasks)
         under_way.append(
@@ -93,11 +99,7 @@ def set_goal(
     if mine is None:
         return
     ahead = _ahead(application, target, matched)
-    beside = [
-        e.duration_s
-        for key, e in matched.active.items()
-        if key != (stage, attempt) and (target.jobs is None or application.run.attempts[key].job in target.jobs)
-    ]
+    beside = [e.duration_s for key, e in matched.active.items() if key != (stage, attempt) and _of(application, target, key)]
 
     def length(group: Sequence[StageEstimate]) -> float:
         rest = ahead[len(group) - 1 :]
@@ -107,7 +109,7 @@ def set_goal(
             remaining, 0, deadline_s=target.deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta
         )
 
-    before = _group_going_on(application, submitted_s)
+    before = _group_going_on(application, target, submitted_s)
     if before is not None:
         done = before.group_base + before.group_share
         share = min(1 - done, mine.work_core_s / before.work_core_s) if before.work_core_s > 0 else 1 - done
@@ -124,9 +126,15 @@ def set_goal(
     application.goals[(stage, attempt)] = goal
 
 
-def _group_going_on(application: Application, submitted_s: float) -> StageGoal | None:
-    """The control group under way, if its work is not over with the stages that it has had."""
-    last = max(application.goals.values(), key=lambda g: (g.submitted_s, g.group_base), default=None)
+def _of(application: Application, target: Target, key: StageKey) -> bool:
+    """Whether the stage is one of those that the deadline is for."""
+    return target.jobs is None or application.run.attempts[key].job in target.jobs
+
+
+def _group_going_on(application: Application, target: Target, submitted_s: float) -> StageGoal | None:
+    """The deadline's control group under way, if its work is not over with the stages that it has had."""
+    goals = [goal for key, goal in application.goals.items() if _of(application, target, key)]
+    last = max(goals, key=lambda g: (g.submitted_s, g.group_base), default=None)
     if last is None or last.group_base + last.group_share > 0.999 or last.group_share >= 1.0:
         return None
     return last if submitted_s < last.submitted_s + last.length_s else None
@@ -195,7 +203,7 @@ def _aims(
     for target in targets:
         if target.jobs is None:
             return ()
-        mine = [stage.key for stage in active if stage.job in target.jobs]
+        mine = [stage.key for stage in active if _of(application, target, stage.key)]
         if len(targets) == 1 and len(mine) == len(active):
             return ()
         ahead = _schedule(application, target, matched, slots, most)

@@ -102,8 +102,7 @@ class Registry:
                 await asyncio.sleep(0)
             if other.id != but:
                 with guarded(other, "working out what it was promised"):
-                    claim = planning.promise(other, self.workers.capacity(other, now_s), now_s)
-                    claims += [] if claim is None else [claim]
+                    claims += planning.promises(other, self.workers.capacity(other, now_s), now_s)
         cores = sum(info.cores for info in self.workers.expected(now_s))
         return Promised(claims, cores)
 

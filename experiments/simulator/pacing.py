@@ -199,10 +199,8 @@ class Pacing:
         if application.options.deadline_s is None or application.estimate is None:
             return True
         now_s = self.engine.now_s
-        claims = (planning.promise(p.application, p.most, now_s) for p in self.running.values())
-        promised = Promised(
-            [claim for claim in claims if claim is not None], sum(worker.cores for worker in self.engine.workers)
-        )
+        claims = [claim for p in self.running.values() for claim in planning.promises(p.application, p.most, now_s)]
+        promised = Promised(claims, sum(worker.cores for worker in self.engine.workers))
         options = application.options
         reply = feasibility(application.estimate, options.deadline_s, most, priority=options.priority, promised=promised)
         return bool(reply.feasible)

@@ -136,10 +136,10 @@ steps = st.lists(st.one_of(told_next, reports, late, st.sampled_from(("lost", "s
 
 def kept_alike(app: Application, most: Capacity, now_s: float) -> None:
     kept = planning.application_plan(app, "w1", most, now_s)
-    promised = planning.promise(app, most, now_s)
+    promised = planning.promises(app, most, now_s)
     app.outline = None
     assert planning.application_plan(app, "w1", most, now_s) == kept
-    assert planning.promise(app, most, now_s) == promised
+    assert planning.promises(app, most, now_s) == promised
 
 
 @settings(deadline=None)

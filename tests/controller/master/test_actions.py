@@ -173,6 +173,10 @@ def test_actions_side_by_side_have_an_aim_each(tmp_path: Path) -> None:
     assert [sum(aim.future_busy) for aim in plan.aims] == pytest.approx([10.0, 30.0])
     # the plan itself is for the one that is due first, as for agents that know of no aims
     assert (plan.deadline_s, plan.left_s, plan.future_busy) == (60.0, plan.aims[0].left_s, plan.aims[0].future_busy)
+    claims = planning.promises(application, MOST, cluster.now_s + 12)
+    # 20 s of the job and 40 of the query
+    assert [sum(k * v for k, v in enumerate(claim.forecast.busy, 1)) for claim in claims] == pytest.approx([20.0, 40.0])
+    assert [claim.left_s for claim in claims] == pytest.approx([58.0, 95.0], abs=0.01)
     # each stage has the paper's deadline of its own action: the first of two, and of four, equal stages
     lengths_s = [application.goals[key].length_s for key in ((4, 0), (0, 0))]
     assert lengths_s == pytest.approx([0.95 * 60 / 2, 0.95 * 100 / 4], rel=0.01)

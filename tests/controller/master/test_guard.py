@@ -123,7 +123,7 @@ STEPS = {
     "taking in a snapshot of its driver": "controller.master.application.Application.replace_active",
     "taking in an agent's report": "controller.master.application.Application.take",
     "taking over an executor": "controller.master.executors.adopt",
-    "working out what it was promised": "controller.master.planning.promise",
+    "working out what it was promised": "controller.master.planning.promises",
     "writing its samples": "controller.master.recorder.Recorder.add",
 }
 
