@@ -56,6 +56,21 @@ CASES = {
         ("yield target, rank / len(targets)", "yield target, rank"),
     ),
     "few-long": Case(("few_long.py", "--millions", "0.01", "--tasks", "2"), ("number * FACTOR", "number + FACTOR")),
+    "long-tail": Case(
+        ("few_long.py", "--tail", "--millions", "0.01", "--tasks", "3"),
+        ("sc.parallelize(times,", "sc.parallelize(times[::-1],"),
+    ),
+    "big-shuffle": Case(
+        ("big_shuffle.py", "--millions", "0.001", "--partitions", "2"), ('"key").agg(', '"key", "left").limit(9).agg(')
+    ),
+    "pandas-udf": Case(
+        ("pandas_udf.py", "--millions", "0.01", "--partitions", "2"),
+        ("+ 11) % MODULUS\n        return numbers", "+ 12) % MODULUS\n        return numbers"),
+    ),
+    "micro-batches": Case(
+        ("micro_batches.py", "--batches", "2", "--thousands", "1", "--partitions", "2"),
+        ("reduceByKey(add,", "reduceByKey(max,"),
+    ),
     "als": Case(
         ("als.py", "--users", "100", "--items", "40", "--models", "1", "--partitions", "2"),
         ("(user, item, rating(users[user], items[item]))", "(user, item, float(user * item % 7))"),
