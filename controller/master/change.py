@@ -8,7 +8,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, AppliedChange
+from controller.master.application import Application, ApplicationRecord, AppliedChange, Target
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
 from controller.submit.job_options import JobOptions
@@ -45,15 +45,15 @@ def change(
 
 
 def claim_after(application: Application, asked: Change, most: Capacity, now_s: float) -> Claim | None:
-    """What it would have to do for the deadline asked for; None where that does not change, or nobody knows. Raises
+    """What it would have to do for the deadline asked for; None where that changes nothing, or nobody knows. Raises
     `BadInput` for what cannot be."""
     before = application.options
     after = _options(application, asked, application.elapsed_s(now_s))
-    if after == before or not most.cores:
+    if after == before or after.deadline_s is None or not most.cores:
         return None
     application.record.options = after
     try:
-        return next(iter(planning.promises(application, most, now_s)), None)
+        return planning.promise(application, Target(0.0, after.deadline_s), most, now_s)
     finally:
         application.record.options = before
 

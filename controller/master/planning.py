@@ -50,20 +50,22 @@ def take_event(
 
 
 def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
-    """What a running application still has to do for each of its deadlines; nothing without a profile. Past
-    its deadline it has nothing left and still takes what it can."""
+    """What a running application still has to do for each of its deadlines; nothing without a profile."""
+    claims = [promise(application, target, most, now_s) for target in application.targets()]
+    return [claim for claim in claims if claim is not None]
+
+
+def promise(application: Application, target: Target, most: Capacity, now_s: float) -> Claim | None:
+    """What a running application still has to do for this deadline; None without a profile, or if it has ended. Past the
+    deadline it has nothing left and still takes what it can."""
     what = application.estimate
     if what is None or application.ended:
-        return []
-    return [_promise(application, target, what, most, now_s) for target in application.targets()]
-
-
-def _promise(application: Application, target: Target, what: ApplicationEstimate, most: Capacity, now_s: float) -> Claim:
+        return None
     left_s = target.due_s - application.elapsed_s(now_s)
     matched = matched_run(application, what)
     under_way = []
     for key, expected in matched.active.items():
-        if not _of(application, target, key):
+        if not _concerns(application, target, key):
             continue
         stage = application.run.attempts[key]
         part = 1.0 - len(stage.done) / max(1, stage.info.tasks)
@@ -99,7 +101,8 @@ def set_goal(
     if mine is None:
         return
     ahead = _ahead(application, target, matched)
-    beside = [e.duration_s for key, e in matched.active.items() if key != (stage, attempt) and _of(application, target, key)]
+    others = [key for key in matched.active if key != (stage, attempt) and _concerns(application, target, key)]
+    beside = [matched.active[key].duration_s for key in others]
 
     def length(group: Sequence[StageEstimate]) -> float:
         rest = ahead[len(group) - 1 :]
@@ -126,14 +129,14 @@ def set_goal(
     application.goals[(stage, attempt)] = goal
 
 
-def _of(application: Application, target: Target, key: StageKey) -> bool:
-    """Whether the stage is one of those that the deadline is for."""
+def _concerns(application: Application, target: Target, key: StageKey) -> bool:
+    """Whether the deadline is for this stage."""
     return target.jobs is None or application.run.attempts[key].job in target.jobs
 
 
 def _group_going_on(application: Application, target: Target, submitted_s: float) -> StageGoal | None:
     """The deadline's control group under way, if its work is not over with the stages that it has had."""
-    goals = [goal for key, goal in application.goals.items() if _of(application, target, key)]
+    goals = [goal for key, goal in application.goals.items() if _concerns(application, target, key)]
     last = max(goals, key=lambda g: (g.submitted_s, g.group_base), default=None)
     if last is None or last.group_base + last.group_share > 0.999 or last.group_share >= 1.0:
         return None
@@ -203,7 +206,7 @@ def _aims(
     for target in targets:
         if target.jobs is None:
             return ()
-        mine = [stage.key for stage in active if _of(application, target, stage.key)]
+        mine = [stage.key for stage in active if _concerns(application, target, stage.key)]
         if len(targets) == 1 and len(mine) == len(active):
             return ()
         ahead = _schedule(application, target, matched, slots, most)

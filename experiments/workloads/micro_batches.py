@@ -43,9 +43,7 @@ def main() -> int | str:
     sc.stop()
 
     print(json.dumps({"answer": {"batches": options.batches, "wrong": wrong[:10]}, "ok": not wrong}))
-    return (
-        0 if not wrong else f"micro-batches: {len(wrong)} of {options.batches} sums are wrong, the first of batch {wrong[0]}"
-    )
+    return 0 if not wrong else "micro-batches: the answer is wrong"
 
 
 if __name__ == "__main__":

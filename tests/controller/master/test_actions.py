@@ -10,6 +10,8 @@ from msgspec import structs
 from controller.master import planning
 from controller.master.actions import MOST_AIMS, Actions
 from controller.master.capacity import Capacity
+from controller.master.change import claim_after
+from controller.wire.command import Change
 from stage_model.forecast.estimate import estimate
 from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
@@ -177,6 +179,12 @@ def test_actions_side_by_side_have_an_aim_each(tmp_path: Path) -> None:
     # 20 s of the job and 40 of the query
     assert [sum(k * v for k, v in enumerate(claim.forecast.busy, 1)) for claim in claims] == pytest.approx([20.0, 40.0])
     assert [claim.left_s for claim in claims] == pytest.approx([58.0, 95.0], abs=0.01)
+    # what is asked for the application is for all that it has still to do, under way or not: 60 s
+    claim = claim_after(application, Change(deadline_s=200.0), MOST, cluster.now_s + 12)
+    assert claim is not None
+    assert sum(k * v for k, v in enumerate(claim.forecast.busy, 1)) == pytest.approx(60.0)
+    assert claim.left_s == pytest.approx(188.0, abs=0.01)
+    assert application.options.deadline_s is None
     # each stage has the paper's deadline of its own action: the first of two, and of four, equal stages
     lengths_s = [application.goals[key].length_s for key in ((4, 0), (0, 0))]
     assert lengths_s == pytest.approx([0.95 * 60 / 2, 0.95 * 100 / 4], rel=0.01)
