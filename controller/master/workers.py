@@ -17,6 +17,7 @@ from controller.master.application import Application
 from controller.master.capacity import Capacity, capacity
 from controller.master.executor_spec import executor_slots
 from controller.master.store import Store
+from controller.submit.allocation import most_executors
 from controller.wire.command import WorkerView
 from controller.wire.driver import ExecutorWish
 from controller.wire.worker import ExecutorReport, WorkerInfo
@@ -159,7 +160,8 @@ class Workers:
         infos = [self.by_id[name].info for name in mine if name in self.by_id] if mine else list(self.fresh(now_s).values())
         conf = application.record.registration.conf
         wish = next(iter(application.wanted.values()), ExecutorWish())
-        return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), wish.count)
+        most = most_executors(conf, wish.count)
+        return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), most)
 
 
 def _text(value: object) -> str:

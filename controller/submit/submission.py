@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from controller.home import Cluster, Home
+from controller.submit.allocation import most_executors
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.job_options import CLOSED, job_options
@@ -99,7 +100,7 @@ def check_submission(
         mounts=mounts,
         image=_not_empty(own, "image"),
         python=_not_empty(own, "python"),
-        executors=_count(arguments, "--num-executors", INSTANCES),
+        executors=most_executors(arguments.conf, _count(arguments, "--num-executors", INSTANCES)),
         executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
         name=options.get("--name") or arguments.conf.get("spark.app.name"),
         closed=_closed(own),

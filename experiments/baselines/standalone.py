@@ -253,6 +253,21 @@ def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1)
             client.close()
 
 
+def run_alone(
+    folder: Path, step: str, order: Order, *, workers: int, cores_each: float, limit_s: float
+) -> tuple[JobRecord, float]:
+    """One job on a cluster of its own, all of it, and the CPU that its executors took (core-seconds). Raises `SystemExit`
+    when it takes longer than `limit_s` or never became an application."""
+    with standalone(folder, workers=workers, cores_each=cores_each) as cluster:
+        begun_core_s, submitted_s = cluster.core_s(), time.time()
+        cluster.submit(step, order, executors=workers)
+        while not cluster.ended():
+            if time.time() - submitted_s > limit_s:
+                raise SystemExit(f"{step} has not ended within {limit_s:g} s; the logs are in {folder}/logs")
+            time.sleep(LOOK_S)
+        return cluster.record(order.job, submitted_s), cluster.core_s() - begun_core_s
+
+
 def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float, words: Sequence[str]) -> None:
     folder, spark = cluster.folder, find_spark(os.environ).home
     log_dir, local = folder / "standalone" / name, folder / "standalone" / "local"

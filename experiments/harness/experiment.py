@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from controller.runs.plot import plot_run
 from controller.runs.plot_runs import plot_runs
 from controller.runs.run_folder import read_samples
+from experiments.baselines.standalone import run_alone
 from experiments.baselines.streams import field_of, play
 from experiments.harness import machine
 from experiments.harness.local_cluster import LocalCluster
@@ -160,10 +161,15 @@ def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, ses
 
 
 def _perform(step: str, scenario: Real, data: Data, cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
-    """Jobs at given times."""
+    """Jobs at given times, or one on stock Spark."""
     orders = scenario.orders(step, data)
     cluster.prepare(orders)
     watch = _Watch()
+    if any(order.stock for order in orders):
+        [order], cores = orders, cluster.capacity().values()
+        show(f"{step}: on stock Spark")
+        job, inside = run_alone(cluster.folder, step, order, workers=len(cores), cores_each=max(cores), limit_s=SLICE_S)
+        return watch.record(step, session, cluster, inside, [job])
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
     return watch.record(step, session, cluster, inside, jobs)

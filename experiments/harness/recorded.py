@@ -34,7 +34,7 @@ class Taught:
 @dataclass(frozen=True, slots=True)
 class Order:
     """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
-    folder; `profile` None: whatever the cluster has learned."""
+    folder; `profile` None: whatever the cluster has learned. `stock`: on stock Spark, on workers as large, alone."""
 
     job: str
     words: tuple[str, ...]
@@ -43,6 +43,7 @@ class Order:
     delay_s: float = 0.0
     options: tuple[str, ...] = ()
     profile: Taught | None = None
+    stock: bool = False
 
 
 def kind_of(job: str) -> str:

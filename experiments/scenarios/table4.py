@@ -3,14 +3,16 @@
 Base: each application on all cores, without a deadline (which also teaches its profile). Then, repetition by repetition, each
 gets its base time, stretched, as its deadline: once under every law, once under the static size that the base run asks for,
 and once under the constant quota that an oracle chooses from earlier runs. The oracle's runs know the answer beforehand and
-follow nothing: what they differ by is the machine's noise. A test may also give a wrong profile, another input size, or words
-that make the run unlike its profile.
+follow nothing: what they differ by is the machine's noise. So do runs on stock Spark, on workers as large. Noise is shown and
+is no limit. A test may also give a wrong profile, another input size, or words that make the run unlike its profile.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -28,21 +30,30 @@ from experiments.harness.recorded import (
     within_capacity,
 )
 
-BASE, STATIC, ORACLE = "base", "static", "oracle"
+BASE, STATIC, ORACLE, STOCK = "base", "static", "oracle", "stock"
 SIZES = ("--millions", "--copies")
 """Options of workloads that tell how large the input is."""
 COLUMNS = (
     *("application", "test", "under", "n", "deadline s", "least error %", "most", "mean", "std", "mean abs", "violated"),
-    *("allocated core-s", "used core-s", "allocated / used (median)"),
+    *("allocated core-s", "used core-s", "allocated / used"),
 )
 Summary = Mapping[str, Any]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """At most. Percent of the deadline, of one run and (`error_pct`) on average; a ratio, of all runs together."""
+
+    late_pct: float = 0.5
+    early_pct: float = 2.5
+    error_pct: float = 0.75
+    allocated_to_used: float = 1.03
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A deadline of the base time, `stretch` times, in one of every so many repetitions. `size`: so many times the input,
     whose base runs are its own; `profile`: the profile is off by this factor; `words`: more of them than the base runs had,
     say to make tasks straggle. With any of these the profile is that of the base runs of the plain input alone. `under`
-    None: all laws and yardsticks."""
+    None: all laws and yardsticks but stock Spark. `limits` None: the scenario's."""
 
     stretch: float
     every: int = 1
@@ -50,6 +61,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     profile: float = 1.0
     words: tuple[str, ...] = ()
     under: tuple[str, ...] | None = None
+    limits: Limits | None = None
 
     @property
     def plain(self) -> bool:
@@ -57,22 +69,25 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`applications`: words of each; `laws`: options of `sparkpace submit`. The law `judged` must keep to `conditions`.
-    Nothing here is drawn at random: `seed` is kept because every experiment has one."""
+    """`applications`: words of each; `laws`: options of `sparkpace submit`. The law `judged` must keep to `limits`; the ratio
+    of some applications has a limit of its own (`allocated_to_used`). Nothing here is drawn at random: `seed` is kept because
+    every experiment has one."""
 
     applications: dict[str, tuple[str, ...]]
     tests: dict[str, Trial]
     laws: dict[str, tuple[str, ...]]
     judged: str = "forecast"
-    most_error_pct: float = 1.0
-    most_allocated: float = 1.15
+    limits: Limits = Limits()
+    allocated_to_used: dict[str, float] = {}
     repetitions: int = 3
     bases: int = 1
     options: tuple[str, ...] = ()
     seed: int = 1
 
     def __post_init__(self) -> None:
-        known = (*self.laws, STATIC, ORACLE)
+        if unknown := self.allocated_to_used.keys() - self.applications.keys():
+            raise ValueError(f"a limit of {', '.join(sorted(unknown))}, which is no application")
+        known = (*self.laws, STATIC, ORACLE, STOCK)
         for name, test in self.tests.items():
             if not set(known).issuperset(test.under or ()):
                 raise ValueError(f"test {name} names what is none of {', '.join(known)}")
@@ -114,6 +129,8 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return [Order(app, sized(self.applications[app], size), options=self.options)]
         app, name, law = self._paced()[step]
         test = self.tests[name]
+        if law == STOCK:
+            return [Order(app, sized(self.applications[app], test.size), options=self.options, stock=True)]
         deadline_s = test.stretch * base_s(data, app, test.size)
         options = self.laws.get(law) or constant_options(self._constant_cores(app, name, law, deadline_s, data))
         taught = None if test.plain else Taught(tuple(_base_runs(data, app)), test.profile)
@@ -138,10 +155,11 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def conditions(self, data: Data) -> list[Condition]:
         steps = list(data.steps.values())
+        on_stock = {step for step, (_, _, law) in self._paced().items() if law == STOCK}
         return [
             complete(data, self.steps()),
             *(c for app, test in self._cells() for c in self._judge(app, test, data)),
-            *within_capacity(steps, data),
+            *within_capacity([step for step in steps if step.step not in on_stock], data),
             *answers_right(steps),
         ]
 
@@ -155,36 +173,21 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         what = self.tests[test]
         if not runs or what.stretch <= 1 or what.size != 1:
             return []
-        of, noise = f"{app} {test}", self._noise_pct(app, test, data)
-        errors = [s["error_pct"] for s in runs]
-        late = Condition(
-            f"{self.judged}: no violation beyond the noise",
-            of,
-            max(errors) <= noise,
-            f"worst {max(errors):+.2f}%, noise {noise:.2f}%, n={len(errors)}",
-        )
+        most, errors, count = what.limits or self.limits, [s["error_pct"] for s in runs], f"n={len(runs)}"
+
+        def condition(name: str, measured: float, limit: float, unit: str) -> Condition:
+            return Condition(f"{self.judged}: {name}", f"{app} {test}", measured <= limit, f"{measured:.2f}{unit}, {count}")
+
+        late = condition(f"none late by more than {most.late_pct:g}%", max(errors), most.late_pct, "%")
         if not what.plain:
             return [late]
+        ratio = self.allocated_to_used.get(app, most.allocated_to_used)
         apart = statistics.fmean(map(abs, errors))
-        ratio = allocated_per_used(runs)
-        least = self._least_ratio(app, test, data)
-        hidden = withdrawn(data, self._others(app, test, data))
-        compared = "" if hidden else " and below the other laws"
-        others = "withdrawn" if hidden else "-" if least is None else f"{least:.3f}"
         return [
             late,
-            Condition(
-                f"{self.judged}: mean distance from the deadline within {self.most_error_pct:g}% or the noise",
-                of,
-                apart <= max(self.most_error_pct, noise),
-                f"{apart:.2f}%, noise {noise:.2f}%, n={len(errors)}",
-            ),
-            Condition(
-                f"{self.judged}: allocated / used within {self.most_allocated:g}{compared}",
-                of,
-                ratio <= self.most_allocated and (least is None or ratio < least),
-                f"{ratio:.3f}, others {others}",
-            ),
+            condition(f"none early by more than {most.early_pct:g}%", -min(errors), most.early_pct, "%"),
+            condition(f"mean |error| within {most.error_pct:g}%", apart, most.error_pct, "%"),
+            condition(f"allocated / used within {ratio:g}", allocated_per_used(runs), ratio, ""),
         ]
 
     def goals(self, data: Data) -> list[Goal]:
@@ -194,34 +197,42 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             ran = {app: runs for app in self.applications if (runs := found(data, app, test, self.judged))}
             if not ran or what.stretch <= 1 or what.size != 1:
                 continue
-            n = sum(map(len, ran.values()))
-            noise = {app: self._noise_pct(app, test, data) for app in ran}
-            of = f"{self.judged}, real, {test}"
-            late = max(max(s["error_pct"] for s in runs) - noise[app] for app, runs in ran.items())
-            found_goals.append(_goal(f"{of}: latest end beyond its application's noise", late, 0, "% of the deadline", n))
+            errors = [s["error_pct"] for runs in ran.values() for s in runs]
+            n, most, of = len(errors), what.limits or self.limits, f"{self.judged}, real, {test}"
+            found_goals.append(_goal(f"{of}: latest end", max(errors), most.late_pct, "% of the deadline", n))
             if not what.plain:
                 continue
-            apart = {app: statistics.fmean(abs(s["error_pct"]) for s in runs) for app, runs in ran.items()}
-            far = sum(apart[app] > max(self.most_error_pct, noise[app]) for app in ran)
-            ratio = {app: allocated_per_used(runs) for app, runs in ran.items()}
-            others = {app: self._least_ratio(app, test, data) for app in ran}
-            above = sum(least is not None and ratio[app] >= least for app, least in others.items())
-            against = [s for app in ran for s in self._others(app, test, data)]
-            compared = _goal(
-                f"{of}: applications with allocated / used not below the other laws'", above, 0, "applications", n
-            )
-            if hidden := withdrawn(data, against):
-                why = f"{hidden} of the other laws' {len(against)} runs are withdrawn: {data.withdrawn.why}"
-                compared = msgspec.structs.replace(compared, measured=None, not_measured=why)
+            apart = statistics.fmean(map(abs, errors))
             found_goals += [
-                _goal(f"{of}: mean |error|", statistics.fmean(apart.values()), self.most_error_pct, "% of the deadline", n),
-                _goal(
-                    f"{of}: applications whose mean |error| is beyond that and beyond the noise", far, 0, "applications", n
-                ),
-                _goal(f"{of}: most allocated / used of an application", max(ratio.values()), self.most_allocated, "ratio", n),
-                compared,
+                _goal(f"{of}: earliest end", -min(errors), most.early_pct, "% of the deadline", n),
+                _goal(f"{of}: mean |error|", apart, most.error_pct, "% of the deadline", n),
             ]
+
+            def limit(app: str, most: Limits = most) -> float:
+                return self.allocated_to_used.get(app, most.allocated_to_used)
+
+            for most_allocated, apps in groupby(sorted(ran, key=limit), key=limit):
+                alike = list(apps)
+                runs = [s for app in alike for s in ran[app]]
+                whose = f" ({', '.join(alike)})" if len(alike) < len(ran) else ""
+                name = f"{of}: allocated / used{whose}"
+                found_goals.append(_goal(name, allocated_per_used(runs), most_allocated, "ratio", len(runs)))
+            found_goals += self._compared(of, test, ran, data)
         return found_goals
+
+    def _compared(self, of: str, test: str, ran: Mapping[str, Sequence[Summary]], data: Data) -> list[Goal]:
+        """With the other laws, if there are any."""
+        against = [s for app in ran for s in self._others(app, test, data)]
+        if not against:
+            return []
+        others = {app: self._least_ratio(app, test, data) for app in ran}
+        above = sum(least is not None and allocated_per_used(ran[app]) >= least for app, least in others.items())
+        name = f"{of}: applications with allocated / used not below the other laws'"
+        compared = _goal(name, above, 0, "applications", sum(map(len, ran.values())))
+        if hidden := withdrawn(data, against):
+            why = f"{hidden} of the other laws' {len(against)} runs are withdrawn: {data.withdrawn.why}"
+            compared = msgspec.structs.replace(compared, measured=None, not_measured=why)
+        return [compared]
 
     def _least_ratio(self, app: str, test: str, data: Data) -> float | None:
         """The least allocated / used of the other laws; None where none ran, or one of their runs is withdrawn."""
@@ -234,18 +245,15 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Runs of the laws that are not judged."""
         return [s for law in self.laws if law != self.judged for s in found(data, app, test, law)]
 
-    def _noise_pct(self, app: str, test: str, data: Data) -> float:
-        """Of the test's own runs under the oracle; where it has none, the least of the plain tests'."""
-        tests = [test] if ORACLE in self.under(test) else [t for t, what in self.tests.items() if what.plain]
-        return min((noise_pct(found(data, app, one, ORACLE)) for one in tests), default=0.0)
-
     def tables(self, data: Data) -> str:
         each, together = [], []
         for app, test in self._cells():
-            ran = {law: found(data, app, test, law) for law in self.under(test)}
+            ran = {law: found(data, app, test, law) for law in self.under(test) if law != STOCK}
             each += [(app, test, law, *_numbers(data, runs)) for law, runs in ran.items() if runs]
         for test in self.tests:
             for law in self.under(test):
+                if law == STOCK:
+                    continue
                 runs = [s for app in self.applications for s in found(data, app, test, law)]
                 if runs:
                     count, _, *errors, _, _, ratio = _numbers(data, runs)
@@ -253,18 +261,20 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         with_oracle = [test for test in self.tests if ORACLE in self.under(test)]
         alone = []
         for app in self.applications:
-            ends = _bases(data, app, 1.0)
-            if ends:
-                noises = (f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in with_oracle)
-                times = (f"{seconds:.1f}" for seconds in (statistics.median(ends), min(ends), max(ends)))
-                alone.append((app, len(ends), *times, *noises))
+            noises = [f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in with_oracle]
+            stock = [s["end_s"] for test in self.tests for s in found(data, app, test, STOCK)]
+            for where, ends in (("Sparkpace", _bases(data, app, 1.0)), ("stock Spark", stock)):
+                if ends:
+                    times = [f"{seconds:.1f}" for seconds in (statistics.median(ends), min(ends), max(ends))]
+                    spread = f"{100 * statistics.stdev(ends) / statistics.fmean(ends):.2f}" if len(ends) > 1 else "-"
+                    alone.append((app, where, len(ends), *times, spread, *noises))
         noise_of = (f"noise % of {test}" for test in with_oracle)
         gone = [step for step, what in data.steps.items() if withdrawn(data, [job.summary for job in what.jobs])]
         named = f"Withdrawn, {len(gone)} of {len(data.steps)} runs: {', '.join(gone)}. Why: {data.withdrawn.why}."
         lines = [named, ""] if gone else []
         lines += [*table(COLUMNS, each), "All applications together:", ""]
         lines += table((*COLUMNS[1:4], *COLUMNS[5:11], *COLUMNS[13:]), together)
-        lines += table(("alone on all cores", "n", "seconds, median", "least", "most", *noise_of), alone)
+        lines += table(("alone on all cores", "on", "n", "seconds, median", "least", "most", "std %", *noise_of), alone)
         return "\n".join(lines)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
@@ -340,7 +350,8 @@ def noise_pct(oracle: Sequence[Summary]) -> float:
 
 
 def allocated_per_used(runs: Sequence[Summary]) -> float:
-    return float(statistics.median(s["allocated_core_s"] / s["used_core_s"] for s in runs))
+    """Of all runs together."""
+    return math.fsum(s["allocated_core_s"] for s in runs) / math.fsum(s["used_core_s"] for s in runs)
 
 
 def withdrawn(data: Data, runs: Iterable[Summary]) -> int:

@@ -2,7 +2,8 @@
 
     python -m experiments.simulator.calibrate ~/.sparkpace/runs/pace-... [--taught-by RUN] [--task-cv 0.2]
 
-Prints a table of end, allocated and used core-seconds, real and simulated.
+Prints a table of end, allocated and used core-seconds, real and simulated; with `--clairvoyant` one of how near to its
+deadline each run would have ended if somebody had known it beforehand.
 
 Works of stages are the growth of container CPU while they ran, their waits are the part of their duration that this work does
 not explain on the cores they had. What a run folder does not tell: how unlike tasks are (`task_cv`),
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +30,10 @@ from controller.wire.worker import Sample
 from experiments.harness.markdown import table
 from experiments.simulator.jobs import SimJob, SimStage, log_normal
 from experiments.simulator.state import Effects
-from experiments.simulator.trials import SimCluster, known, run
+from experiments.simulator.trials import Outcome, SimCluster, known, oracle, run
 from stage_model.errors import BadInput, PaceError
 from stage_model.forecast.virtual_time import Forecast, stages_busy
+from stage_model.history.profile import Profile
 
 REPLAY = Effects(latency_s=0.05)
 """Warm-up is in the recorded works already; executors are launched when the recorded ones took their first task."""
@@ -153,12 +156,10 @@ def _works(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
     return works
 
 
-def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: float = TASK_CV, seed: int = 0) -> Compared:
-    """Replays the run under its law, with the profile that `taught_by` (None: the run itself) gives."""
-    job, summary = to_job(recorded, task_cv, seed), recorded.summary
-    teacher = taught_by or recorded
-    profile = known(to_job(teacher, task_cv, seed + 1), teacher.cluster, effects=teacher.effects, seed=seed)
-    out = run(
+def replayed(recorded: Recorded, job: SimJob, profile: Profile, seed: int) -> Outcome:
+    """The run's job under its law with this profile."""
+    summary = recorded.summary
+    return run(
         job,
         recorded.cluster,
         summary["deadline_s"],
@@ -168,6 +169,16 @@ def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: floa
         effects=recorded.effects,
         seed=seed,
     )
+
+
+def taught(teacher: Recorded, task_cv: float, seed: int) -> Profile:
+    return known(to_job(teacher, task_cv, seed + 1), teacher.cluster, effects=teacher.effects, seed=seed)
+
+
+def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: float = TASK_CV, seed: int = 0) -> Compared:
+    """Replays the run under its law, with the profile that `taught_by` (None: the run itself) gives."""
+    summary = recorded.summary
+    out = replayed(recorded, to_job(recorded, task_cv, seed), taught(taught_by or recorded, task_cv, seed), seed)
     return Compared(
         str(summary["app_id"]),
         str(summary["law"]),
@@ -175,6 +186,49 @@ def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: floa
         (float(summary["end_s"]), float(summary["allocated_core_s"]), float(summary["used_core_s"])),
         (out.end_s, out.allocated_core_s, out.used_core_s),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Foreknown:
+    """How far from its deadline, in percent of it, a run ended, and would end in the simulator: under its law with the
+    profile that it had, under its law with a profile of this very run, and with the constant cores that one chooses who
+    knows all."""
+
+    app_id: str
+    name: str
+    deadline_s: float
+    real: float
+    taught: float
+    own: float
+    constant: float
+
+
+def foreknown(recorded: Recorded, taught_by: Recorded, task_cv: float = TASK_CV, seed: int = 0) -> Foreknown:
+    """Raises `BadInput` for a run without a deadline."""
+    summary, deadline_s = recorded.summary, recorded.summary["deadline_s"]
+    if deadline_s is None:
+        raise BadInput(f"run {summary['app_id']} had no deadline; name runs that had one")
+    job = to_job(recorded, task_cv, seed)
+    own = known(job, recorded.cluster, effects=recorded.effects, seed=seed)
+    outcomes = (
+        replayed(recorded, job, taught(taught_by, task_cv, seed), seed),
+        replayed(recorded, job, own, seed),
+        oracle(job, recorded.cluster, deadline_s, effects=recorded.effects, seed=seed),
+    )
+    errors = [out.error_pct(deadline_s) for out in outcomes]
+    return Foreknown(str(summary["app_id"]), str(summary["name"]), deadline_s, float(summary["error_pct"]), *errors)
+
+
+def told_foreknown(found: Sequence[Foreknown]) -> str:
+    """Markdown, one row a run, and the means of the errors' sizes."""
+    heading = ("run", "application", "deadline s", "real: error %", "replayed", "profile of the very run", "constant, known")
+    errors = [(one.real, one.taught, one.own, one.constant) for one in found]
+    rows = [
+        (one.app_id, one.name, f"{one.deadline_s:.1f}", *(f"{error:+.2f}" for error in of))
+        for one, of in zip(found, errors, strict=True)
+    ]
+    means = [f"{statistics.fmean(map(abs, column)):.2f}" for column in zip(*errors, strict=True)]
+    return "\n".join(table(heading, [*rows, ("mean size", "", "", *means)]))
 
 
 def told(found: Sequence[Compared]) -> str:
@@ -193,9 +247,14 @@ def told(found: Sequence[Compared]) -> str:
 @click.argument("runs", nargs=-1, required=True, type=FOLDER)
 @click.option("--taught-by", type=FOLDER, help="The run that taught the law's profile [default: each run itself].")
 @click.option("--task-cv", type=click.FloatRange(min=0), default=TASK_CV, show_default=True, help="How unlike tasks are.")
-def main(runs: tuple[Path, ...], taught_by: Path | None, task_cv: float) -> None:
+@click.option("--clairvoyant", is_flag=True, help="How near their deadlines they would end if they were known beforehand.")
+def main(runs: tuple[Path, ...], taught_by: Path | None, task_cv: float, *, clairvoyant: bool) -> None:
     """Replays recorded runs in the simulator and compares."""
     teacher = read_recorded(taught_by) if taught_by else None
+    if clairvoyant:
+        recorded = [read_recorded(folder) for folder in runs]
+        click.echo(told_foreknown([foreknown(one, teacher or one, task_cv) for one in recorded]))
+        return
     click.echo(told([compare(read_recorded(folder), teacher, task_cv) for folder in runs]))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
 from controller.wire.worker import Sample
-from experiments.simulator.calibrate import Recorded, compare, read_recorded, to_job, told
+from experiments.simulator.calibrate import Recorded, compare, foreknown, read_recorded, to_job, told, told_foreknown
 from stage_model.errors import BadInput
 
 SUMMARY: dict[str, Any] = {
@@ -19,6 +19,7 @@ SUMMARY: dict[str, Any] = {
     "settings": {"constant.cores": 1.0},
     "deadline_s": 40.0,
     "end_s": 35.5,
+    "error_pct": -11.25,
     "first_task_s": 5.0,
     "allocated_core_s": 30.0,
     "used_core_s": 24.0,
@@ -68,6 +69,17 @@ def test_a_replay_under_the_same_law_ends_as_the_run_did() -> None:
     assert found.real == (35.5, 30.0, 24.0)
     assert found.errors_pct == pytest.approx((0.0, 0.0, 0.0), abs=1.0)
     assert "pace-1" in told([found])
+
+
+def test_who_knows_the_run_beforehand_ends_it_at_its_deadline() -> None:
+    known = foreknown(recorded(), recorded(), task_cv=0.0)
+    assert (known.deadline_s, known.real) == (40.0, -11.25)
+    # the law of the run holds one core whatever the profile says, so the replay ends as the run did
+    assert known.taught == known.own == pytest.approx(-11.25, abs=2.5)
+    assert -0.2 <= known.constant <= 0
+    assert "| mean size |" in told_foreknown([known])
+    with pytest.raises(BadInput, match="run pace-1 had no deadline"):
+        foreknown(Recorded({**SUMMARY, "deadline_s": None}, recorded().samples, recorded().stages), recorded())
 
 
 def test_overlapping_stages_share_the_cpu_by_their_tasks() -> None:
