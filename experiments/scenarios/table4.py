@@ -40,7 +40,7 @@ COLUMNS = (
 Summary = Mapping[str, Any]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ErrorLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """At most. Percent of the deadline, of one run and (`error_pct`) on average; a ratio, of all runs together."""
 
     late_pct: float = 0.5
@@ -61,7 +61,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     profile: float = 1.0
     words: tuple[str, ...] = ()
     under: tuple[str, ...] | None = None
-    limits: Limits | None = None
+    limits: ErrorLimits | None = None
 
     @property
     def plain(self) -> bool:
@@ -77,7 +77,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tests: dict[str, Trial]
     laws: dict[str, tuple[str, ...]]
     judged: str = "forecast"
-    limits: Limits = Limits()
+    limits: ErrorLimits = ErrorLimits()
     allocated_to_used: dict[str, float] = {}
     repetitions: int = 3
     bases: int = 1
@@ -176,7 +176,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         most, errors, count = what.limits or self.limits, [s["error_pct"] for s in runs], f"n={len(runs)}"
 
         def condition(name: str, measured: float, limit: float, unit: str) -> Condition:
-            return Condition(f"{self.judged}: {name}", f"{app} {test}", measured <= limit, f"{measured:.2f}{unit}, {count}")
+            return Condition(f"{self.judged}: {name}", f"{app} {test}", measured <= limit, f"{measured:.3f}{unit}, {count}")
 
         late = condition(f"none late by more than {most.late_pct:g}%", max(errors), most.late_pct, "%")
         if not what.plain:
@@ -208,7 +208,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 _goal(f"{of}: mean |error|", apart, most.error_pct, "% of the deadline", n),
             ]
 
-            def limit(app: str, most: Limits = most) -> float:
+            def limit(app: str, most: ErrorLimits = most) -> float:
                 return self.allocated_to_used.get(app, most.allocated_to_used)
 
             for most_allocated, apps in groupby(sorted(ran, key=limit), key=limit):

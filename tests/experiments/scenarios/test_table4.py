@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from experiments.harness.recorded import Data, StepRecord, Taught, Withdrawn
-from experiments.scenarios.table4 import ORACLE, STATIC, STOCK, Limits, Table4, Trial, noise_pct, sized
+from experiments.scenarios.table4 import ORACLE, STATIC, STOCK, ErrorLimits, Table4, Trial, noise_pct, sized
 from tests.fakes.recorded import job_record, samples_of, step_record
 
 UNDER = ("paper", "forecast", ORACLE)
@@ -17,7 +17,7 @@ SCENARIO = Table4(
     applications={"sort": ("sort.py",), "sort-int": ("sort.py", "--int")},
     tests={"test0": Trial(stretch=1.0, every=2, under=UNDER), "test20": Trial(stretch=1.2, under=UNDER)},
     laws={"paper": ("--law", "paper"), "forecast": ("--law", "forecast")},
-    limits=Limits(allocated_to_used=1.06),
+    limits=ErrorLimits(allocated_to_used=1.06),
     repetitions=2,
 )
 
