@@ -50,7 +50,7 @@ def take_event(
 
 
 def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
-    """What a running application still has to do for each of its deadlines; nothing without a profile."""
+    """What a running application still has to do for each deadline that governs now; nothing without a profile."""
     claims = [promise(application, target, most, now_s) for target in application.targets()]
     return [claim for claim in claims if claim is not None]
 

@@ -37,7 +37,7 @@ from experiments.baselines.lost_work import Story, read_story
 from experiments.harness.live_cluster import end_processes, free_port
 from experiments.harness.local_cluster import WORKLOADS
 from experiments.harness.recorded import JobRecord, Order
-from stage_model.errors import Unavailable
+from stage_model.errors import BadInput, Unavailable
 
 LABEL = "sparkpace.experiment"
 RESIZABLE = Path(__file__).resolve().parent / "resizable.py"
@@ -256,8 +256,13 @@ def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1)
 def run_alone(
     folder: Path, step: str, order: Order, *, workers: int, cores_each: float, limit_s: float
 ) -> tuple[JobRecord, float]:
-    """One job on a cluster of its own, all of it, and the CPU that its executors took (core-seconds). Raises `SystemExit`
-    when it takes longer than `limit_s` or never became an application."""
+    """One job on a cluster of its own, all of it, and the CPU that the Workers' containers took meanwhile (core-seconds).
+    A Worker has one slot. Raises `BadInput` for Workers of more than a core and for a job that did not run through,
+    `SystemExit` when it takes longer than `limit_s` or never became an application."""
+    if cores_each > 1:
+        raise BadInput(
+            f"workers of {cores_each:g} cores cannot be compared with stock Spark's of one slot; accepted: 1 at most"
+        )
     with standalone(folder, workers=workers, cores_each=cores_each) as cluster:
         begun_core_s, submitted_s = cluster.core_s(), time.time()
         cluster.submit(step, order, executors=workers)

@@ -191,8 +191,8 @@ def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: floa
 @dataclass(frozen=True, slots=True)
 class Foreknown:
     """How far from its deadline, in percent of it, a run ended, and would end in the simulator: under its law with the
-    profile that it had, under its law with a profile of this very run, and with the constant cores that one chooses who
-    knows all."""
+    profile that it had, under its law with a profile of this very run, and with the best constant cores, chosen with full
+    knowledge."""
 
     app_id: str
     name: str
@@ -247,7 +247,9 @@ def told(found: Sequence[Compared]) -> str:
 @click.argument("runs", nargs=-1, required=True, type=FOLDER)
 @click.option("--taught-by", type=FOLDER, help="The run that taught the law's profile [default: each run itself].")
 @click.option("--task-cv", type=click.FloatRange(min=0), default=TASK_CV, show_default=True, help="How unlike tasks are.")
-@click.option("--clairvoyant", is_flag=True, help="How near their deadlines they would end if they were known beforehand.")
+@click.option(
+    "--clairvoyant", is_flag=True, help="Show how close to its deadline each run would end if its work were known beforehand."
+)
 def main(runs: tuple[Path, ...], taught_by: Path | None, task_cv: float, *, clairvoyant: bool) -> None:
     """Replays recorded runs in the simulator and compares."""
     teacher = read_recorded(taught_by) if taught_by else None
