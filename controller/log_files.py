@@ -28,12 +28,14 @@ def keep_small(folder: Path, descriptor: int = STDERR, largest: int = LARGEST) -
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if path.parent != folder.resolve() or not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
             return
-        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        # opened anew: a lock is its opener's, and the processes that inherited the descriptor are one opener
+        source = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
         try:
+            fcntl.flock(source, fcntl.LOCK_EX)
             if _too_large(descriptor, largest):  # else another process was faster
-                _put_aside(path, descriptor)
+                _put_aside(path, source, descriptor)
         finally:
-            fcntl.lockf(descriptor, fcntl.LOCK_UN)
+            os.close(source)  # gives up the lock
 
 
 def _too_large(descriptor: int, largest: int) -> bool:
@@ -41,11 +43,11 @@ def _too_large(descriptor: int, largest: int) -> bool:
     return info.st_size > largest and stat.S_ISREG(info.st_mode)
 
 
-def _put_aside(path: Path, descriptor: int) -> None:
+def _put_aside(path: Path, source: int, descriptor: int) -> None:
     kept = [path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1)]
     copy = kept[0].with_name(f".{kept[0].name}")
     try:
-        _copy(path, copy)
+        _copy(source, copy)
         for newer, older in zip(reversed(kept[:-1]), reversed(kept[1:]), strict=True):
             with contextlib.suppress(FileNotFoundError):
                 newer.replace(older)
@@ -57,14 +59,10 @@ def _put_aside(path: Path, descriptor: int) -> None:
     os.write(descriptor, f"what was said before is in {kept[0]}\n".encode())
 
 
-def _copy(path: Path, copy: Path) -> None:
-    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _copy(source: int, copy: Path) -> None:
+    target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            while os.sendfile(target, source, None, 1 << 20):
-                pass
-        finally:
-            os.close(target)
+        while os.sendfile(target, source, None, 1 << 20):
+            pass
     finally:
-        os.close(source)  # which gives up the lock on it, too: another process waits for a moment at worst
+        os.close(target)

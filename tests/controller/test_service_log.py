@@ -62,14 +62,15 @@ def test_processes_that_share_a_log_keep_it_small_together(tmp_path: Path) -> No
     log = tmp_path / "agent-w1.log"
     with log.open("ab") as out:
         writers = [
-            subprocess.Popen((sys.executable, "-c", WRITER, str(tmp_path), name), stderr=out) for name in ("one", "two")
+            subprocess.Popen((sys.executable, "-c", WRITER, str(tmp_path), name), stderr=out)
+            for name in ("one", "two", "three", "four")
         ]
-        assert [writer.wait(60) for writer in writers] == [0, 0]
+        assert [writer.wait(60) for writer in writers] == [0] * 4
     sizes = [path.stat().st_size for path in (log, tmp_path / "agent-w1.log.1", tmp_path / "agent-w1.log.2")]
     # a line of each writer, and what it writes itself, may come before the next look
-    assert max(sizes) < LARGEST_HERE + 400
+    assert max(sizes) < LARGEST_HERE + 800
     told = "".join(path.read_text() for path in tmp_path.iterdir())
-    assert "one 099" in told or "two 099" in told
+    assert any(f"{name} 099" in told for name in ("one", "two", "three", "four"))
     assert len(list(tmp_path.iterdir())) == 3
 
 
