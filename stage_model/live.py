@@ -49,6 +49,7 @@ class StageLive(Struct, frozen=True):
 
     `records` are those of ended and running tasks, `records_running` of running ones only; `cpu_core_s` is container CPU, of
     which the running tasks have used `cpu_running_core_s`.
+    `seen_records` and `seen_core_s` are what this executor's running tasks had read and used, summed over its observations.
     The counts come from containers, so they may claim anything: `ended` and `started` never pass the stage's tasks.
     """
 
@@ -60,6 +61,8 @@ class StageLive(Struct, frozen=True):
     cpu_core_s: float
     own_running: int = 0
     cpu_running_core_s: float = 0.0
+    seen_records: float = 0.0
+    seen_core_s: float = 0.0
     ended: int = 0
     """Tasks done, of the stage's tasks."""
     started: int = 0
@@ -88,20 +91,43 @@ class StageLive(Struct, frozen=True):
         ended_core_s = max(0.0, self.cpu_core_s - self.cpu_running_core_s)
         return (of * told + ended_core_s) / (of + self.ended)
 
+    @property
+    def reads_ahead(self) -> float:
+        """The share of a task's work that comes after it has read all its records, 0 to 1, as the stage has shown so far:
+        where tasks compute as they read, those that run have on average read the same part of all as they have used."""
+        if not self.plan.records or not self.ended or self.seen_core_s <= LEAST_CORE_S:
+            return 0.0
+        read = self.seen_records * self.plan.tasks / self.plan.records
+        used = self.seen_core_s / self.task_core_s
+        sure = self.ended / (self.ended + tasks_worth(self.plan))
+        return sure * min(1.0, max(0.0, read / used - 1))
+
     def running_parts(self) -> tuple[float, float]:
         """Of the running tasks on average: how much of their work they have done, 0 to 1, and what each still needs as a
         share of a task's mean work."""
-        signal = self.signal if self.started else "tasks"
-        whole_core_s = self.started * self.task_core_s if signal == "cpu" else 0.0
-        if whole_core_s > LEAST_CORE_S:
-            used = self.cpu_running_core_s / whole_core_s
-            left = residual(used, self.plan.task_cv)
-            return used / (used + left), left
-        fraction = 0.0
-        if signal == "records":
-            assert self.plan.records
-            fraction = min(1.0, self.records_running * self.plan.tasks / (self.started * self.plan.records))
-        return fraction, max(LEAST_REMAINDER, 1 - fraction)
+        if not self.started or self.signal == "tasks":
+            return 0.0, 1.0
+        if self.signal == "cpu":
+            return self._parts_by_cpu()
+        assert self.plan.records
+        ahead = self.reads_ahead
+        read = (1 - ahead) * min(1.0, self.records_running * self.plan.tasks / (self.started * self.plan.records))
+        by_records = read, max(LEAST_REMAINDER, 1 - read)
+        if not ahead:
+            return by_records
+        # the further reading runs ahead, the less records tell; the more alike tasks are, the more CPU does
+        told_by_cpu = self.started * ahead**2
+        sure = told_by_cpu / (told_by_cpu + max(self.plan.task_cv, ALIKE_CV) ** 2)
+        by_cpu = self._parts_by_cpu()
+        return sure * by_cpu[0] + (1 - sure) * by_records[0], sure * by_cpu[1] + (1 - sure) * by_records[1]
+
+    def _parts_by_cpu(self) -> tuple[float, float]:
+        whole_core_s = self.started * self.task_core_s
+        if whole_core_s <= LEAST_CORE_S:
+            return 0.0, 1.0
+        used = self.cpu_running_core_s / whole_core_s
+        left = residual(used, self.plan.task_cv)
+        return used / (used + left), left
 
     def progress(self) -> float:
         """Done work / assigned work, 0 to 1."""

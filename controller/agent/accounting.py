@@ -47,6 +47,7 @@ class Account(Struct, frozen=True):
     cpu_s: float | None = None
     at_s: float | None = None
     busy_at_s: float | None = None
+    up: bool = False
 
     def observed(self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None) -> Account:
         """The account after an observation. `cpu_s`: cumulative container CPU; `quota_cores`: in force since the last one."""
@@ -69,8 +70,11 @@ class Account(Struct, frozen=True):
             _follow(stage, before.running, before.done, core_s)
             stage.records = stage.records_done + stage.records_running
             stage.cpu_running_core_s = sum([stage.each_core_s - begun for begun in stage.begun])
+            stage.seen_records += stage.records_running
+            stage.seen_core_s += stage.cpu_running_core_s
             stage.moves = bool(stage.running or stage.speed or stage.records_running or stage.begun)
-        return Account(self.slots, stages, cpu_s, now_s, now_s if total > 0 else self.busy_at_s)
+        busy_at_s = now_s if total > 0 else self.busy_at_s
+        return Account(self.slots, stages, cpu_s, now_s, busy_at_s, self.up or progress is not None)
 
     def _take(
         self, progress: Progress, stages: dict[StageKey, _Stage], moved: dict[StageKey, _Stage]
@@ -101,7 +105,8 @@ class Account(Struct, frozen=True):
 
     def executor(self, now_s: float) -> ObservedExecutor:
         """The executor as `decide_demand` sees it."""
-        return ObservedExecutor(self.slots, self.stages, None if self.busy_at_s is None else now_s - self.busy_at_s)
+        idle_s = None if self.busy_at_s is None else now_s - self.busy_at_s
+        return ObservedExecutor(self.slots, self.stages, idle_s, self.up)
 
     def uses(self, since_s: float = 0.0) -> Iterable[StageUse]:
         """Counters of the stages that have run since `since_s`."""

@@ -24,7 +24,8 @@ SILENT_S = 10.0
 
 
 class OwnStage(Struct):
-    """What this executor has done of a stage attempt, as `accounting` counts it; not to be changed here."""
+    """What this executor has done of a stage attempt, as `accounting` counts it; not to be changed here. `seen_records` and
+    `seen_core_s`: `records_running` and `cpu_running_core_s`, summed over the observations."""
 
     running: int = 0
     done: int = 0
@@ -32,14 +33,18 @@ class OwnStage(Struct):
     records_running: float = 0.0
     cpu_core_s: float = 0.0
     cpu_running_core_s: float = 0.0
+    seen_records: float = 0.0
+    seen_core_s: float = 0.0
 
 
 class ObservedExecutor(Struct, frozen=True):
-    """This executor as observed. `idle_s`: seconds since a task last ran here, None before the first task."""
+    """This executor as observed. `idle_s`: seconds since a task last ran here, None before the first task. `up`: it has told
+    something, so it has started."""
 
     slots: int
     stages: Mapping[StageKey, OwnStage]
     idle_s: float | None
+    up: bool = True
 
 
 def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
@@ -78,6 +83,8 @@ def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[Stage
                 cpu_core_s=s.elsewhere_cpu_core_s + own.cpu_core_s,
                 cpu_running_core_s=s.elsewhere_cpu_running_core_s + own.cpu_running_core_s,
                 own_running=own.running,
+                seen_records=own.seen_records,
+                seen_core_s=own.seen_core_s,
             )
         )
     return stages
@@ -85,7 +92,7 @@ def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[Stage
 
 START_CORES = 1.0
 """An executor that starts before there is work for it is one busy thread most of the time; more would be taken from others
-for nothing."""
+for nothing. Once it is up it needs none until there is."""
 
 
 def decide_demand(
@@ -123,7 +130,8 @@ def decide_demand(
             state=state,
         )
     if executor.idle_s is None:
-        decision = Decision(float(executor.slots) if waiting else START_CORES, state, "before its first task")
+        cores = float(executor.slots) if waiting else 0.0 if executor.up else START_CORES
+        decision = Decision(cores, state, "before its first task")
     elif constrained is not None and LAWS[plan.law].always:
         decision = LAWS[plan.law].decide(constrained)
     elif not own:

@@ -48,7 +48,8 @@ YARDSTICKS = ("static from the profile", "oracle constant", "all cores")
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is special about its jobs. `wrong`: each stage's profile is off by so much, up or down at random; `factor`: the
     whole profile is; `size`: the run's input, in sizes of the profile's. `straggler_share`, `skew`: see `jobs.Shape`. Not
-    `records`: tasks read none, so running ones tell by their CPU alone how far they are. `doubled`: the profile of that share
+    `records`: tasks read none, so running ones tell by their CPU alone how far they are. `read_by`: they have read all after
+    that share of their work. `doubled`: the profile of that share
     of the jobs is off by 2, up or down at random. `burst_gap_s`: see `engine.Effects`; the profile's run and the one on all
     cores have none. `base_s` (else the setting's), `stages`, `waves`: least and most. `seeds`: so many in each block
     of the scenario (else as the scenario says)."""
@@ -60,6 +61,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     straggler_share: float = 0.0
     skew: float = 1.0
     records: bool = True
+    read_by: float = 1.0
     doubled: float = 0.0
     burst_gap_s: float = 0.0
     base_s: tuple[float, float] | None = None
@@ -120,6 +122,7 @@ def draw(case: Case, seed: int, setting: Setting) -> Drawn:
         straggler_share=case.straggler_share,
         skew=case.skew,
         records_per_task=RECORDS_PER_TASK if case.records else None,
+        read_by=case.read_by,
         wait_share=rng.uniform(0.0, 0.1),
     )
     before, job = shape.draw(rng), shape.draw(rng, case.size)

@@ -308,7 +308,7 @@ class Engine:
         seen = 0.0
         for task in executor.tasks:
             if task.stage == place and task.end_v is not None:
-                part = 1 - (task.end_v - executor.v) / task.work
+                part = (1 - (task.end_v - executor.v) / task.work) / stage.read_by
                 if self.effects.records_noise:
                     part *= 1 + self.rng.gauss(0, self.effects.records_noise)
                 seen += min(1.0, max(0.0, part))

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True, slots=True)
 class SimStage:
     """`works`: true core-seconds of each task. `wait_s`: each task's seconds without CPU (shuffle fetch, I/O), which no core
-    shortens. `records`: of the whole stage, spread evenly over its tasks, None where it reads none. `gap_s`: the driver's own
-    time before it. `parents`: places of the stages it waits for; None: the one before it. `profile_factor`: the profile
-    says that many times the true work."""
+    shortens. `records`: of the whole stage, spread evenly over its tasks, None where it reads none; a task has read all of
+    its own after the share `read_by` of its work. `gap_s`: the driver's own time before it. `parents`: places of the stages
+    it waits for; None: the one before it. `profile_factor`: the profile says that many times the true work."""
 
     works: tuple[float, ...]
     wait_s: float = 0.0
     records: float | None = None
+    read_by: float = 1.0
     gap_s: float = 0.0
     parents: tuple[int, ...] | None = None
     profile_factor: float = 1.0
@@ -77,7 +78,7 @@ class Shape:
 
     `straggler_share` of the tasks cost `straggler_times` as much; `skew`: one task of every stage costs that many times the
     mean. `wait_share`: a task's wait, as a share of its mean work. `gap_s` and `startup_s` vary from run to run with
-    `gap_cv`. `records_per_task` None: the progress signal is CPU."""
+    `gap_cv`. `records_per_task` None: the progress signal is CPU. `read_by`: as a stage's."""
 
     tasks: tuple[int, ...]
     task_core_s: tuple[float, ...]
@@ -91,6 +92,7 @@ class Shape:
     startup_s: float = 5.0
     tail_s: float = 0.1
     records_per_task: float | None = RECORDS_PER_TASK
+    read_by: float = 1.0
     name: str = "job"
 
     def draw(self, rng: random.Random, size: float = 1.0) -> SimJob:
@@ -103,7 +105,7 @@ class Shape:
                 works[rng.randrange(count)] = size * mean * self.skew
             records = None if self.records_per_task is None else size * self.records_per_task * count
             gap_s = log_normal(rng, self.gap_s, self.gap_cv) if self.gap_s else 0.0
-            stages.append(SimStage(tuple(works), self.wait_share * mean * size, records, gap_s))
+            stages.append(SimStage(tuple(works), self.wait_share * mean * size, records, self.read_by, gap_s))
         startup_s = log_normal(rng, self.startup_s, 0.1) if self.startup_s else 0.0
         return SimJob(tuple(stages), startup_s, self.tail_s, self.name)
 

@@ -282,9 +282,9 @@ class Pacing:
                     records_running=running,
                 )
             )
-        progress = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
+        told = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
         observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0)
-        return Seen(executor.slots, observed, progress, self.quota.floor)
+        return Seen(executor.slots, observed, told if executor.ready else None, self.quota.floor)
 
     def _write(self, one: _Tracked, change: QuotaChange) -> None:
         self.engine.set_quota(one.executor, change.cores)

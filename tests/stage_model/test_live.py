@@ -7,8 +7,9 @@ import random
 import statistics
 
 import pytest
+from msgspec import structs
 
-from stage_model.live import LEAST_REMAINDER, StageLive, residual
+from stage_model.live import LEAST_REMAINDER, StageLive, residual, tasks_worth
 from stage_model.plan import StagePlan
 
 
@@ -72,6 +73,33 @@ def test_the_longer_a_task_has_run_the_further_it_is() -> None:
 def test_finished_tasks_are_the_last() -> None:
     stage = live(work_core_s=0.0)
     assert (stage.signal, stage.running_parts()[0], stage.progress()) == ("tasks", 0.0, 0.4)
+
+
+def reading(share: float, looks: int = 1000) -> StageLive:
+    """Half of a stage of 20 alike tasks of 2 core-seconds and 100 records is done, which the tasks read in the first `share`
+    of their work; the one that runs now has used half of its work."""
+    parts = [(n + 0.5) / looks for n in range(looks)]
+    plan = StagePlan(stage=1, attempt=0, tasks=20, work_core_s=40.0, records=2000.0, task_cv=0.0)
+    read = 100 * min(1.0, 0.5 / share)
+    seen = (sum(100 * min(1.0, part / share) for part in parts), sum(2 * part for part in parts))
+    return StageLive(plan, 1, 10, 1000 + read, read, 21.0, 1, 1.0, *seen)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.8, 0.5, 0.25])
+def test_how_far_reading_runs_ahead_is_what_tasks_have_read_on_average_beyond_what_they_have_used(share: float) -> None:
+    # over all of a task, read on average: share / 2 while it reads, then all; used: a half
+    stage = reading(share)
+    sure = 10 / (10 + tasks_worth(stage.plan))
+    assert stage.reads_ahead == pytest.approx(sure * ((share / 2 + 1 - share) / 0.5 - 1), abs=1e-6)
+
+
+def test_where_reading_runs_ahead_cpu_tells_how_far_a_task_is() -> None:
+    # a task that has read all by half of its work seems over by its records; a twentieth is what is kept then
+    done, left = reading(0.5).running_parts()
+    assert (done, left) == pytest.approx((0.5, 0.5), abs=0.06)
+    assert reading(1.0).running_parts() == pytest.approx((0.5, 0.5), abs=1e-6)
+    unseen = structs.replace(reading(0.5), seen_records=0.0, seen_core_s=0.0)
+    assert unseen.running_parts() == (1.0, LEAST_REMAINDER)
 
 
 def test_without_running_tasks_only_finished_ones_count() -> None:

@@ -119,6 +119,24 @@ def test_stages_that_ended_a_while_ago_are_no_longer_reported() -> None:
     assert {use.stage for use in account.uses(since_s=2.0)} == {2}
 
 
+def test_an_executor_is_up_once_it_has_told_something() -> None:
+    account = Account(slots=2).observed(0.0, 0.0, 1.0, None)
+    assert not account.executor(0.0).up
+    account = account.observed(1.0, 0.0, 1.0, progress())
+    assert account.executor(1.0).up
+    assert account.observed(2.0, 0.0, 1.0, None).executor(2.0).up
+
+
+def test_what_running_tasks_had_read_and_used_is_summed_over_the_looks() -> None:
+    account = Account(slots=1)
+    for second in range(4):
+        account = account.observed(float(second), float(second), 1.0, progress(claim(1, 1, records_running=10 * second)))
+    stage = account.executor(3.0).stages[(1, 0)]
+    # a task that is new at a look has begun at it here, as nothing was used before; it used a core since
+    assert stage.seen_records == 60.0
+    assert stage.seen_core_s == pytest.approx(6.0)
+
+
 def test_idle_time_counts_from_the_last_task() -> None:
     account = Account(slots=2)
     account = account.observed(0.0, 0.0, 1.0, None)

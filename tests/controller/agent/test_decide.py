@@ -17,17 +17,21 @@ PLAN = ApplicationPlan(
 EXACTLY = {"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0}
 
 
-def executor(running: int = 0, done: int = 0, slots: int = 4, idle_s: float | None = 0.0) -> ObservedExecutor:
-    return ObservedExecutor(slots, {(3, 0): OwnStage(running, done)}, idle_s)
+def executor(
+    running: int = 0, done: int = 0, slots: int = 4, idle_s: float | None = 0.0, *, up: bool = True
+) -> ObservedExecutor:
+    return ObservedExecutor(slots, {(3, 0): OwnStage(running, done)}, idle_s, up)
 
 
 def decided(plan: ApplicationPlan, seen: ObservedExecutor, state: LawState = LawState()) -> Decision:  # noqa: B008
     return decide_demand(plan, seen, state, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
 
 
-def test_before_its_first_task_an_executor_asks_for_all_its_slots_when_tasks_wait_and_else_for_a_core() -> None:
-    assert decided(PLAN, executor(idle_s=None)).demand == 4.0
-    assert decided(msgspec.structs.replace(PLAN, stages=()), executor(idle_s=None)).demand == 1.0
+def test_before_its_first_task_an_executor_asks_for_all_its_slots_when_tasks_wait_and_else_for_a_core_to_start_with() -> None:
+    nothing_to_do = msgspec.structs.replace(PLAN, stages=())
+    assert [decided(PLAN, executor(idle_s=None, up=up)).demand for up in (False, True)] == [4.0, 4.0]
+    # a session that waits for its user takes nobody's cores
+    assert [decided(nothing_to_do, executor(idle_s=None, up=up)).demand for up in (False, True)] == [1.0, 0.0]
 
 
 def test_without_a_deadline_it_asks_for_what_its_tasks_can_use() -> None:
