@@ -15,6 +15,7 @@ import msgspec
 
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
+from controller.master.starved import UNTOLD, Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
 from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
@@ -69,6 +70,7 @@ class Executor:
     ran: bool = False
     cleaned: bool = False
     sample: Sample | None = None
+    hunger: Hunger = UNTOLD
 
     @property
     def live(self) -> bool:
@@ -95,6 +97,7 @@ class Executor:
     def sampled(self, sample: Sample) -> Sample:
         """Takes a sample in; returns it with the debt of the executor by then."""
         before, self.sample = self.sample, sample
+        self.hunger = self.hunger.after(sample.time_s, sample.demand, sample.grant)
         if before is not None:
             dt_s = max(0.0, sample.time_s - before.time_s)
             self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
@@ -414,8 +417,16 @@ class Application:
     def live_executors(self) -> Iterable[Executor]:
         return (e for e in self.executors.values() if e.live)
 
-    def slots(self) -> int:
-        return sum(e.record.spec.slots for e in self.live_executors())
+    def starved(self) -> dict[str, int]:
+        """As `least_waiting` of its executors that are there."""
+        return least_waiting((e.record.executor_id, e.record.spec.slots, e.hunger) for e in self.live_executors() if e.ran)
+
+    def slots(self, worker_id: str | None = None) -> int:
+        """Of its executors; `worker_id`: of those that the agent there divides demands among: its own, and those that are
+        not starved."""
+        starved = {} if worker_id is None else self.starved()
+        here = (e.record for e in self.live_executors())
+        return sum(r.spec.slots for r in here if r.executor_id not in starved or r.worker_id == worker_id)
 
     def debt_core_s(self) -> float:
         """What squeezes withheld and nobody has given back; an executor's debt goes with it, unless all have ended."""

@@ -131,9 +131,11 @@ class Drivers:
             self.lifecycle.reconcile(application, now_s)
             self.lifecycle.versions.bump(application)
         stop = application.record.end_reason if application.ended and not sync.ended else ""
-        near = None
+        near, starved = None, dict[str, int]()
         with guarded(application, "planning its waits for data"):
             near = SAME_HOST if self._on_one_host(application) else locality(application)
+        with guarded(application, "finding its starved executors"):
+            starved = application.starved()
         store = self.registry.store
         store.catch_up()
         return DriverReply(
@@ -144,6 +146,7 @@ class Drivers:
             notices=self._new_notices(application),
             locality=near,
             lacks_credentials=application.lacks_credentials,
+            starved=starved,
         )
 
     def _on_one_host(self, application: Application) -> bool:

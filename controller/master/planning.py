@@ -149,7 +149,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     target = targets[0] if targets else None
     what = None if application.overflow else what
     elapsed_s = application.elapsed_s(now_s)
-    slots = application.slots() or most.slots
+    slots = application.slots(worker_id) or most.slots
     busy: Busy = ()
     fixed_s, paced = 0.0, 1.0
     matched: Matched | None = None

@@ -159,8 +159,9 @@ class DriverReply(Message, frozen=True, kw_only=True):
     """`acknowledged` = highest gapless event number that is stored; the driver keeps what is above it. `taken` = the number
     behind which it is to go on, where nothing can be stored now (None: behind `acknowledged`). `gone` = all executors that
     ended so far (level); `stop` = why the application must end now, or None; `notices` = new lines for the terminal;
-    `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `lacks_credentials`: a master
-    that has started anew does not know what executors prove themselves with, and starts none before it is told."""
+    `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `starved` = executors that others
+    took the cores from, with how many tasks of a stage must wait for one to be given there (level). `lacks_credentials`: a
+    master that has started anew does not know what executors prove themselves with, and starts none before it is told."""
 
     acknowledged: int
     taken: int | None = None
@@ -169,3 +170,4 @@ class DriverReply(Message, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     locality: Locality | None = None
     lacks_credentials: bool = False
+    starved: dict[str, int] = {}

@@ -183,6 +183,12 @@ class Engine:
         else:
             self._quota_written((executor, cores))
 
+    def set_least_waiting(self, executor: SimExecutor, tasks: int) -> None:
+        """It is given a task only while at least so many wait."""
+        if executor.least_waiting != tasks:
+            executor.least_waiting = tasks
+            self.hand_out(executor.app)
+
     def _quota_written(self, which: tuple[SimExecutor, float]) -> None:
         executor, cores = which
         if executor.over:
@@ -222,6 +228,8 @@ class Engine:
         free = [e for e in app.executors if e.free > 0]
         while app.waiting and free:
             freest = max(free, key=lambda e: e.free)
+            if freest.free <= 0:  # too few wait by now
+                break
             if freest not in touched:
                 self.advance(freest)
                 touched.add(freest)
@@ -289,7 +297,7 @@ class Engine:
             if stage.records is not None:
                 counters.records_done += stage.records / len(stage.works)
             app.left[task.stage] -= 1
-            if app.waiting:
+            if executor.free:
                 self._launch(executor)
         self._look_ahead(executor)
         for task in ended:

@@ -233,6 +233,9 @@ class Pacing:
         now_s, names = self.engine.now_s, [one.executor.worker.name for one in paced.executors]
         plans = {name: planning.application_plan(paced.application, name, paced.most, now_s) for name in names}
         paced.plans = {name: TimedPlan(plan, now_s) for name, plan in plans.items()}
+        starved = paced.application.starved()
+        for one in paced.executors:
+            self.engine.set_least_waiting(one.executor, starved.get(one.executor.name, 1))
 
     def _tick(self, name: str) -> list[_Tracked]:
         """One agent's period: look, let the core decide, do it, report."""

@@ -118,10 +118,12 @@ class SimExecutor:
     version: int = 0
     counters: dict[int, Counters] = field(default_factory=dict)
     ordered: float = 0.0
+    least_waiting: int = 1
+    """So many tasks must wait for one to be given to it."""
 
     @property
     def free(self) -> int:
-        return self.slots - len(self.tasks) if self.ready else 0
+        return self.slots - len(self.tasks) if self.ready and len(self.app.waiting) >= self.least_waiting else 0
 
 
 @dataclass(slots=True, eq=False)

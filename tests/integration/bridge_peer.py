@@ -76,6 +76,7 @@ class Peer:
         self.kept: list[tuple[int, list[int]]] = []
         """What was behind a number that was stored when "full" began, as told once more."""
         self.gone: list[ExecutorGone] = []
+        self.starved: dict[str, int] = {}
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
         self.token = "first-token"
         self.told = False
@@ -164,7 +165,7 @@ class Peer:
             return 200, newer(DriverReply(acknowledged=told))
         stop = "the test has seen enough" if fault == "stop" else None
         acknowledged = 0 if fault == "forgot" else self.acknowledged
-        reply = DriverReply(acknowledged=acknowledged, gone=tuple(self.gone), stop=stop)
+        reply = DriverReply(acknowledged=acknowledged, gone=tuple(self.gone), stop=stop, starved=dict(self.starved))
         return 200, newer(reply)
 
     def start_executor(self, executor_id: str) -> Path:

@@ -234,6 +234,54 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     assert [sync.ended for sync in peer.syncs].index(True) == len(peer.syncs) - 1
 
 
+def test_a_starved_executor_is_given_no_task_unless_nobody_else_takes_any(
+    python: str, jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
+) -> None:
+    lines, stop = tmp_path / "lines.txt", tmp_path / "stop"
+    lines.write_text("x\n" * 1000)
+    peer = Peer(tmp_path, [])
+
+    def ended_on(executor: str) -> set[int]:
+        with peer.lock:
+            return {
+                event.stage for event in peer.events.values() if isinstance(event, TaskEnd) and event.executor == executor
+            }
+
+    def submitted() -> int:
+        with peer.lock:
+            return max((e.info.stage for e in peer.events.values() if isinstance(e, StageSubmitted)), default=-1)
+
+    try:
+        conf = {
+            "spark.master": f"sparkpace://127.0.0.1:{peer.port}",
+            "spark.pace.token.file": str(peer.token_file),
+            "spark.pace.ca.file": str(peer.home.ca_file),
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": "for-executors-only",
+        }
+        driver = start_driver(python, jar, "count_until.py", [str(lines), str(stop)], conf)
+        drivers.append(driver)
+        wait_for("a registration", lambda: bool(peer.registrations) or driver.poll() is not None)
+        for executor in ("1", "2"):
+            peer.start_executor(executor)
+        wait_for("tasks on both", lambda: bool(ended_on("1") and ended_on("2")))
+        with peer.lock:
+            peer.starved, syncs = {"2": 5}, len(peer.syncs)
+        wait_for("two answers that say so", lambda: len(peer.syncs) > syncs + 2)
+        first = submitted() + 1  # of the stages that began after the driver knew
+        wait_for("six stages without it", lambda: submitted() > first + 6)
+        assert not {stage for stage in ended_on("2") if stage >= first}
+        peer.kill_executor("1")
+        last = submitted() + 1
+        wait_for("tasks on the one that is left", lambda: any(stage >= last for stage in ended_on("2")))
+        stop.touch()
+        _, err = driver.communicate()
+    finally:
+        peer.end()
+    assert driver.returncode == 0, err
+    assert peer.problems == []
+
+
 def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
     jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
 ) -> None:

@@ -12,7 +12,7 @@ from experiments.simulator.engine import Engine
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.pacing import Pacing
-from experiments.simulator.state import REAL, SimSubmission, workers
+from experiments.simulator.state import IDEAL, REAL, Effects, SimSubmission, workers
 from experiments.simulator.trials import SimCluster, all_cores, constant, known, oracle, outcome, run, static
 from stage_model.laws.forecast import ForecastSettings
 from stage_model.units import parse_priority
@@ -27,9 +27,9 @@ def job(seed: int, name: str, seconds: float = 40.0) -> SimJob:
     return replace(log_normal_job(random.Random(seed), [24] * 4, [each] * 4, cv=0.3, records_per_task=100.0), name=name)
 
 
-def together(*submissions: SimSubmission) -> tuple[Engine, Pacing]:
+def together(*submissions: SimSubmission, effects: Effects = IDEAL) -> tuple[Engine, Pacing]:
     pacing = Pacing({s.job.name: known(s.job, TWO) for s in submissions}, traced=True)
-    engine = Engine(TWO.workers, submissions, pacing)
+    engine = Engine(TWO.workers, submissions, pacing, effects=effects)
     engine.run()
     return engine, pacing
 
@@ -53,6 +53,19 @@ def test_a_high_priority_takes_what_it_needs_and_the_low_one_makes_up_for_it() -
 
     assert mean(22, 38) < mean(5, 20) < mean(42, 70)
     assert pacing.most_over_capacity <= 1e-9
+
+
+@pytest.mark.parametrize("deadline_s", [None, 110.0])
+def test_no_stage_waits_for_a_task_on_a_worker_that_others_have(deadline_s: float | None) -> None:
+    """An important job keeps one of two workers busy. There the other one has its floor of 0.1 cores, on which a task of
+    1.67 s takes 17 s, two of them 33 s, and each of its four stages would end that much later."""
+    important = SimSubmission(job(9, "important", 160.0), priority=parse_priority("high"), executors=1)
+    other = SimSubmission(replace(job(10, "other"), startup_s=4.0), at_s=10.0, deadline_s=deadline_s)
+    engine, _ = together(important, other, effects=REAL)
+    mine = engine.apps[1]
+    assert mine.end_s is not None
+    on_the_other_worker_s = all_cores(other.job, SimCluster(executors=1, slots=2, cores=2.0), effects=REAL).end_s
+    assert mine.end_s - other.at_s <= (deadline_s or 1.05 * on_the_other_worker_s)
 
 
 def test_equals_both_keep_deadlines_that_fit_together() -> None:

@@ -115,6 +115,7 @@ STEPS = {
     "bringing its executors about": "controller.master.executors.reconcile",
     "ending it": "controller.master.registry.Registry.end",
     "its turn in a pass": "controller.master.lifecycle.Lifecycle._turn",
+    "finding its starved executors": "controller.master.application.Application.starved",
     "planning": "controller.master.planning.application_plan",
     "planning its waits for data": "controller.master.drivers.locality",
     "showing it": "controller.master.commands.application_view",

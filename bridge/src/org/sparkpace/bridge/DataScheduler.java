@@ -4,14 +4,16 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.*;
 
-/** Spark's own task scheduler, but for how long a stage's tasks wait for an executor near their data: the master says what a
- * host with data is worth and how long to wait (document 002), here the hosts of the stage's tasks are counted. */
+/** Spark's own task scheduler, but for what the master says of a stage's tasks: how long they wait for an executor near their
+ * data (what a host with data is worth, document 002; here the hosts of the tasks are counted), and which executors are
+ * starved. */
 final class DataScheduler extends TaskSchedulerImpl {
   private static final String WAIT = "spark.locality.wait";
   private final SparkConf conf;
   private final boolean usersOwn;
   private volatile double worth = -1;
   private volatile long waitMs;
+  private volatile Map<String, Integer> starved = Map.of();
 
   DataScheduler(SparkContext sc) {
     super(sc);
@@ -25,10 +27,14 @@ final class DataScheduler extends TaskSchedulerImpl {
     this.worth = worth;
   }
 
+  /** Executors that are given a task of a stage only while so many wait. */
+  void starved(Map<String, Integer> leastWaiting) { starved = leastWaiting; }
+  int leastWaiting(String executorId) { return starved.getOrDefault(executorId, 0); }
+
   /** Spark reads the setting when it makes a stage's task set. Whoever set it himself keeps it. */
   @Override public TaskSetManager createTaskSetManager(TaskSet tasks, int maxTaskFailures) {
     if (worth >= 0 && !usersOwn) conf.set(WAIT, (worth * hosts(tasks) >= 1 ? waitMs : 0) + "ms");
-    return super.createTaskSetManager(tasks, maxTaskFailures);
+    return new StageTasks(this, tasks, maxTaskFailures);
   }
 
   private static int hosts(TaskSet tasks) {

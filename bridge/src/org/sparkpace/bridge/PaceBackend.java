@@ -1,6 +1,7 @@
 package org.sparkpace.bridge;
 import java.io.IOException;
 import java.net.URISyntaxException;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.*;
 import org.apache.spark.*;
@@ -79,6 +80,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend {
   }
 
   void locality(double worth, long waitMs) { scheduler.locality(worth, waitMs); }
+  void starved(Map<String, Integer> leastWaiting) { scheduler.starved(leastWaiting); }
 
   void stopApplication(String sentence) {
     if (stopped) return;

@@ -138,6 +138,7 @@ final class SyncLoop implements Runnable {
       throw e;
     } catch (Exception e) {
       failures++;
+      backend.starved(Map.of()); // nobody says when they have cores again
       boolean forgotten = token != null && e instanceof MasterClient.Refused && ((MasterClient.Refused) e).unknown;
       if (forgotten) token = null; // it has lost its state: register again
       else if (!away) Terminal.say("warning: the master at " + master.address + " gives no usable answer (" + why(e)
@@ -154,7 +155,8 @@ final class SyncLoop implements Runnable {
         "steady_ms", clock.nowMs(), "ports", registration.ports()));
     if (lacksCredentials) message.put("credentials", registration.credentials);
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
-    master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality", "lacks_credentials");
+    master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality", "lacks_credentials",
+        "starved");
     lacksCredentials = reply.path("lacks_credentials").asBoolean();
     if (lacksCredentials) wake();
     long stored = reply.path("acknowledged").asLong(-1);
@@ -171,6 +173,10 @@ final class SyncLoop implements Runnable {
     JsonNode locality = reply.path("locality");
     master.known("Locality", locality, "worth", "wait_ms");
     if (locality.isObject()) backend.locality(locality.path("worth").asDouble(), locality.path("wait_ms").asLong());
+    JsonNode starved = reply.path("starved");
+    Map<String, Integer> leastWaiting = new HashMap<>();
+    starved.fieldNames().forEachRemaining(id -> leastWaiting.put(id, starved.path(id).asInt()));
+    backend.starved(leastWaiting);
     if (reply.path("stop").isTextual() && !closing) backend.stopApplication(reply.path("stop").asText());
   }
 
