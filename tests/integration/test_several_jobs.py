@@ -6,6 +6,8 @@ rightly admitted, so that is counted in virtual time (`tests/controller/master/t
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Callable
 from functools import partial
 
@@ -80,6 +82,33 @@ def test_priority_and_deadline_of_running_jobs_can_be_set(cluster: LocalCluster,
     refused = cluster.command("set", "one", "--deadline", "0.5s", check=2)
     assert "has passed: the application has run for" in refused.stderr
     for job in jobs:
+        job.kill()
+
+
+def test_no_stage_waits_for_a_task_on_a_worker_that_another_job_has(cluster: LocalCluster) -> None:
+    """Stages of six short tasks, to each of whose executors Spark gives one at once; until an important job has a worker."""
+    shown = ("--conf", "spark.ui.enabled=true")
+    small = cluster.submit("--name", "small", *shown, "stages.py", "--work", "5", "--tasks", "6", "--rounds", "100000")
+    view = cluster.running("small")
+    one = ("--conf", "spark.executor.instances=1")
+    important = cluster.submit("--name", "important", "--priority", "high", *one, *ENDLESS)
+    seen: list[dict[str, int]] = []
+
+    def tasks() -> dict[str, int]:
+        of = f"{view.ui_url}/api/v1/applications/{view.application_id}/executors"
+        listed = json.loads(urllib.request.urlopen(of, timeout=60).read())
+        return {executor["id"]: executor["totalTasks"] for executor in listed if executor["id"] != "driver"}
+
+    def one_runs_five_stages_alone() -> bool:
+        seen.append(tasks())
+        more = [{name: seen[-1][name] - count for name, count in earlier.items()} for earlier in seen]
+        return any(min(of_each.values()) == 0 and max(of_each.values()) >= 50 for of_each in more)
+
+    first = tasks()
+    eventually(lambda: all(count > first[name] for name, count in tasks().items()), "tasks on both")
+    cluster.running("important", 1)
+    eventually(one_runs_five_stages_alone, "stages that leave an executor out")
+    for job in (small, important):
         job.kill()
 
 
