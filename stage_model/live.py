@@ -95,7 +95,7 @@ class StageLive(Struct, frozen=True):
     def reads_ahead(self) -> float:
         """The share of a task's work that comes after it has read all its records, 0 to 1, as the stage has shown so far:
         where tasks compute as they read, those that run have on average read the same part of all as they have used."""
-        if not self.plan.records or not self.ended or self.seen_core_s <= LEAST_CORE_S:
+        if not self.plan.records or not self.ended or min(self.seen_core_s, self.task_core_s) <= LEAST_CORE_S:
             return 0.0
         read = self.seen_records * self.plan.tasks / self.plan.records
         used = self.seen_core_s / self.task_core_s

@@ -147,7 +147,7 @@ class Agents:
             executor = application.executors.get(sample.executor_id) if application else None
             if application and executor and executor.record.worker_id == worker.info.worker_id:
                 with guarded(application, "taking in a sample"):
-                    fresh[application.id].append(executor.sampled(sample))
+                    fresh[application.id].append(executor.sampled(sample, worker.info.cores))
                     planning.watch_forecast(application, sample)
         for application_id, samples in fresh.items():
             theirs = self.registry.applications[application_id]

@@ -94,10 +94,10 @@ class Executor:
                 total = use if total is None else _joined(total, use)
         return total
 
-    def sampled(self, sample: Sample) -> Sample:
-        """Takes a sample in; returns it with the debt of the executor by then."""
+    def sampled(self, sample: Sample, worker_cores: float) -> Sample:
+        """Takes a sample in; returns it with the debt of the executor by then. What its worker does not have nobody took."""
         before, self.sample = self.sample, sample
-        self.hunger = self.hunger.after(sample.time_s, sample.demand, sample.grant)
+        self.hunger = self.hunger.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
         if before is not None:
             dt_s = max(0.0, sample.time_s - before.time_s)
             self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)

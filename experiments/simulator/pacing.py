@@ -263,7 +263,7 @@ class Pacing:
             self._report(one, state)
         for sample in orders.samples:
             one = by_key[ExecutorKey(sample.application_id, sample.executor_id)]
-            one.known.sampled(sample)
+            one.known.sampled(sample, one.executor.worker.cores)
             if self.traced and one is one.paced.executors[-1]:
                 one.paced.trace.append((now_s - one.paced.app.asked.at_s, sum(other.grant for other in one.paced.executors)))
         return here

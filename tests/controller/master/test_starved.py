@@ -51,6 +51,11 @@ def test_one_that_has_a_quarter_of_what_it_asks_for_is_not_starved(cluster: Fake
     assert told(cluster, ((1.0, 0.25),), RUNS) == {}
 
 
+def test_one_that_has_what_its_worker_has_is_not_starved(cluster: FakeCluster) -> None:
+    # it has more slots than the worker's one core can serve
+    assert told(cluster, ((8.0, 1.0),), RUNS) == {}
+
+
 def test_one_that_asks_for_nothing_is_not_starved(cluster: FakeCluster) -> None:
     assert told(cluster, ((0.0, 0.1),), RUNS) == {}
 

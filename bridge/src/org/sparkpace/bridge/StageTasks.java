@@ -10,7 +10,7 @@ import scala.collection.immutable.Map;
  * wait: there a task runs many times as long as elsewhere, and the stage would wait for it. */
 @SuppressWarnings({"rawtypes", "unchecked"})
 final class StageTasks extends TaskSetManager {
-  /** A set of which nothing has run for so long takes any executor: Spark may not use the others. */
+  /** When nothing of the application has run for so long, any executor is taken: Spark may not use the others. */
   private static final long PATIENCE_NS = 2_000_000_000L;
   private static final Tuple3 NONE = new Tuple3(Option.empty(), false, -1);
   private static final MethodHandle SUPER = sparks();
@@ -33,7 +33,7 @@ final class StageTasks extends TaskSetManager {
 
   private Tuple3 offered(String id, String host, Enumeration.Value locality, Object cpus, Map resources) {
     long nowNs = System.nanoTime();
-    if (runningTasks() > 0) ranNs = nowNs;
+    if (scheduler.rootPool().runningTasks() > 0) ranNs = nowNs;
     int waiting = numTasks() - tasksSuccessful() - runningTasks();
     if (waiting < scheduler.leastWaiting(id) && !isBarrier() && nowNs - ranNs < PATIENCE_NS) return NONE;
     try {
