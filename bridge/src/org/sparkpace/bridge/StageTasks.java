@@ -22,6 +22,9 @@ final class StageTasks extends TaskSetManager {
     this.scheduler = scheduler;
   }
 
+  /** Its lines in the driver's log are Spark's: users and tools look for them there. */
+  @Override public String logName() { return TaskSetManager.class.getName(); }
+
   // Spark 4.3 calls the first, earlier ones the second, so neither can carry @Override or name Spark's own.
   public Tuple3 resourceOffer(String id, String host, Enumeration.Value locality, scala.math.BigDecimal cpus, Map resources) {
     return offered(id, host, locality, cpus, resources);
