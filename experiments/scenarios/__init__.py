@@ -14,7 +14,7 @@ import msgspec
 
 from experiments.baselines.admission import Play
 from experiments.harness.recorded import Condition, Data, Goal, Order
-from experiments.scenarios.beside import Beside
+from experiments.scenarios.beside import BesideAnother
 from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
@@ -93,7 +93,7 @@ class Distributions(Protocol):
 
 AnyScenario = Real | Simulated | Measured | Scheduled
 SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
-    "beside": Beside,
+    "beside": BesideAnother,
     "fig4": Fig4,
     "laws": Laws,
     "mixed": Mixed,

@@ -18,7 +18,7 @@ COLUMNS = (
 )
 
 
-class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BesideAnother(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`repetitions` steps of `seeds` pairs of jobs. At most: our mean time without a deadline / that on the workers left, and
     percent of the jobs with a deadline that are late."""
 

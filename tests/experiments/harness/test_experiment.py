@@ -93,7 +93,7 @@ def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text(text)
         with pytest.raises(BadInput, match=sentence):
             experiment.read_spec(str(tmp_path / "s.toml"))
-    with pytest.raises(BadInput, match=r"names scenario 'none'; there are: fig4, .*mixed"):
+    with pytest.raises(BadInput, match=r"names scenario 'none'; there are: beside, fig4, .*mixed"):
         make_scenario("none", {}, 1, tmp_path)
     with pytest.raises(BadInput, match=r"cannot use: .*wrong"):
         make_scenario("fig4", {"long": ["a"], "short": ["b"], "wrong": 1}, 1, tmp_path)

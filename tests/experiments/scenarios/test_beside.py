@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from experiments.harness.recorded import Data, RowStep
-from experiments.scenarios.beside import Beside
+from experiments.scenarios.beside import BesideAnother
 from experiments.simulator.beside import STRETCH, BesideRow, beside
 
-SCENARIO = Beside(repetitions=1, seeds=2)
+SCENARIO = BesideAnother(repetitions=1, seeds=2)
 GOOD = BesideRow(
     seed=1, all_s=60.0, left_s=80.0, shares_s=150.0, ours_s=82.0, deadline_s=102.0, due_s=101.0, important_s=(200.0, 201.0)
 )
