@@ -3,8 +3,7 @@
 The UDF takes x to a polynomial modulo a prime, `ROUNDS` times over, so the sum over one period of `MODULUS` numbers,
 computed in Python, gives that over all.
 """
-
-from __future__ import annotations
+# no annotations of the future: Spark reads the UDF's kind from its types, and cannot find what strings name
 
 import argparse
 import json
