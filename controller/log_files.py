@@ -28,7 +28,7 @@ def keep_small(folder: Path, descriptor: int = STDERR, largest: int = LARGEST) -
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if path.parent != folder.resolve() or not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
             return
-        # opened anew: a lock is its opener's, and the processes that inherited the descriptor are one opener
+        # processes that inherited the descriptor share one open file, and a lock belongs to that: so each opens the log anew
         source = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(source, fcntl.LOCK_EX)

@@ -7,6 +7,7 @@ monotonic seconds unless they are said to count from submission.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -95,7 +96,7 @@ class Executor:
         return total
 
     def sampled(self, sample: Sample, worker_cores: float) -> Sample:
-        """Takes a sample in; returns it with the debt of the executor by then. What its worker does not have nobody took."""
+        """Takes a sample in; returns it with the debt of the executor by then. Demand beyond `worker_cores` is no hunger."""
         before, self.sample = self.sample, sample
         self.hunger = self.hunger.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
         if before is not None:
@@ -418,8 +419,12 @@ class Application:
         return (e for e in self.executors.values() if e.live)
 
     def starved(self) -> dict[str, int]:
-        """As `least_waiting` of its executors that are there."""
-        return least_waiting((e.record.executor_id, e.record.spec.slots, e.hunger) for e in self.live_executors() if e.ran)
+        """As `least_waiting`, for each resource profile by itself: a stage runs on executors of its own profile alone."""
+        alike = defaultdict[str, list[tuple[str, int, Hunger]]](list)
+        for e in self.live_executors():
+            if e.ran:
+                alike[e.record.profile_id].append((e.record.executor_id, e.record.spec.slots, e.hunger))
+        return {name: tasks for executors in alike.values() for name, tasks in least_waiting(executors).items()}
 
     def slots(self, worker_id: str | None = None) -> int:
         """Of its executors; `worker_id`: of those that the agent there divides demands among: its own, and those that are

@@ -43,8 +43,8 @@ UNTOLD = Hunger()
 
 
 def least_waiting(executors: Iterable[tuple[str, int, Hunger]]) -> dict[str, int]:
-    """For each starved one of an application's executors (id, slots, hunger): how many tasks of a stage must wait for one to
-    be given to it. Empty where none is starved, or every one is."""
+    """For each starved one of these executors (id, slots, hunger), which take the same tasks: how many tasks of a stage must
+    wait for one to be given to it. Empty where none is starved, or every one is."""
     others, slots_per_core = 0, dict[str, float]()
     for name, slots, hunger in executors:
         if hunger.starved:

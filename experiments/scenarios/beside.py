@@ -57,7 +57,7 @@ class BesideAnother(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def tables(self, data: Data) -> str:
         rows = _rows(data)
-        told: list[tuple[object, ...]] = [(row.seed, *_cells(row)) for row in rows]
+        told: list[tuple[object, ...]] = [(row.seed, *_told(_numbers(row))) for row in rows]
         if rows:
             means = zip(*(_numbers(row) for row in rows), strict=True)
             told.append(("mean", *_told([statistics.fmean(column) for column in means])))
@@ -69,16 +69,12 @@ class BesideAnother(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 def _numbers(row: BesideRow) -> tuple[float, ...]:
     alone = (row.all_s, row.left_s, row.shares_s, row.ours_s, row.ours_s / row.left_s)
-    return (*alone, row.deadline_s, row.due_s, 100 * (row.due_s / row.deadline_s - 1), *row.important_s[:1])
+    return (*alone, row.deadline_s, row.due_s, 100 * (row.due_s / row.deadline_s - 1), row.important_s[0])
 
 
 def _told(numbers: Sequence[float]) -> list[str]:
     digits = (1, 1, 1, 1, 3, 1, 1, 2, 1)
     return [f"{number:.{places}f}" for number, places in zip(numbers, digits, strict=True)]
-
-
-def _cells(row: BesideRow) -> list[str]:
-    return _told(_numbers(row))
 
 
 def _rows(data: Data) -> list[BesideRow]:

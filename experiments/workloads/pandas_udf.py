@@ -3,7 +3,7 @@
 The UDF takes x to a polynomial modulo a prime, `ROUNDS` times over, so the sum over one period of `MODULUS` numbers,
 computed in Python, gives that over all.
 """
-# no annotations of the future: Spark reads the UDF's kind from its types, and cannot find what strings name
+# annotations are not postponed here: Spark reads a UDF's kind from its types, and cannot resolve the name of a local import
 
 import argparse
 import json

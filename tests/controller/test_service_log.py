@@ -59,18 +59,15 @@ def test_where_no_copy_can_be_made_the_log_is_emptied_all_the_same(tmp_path: Pat
 
 
 def test_processes_that_share_a_log_keep_it_small_together(tmp_path: Path) -> None:
-    log = tmp_path / "agent-w1.log"
+    log, names = tmp_path / "agent-w1.log", ("one", "two", "three", "four")
     with log.open("ab") as out:
-        writers = [
-            subprocess.Popen((sys.executable, "-c", WRITER, str(tmp_path), name), stderr=out)
-            for name in ("one", "two", "three", "four")
-        ]
-        assert [writer.wait(60) for writer in writers] == [0] * 4
+        writers = [subprocess.Popen((sys.executable, "-c", WRITER, str(tmp_path), name), stderr=out) for name in names]
+        assert [writer.wait(60) for writer in writers] == [0] * len(names)
     sizes = [path.stat().st_size for path in (log, tmp_path / "agent-w1.log.1", tmp_path / "agent-w1.log.2")]
     # a line of each writer, and what it writes itself, may come before the next look
     assert max(sizes) < LARGEST_HERE + 800
     told = "".join(path.read_text() for path in tmp_path.iterdir())
-    assert any(f"{name} 099" in told for name in ("one", "two", "three", "four"))
+    assert any(f"{name} 099" in told for name in names)
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -85,6 +85,17 @@ def start_driver(python: str, jar: Path, app: str, arguments: list[str], conf: d
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def joining(peer: Peer) -> dict[str, str]:
+    """What makes a driver an application of that master, with a secret for its executors."""
+    return {
+        "spark.master": f"sparkpace://127.0.0.1:{peer.port}",
+        "spark.pace.token.file": str(peer.token_file),
+        "spark.pace.ca.file": str(peer.home.ca_file),
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": "for-executors-only",
+    }
+
+
 def read_progress(control: Path) -> Progress | None:
     file = control / "progress.json"
     if not file.exists():
@@ -113,14 +124,10 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     peer = Peer(tmp_path, [])
     try:
         conf = {
-            "spark.master": f"sparkpace://127.0.0.1:{peer.port}",
-            "spark.pace.token.file": str(peer.token_file),
-            "spark.pace.ca.file": str(peer.home.ca_file),
+            **joining(peer),
             "spark.pace.deadline": "90s",
             "spark.executorEnv.GREETING": "hello",
             "spark.my.password": "hidden",
-            "spark.authenticate": "true",
-            "spark.authenticate.secret": "for-executors-only",
         }
         driver = start_driver(python, jar, "count_until.py", [str(lines), str(stop)], conf)
         drivers.append(driver)
@@ -252,14 +259,7 @@ def test_a_starved_executor_is_given_no_task_unless_nobody_else_takes_any(
             return max((e.info.stage for e in peer.events.values() if isinstance(e, StageSubmitted)), default=-1)
 
     try:
-        conf = {
-            "spark.master": f"sparkpace://127.0.0.1:{peer.port}",
-            "spark.pace.token.file": str(peer.token_file),
-            "spark.pace.ca.file": str(peer.home.ca_file),
-            "spark.authenticate": "true",
-            "spark.authenticate.secret": "for-executors-only",
-        }
-        driver = start_driver(python, jar, "count_until.py", [str(lines), str(stop)], conf)
+        driver = start_driver(python, jar, "count_until.py", [str(lines), str(stop)], joining(peer))
         drivers.append(driver)
         wait_for("a registration", lambda: bool(peer.registrations) or driver.poll() is not None)
         for executor in ("1", "2"):

@@ -86,7 +86,8 @@ def test_priority_and_deadline_of_running_jobs_can_be_set(cluster: LocalCluster,
 
 
 def test_no_stage_waits_for_a_task_on_a_worker_that_another_job_has(cluster: LocalCluster) -> None:
-    """Stages of six short tasks, to each of whose executors Spark gives one at once; until an important job has a worker."""
+    """Rounds of a stage of six short tasks and one of four. Spark gives each executor a task of every stage, until an
+    important job has one of the workers."""
     shown = ("--conf", "spark.ui.enabled=true")
     small = cluster.submit("--name", "small", *shown, "stages.py", "--work", "5", "--tasks", "6", "--rounds", "100000")
     view = cluster.running("small")
@@ -99,7 +100,7 @@ def test_no_stage_waits_for_a_task_on_a_worker_that_another_job_has(cluster: Loc
         listed = json.loads(urllib.request.urlopen(of, timeout=60).read())
         return {executor["id"]: executor["totalTasks"] for executor in listed if executor["id"] != "driver"}
 
-    def one_runs_five_stages_alone() -> bool:
+    def one_runs_five_rounds_alone() -> bool:
         seen.append(tasks())
         more = [{name: seen[-1][name] - count for name, count in earlier.items()} for earlier in seen]
         return any(min(of_each.values()) == 0 and max(of_each.values()) >= 50 for of_each in more)
@@ -107,7 +108,7 @@ def test_no_stage_waits_for_a_task_on_a_worker_that_another_job_has(cluster: Loc
     first = tasks()
     eventually(lambda: all(count > first[name] for name, count in tasks().items()), "tasks on both")
     cluster.running("important", 1)
-    eventually(one_runs_five_stages_alone, "stages that leave an executor out")
+    eventually(one_runs_five_rounds_alone, "stages that leave an executor out")
     for job in (small, important):
         job.kill()
 

@@ -93,7 +93,7 @@ def test_how_far_reading_runs_ahead_is_what_tasks_have_read_on_average_beyond_wh
     assert stage.reads_ahead == pytest.approx(sure * ((share / 2 + 1 - share) / 0.5 - 1), abs=1e-6)
 
 
-def test_where_no_work_is_known_reading_runs_not_ahead() -> None:
+def test_where_no_work_is_known_nothing_tells_whether_reading_runs_ahead() -> None:
     # nothing is known of a task's work, and all CPU is a running one's
     plan = StagePlan(stage=1, attempt=0, tasks=2, work_core_s=0.0, records=10.0)
     assert StageLive(plan, 1, 1, 10.0, 5.0, 1.0, 1, 1.0, seen_records=5.0, seen_core_s=1.0).reads_ahead == 0.0

@@ -21,11 +21,11 @@ Told = tuple[float, float]
 """Demand and grant."""
 
 
-def told(cluster: FakeCluster, *of_each: tuple[Told, ...]) -> dict[str, int]:
-    """The driver's answer after samples of the executor on each worker, a second apart."""
+def told(cluster: FakeCluster, *of_each: tuple[Told, ...], profiles: tuple[str, ...] = ("0",)) -> dict[str, int]:
+    """The driver's answer after samples of the executor on each worker, a second apart; as many executors of each profile."""
     for name in WORKERS[: len(of_each)]:
         cluster.worker(name)
-    wanted = {"0": ExecutorWish(count=len(of_each))}
+    wanted = {profile: ExecutorWish(count=len(of_each) // len(profiles)) for profile in profiles}
     application_id = cluster.register(wanted=wanted)
     cluster.driver(application_id, wanted=wanted)
     executors = cluster.state.applications[application_id].executors
@@ -78,3 +78,7 @@ def test_where_all_are_starved_none_is_spared(cluster: FakeCluster) -> None:
 
 def test_one_that_has_told_nothing_yet_counts_as_one_that_runs(cluster: FakeCluster) -> None:
     assert told(cluster, STARVES, ()) == {"w1": 40}
+
+
+def test_executors_of_another_resource_profile_take_none_of_its_tasks(cluster: FakeCluster) -> None:
+    assert told(cluster, STARVES, RUNS, profiles=("0", "1")) == {}
