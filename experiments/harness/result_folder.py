@@ -6,6 +6,7 @@
     rows.jsonl        the same of steps without Spark (`RowStep`)
     withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
     runs/APP/         summary, samples and stages of every run
+    profiles/         those that runs were planned with, where somebody put them there: what goes on elsewhere needs them
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
 
@@ -33,7 +34,7 @@ from experiments.harness.recorded import Data, RowStep, StepRecord, Withdrawn
 from stage_model.errors import BadInput
 from stage_model.history.signature import call_site
 
-DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs")
+DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs", "profiles")
 """What a packed folder has in its archive."""
 WITHDRAWN = "withdrawn.json"
 
