@@ -6,7 +6,7 @@
     rows.jsonl        the same of steps without Spark (`RowStep`)
     withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
     runs/APP/         summary, samples and stages of every run
-    profiles/         those that runs were planned with, where somebody put them there: what goes on elsewhere needs them
+    profiles/         copied by hand from home/profiles, without paths: who goes on where that home is not copies them back
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
 
