@@ -15,21 +15,23 @@ import msgspec
 
 from experiments.harness.markdown import table
 from experiments.harness.recorded import Condition, Data, Goal, complete, judged, percentile
-from experiments.simulator.streams import OURS, SCHEDULERS, StreamRow, stream
+from experiments.simulator.streams import OURS, SCHEDULERS, LongShare, StreamRow, stream
 
 COLUMNS = (
     *("load", "scheduler", "streams", "short jobs", "mean s", "p50", "p95", "long jobs", "mean s", "lost core-s"),
-    "used core-s per stream",
+    *("used core-s per stream", "free cores granted to long jobs", "of these used"),
 )
 
 
 class StreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What ours may be at most, as multiples: short jobs' 95th percentile of that of killing; long jobs' mean time of that of
-    killing and of FIFO."""
+    killing and of FIFO. `wasted_pct`: of the cores that short jobs leave, what long jobs are not granted; of those granted,
+    what they do not use."""
 
     short_p95_of_kill: float
     long_mean_of_kill: float = 0.65
     long_mean_of_fifo: float = 1.05
+    wasted_pct: float = 5.0
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +80,15 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 Goal(goal=f"{of}: {name}", measured=round(r, 4), limit=limit, unit="ratio", n=n)
                 for name, r, limit, n in ratios
             ]
+            share, most = _long_share(rows[OURS]), limits.wasted_pct
+            wastes = (
+                ("of what short jobs leave, not granted to long ones", share.granted_core_s, share.free_core_s),
+                ("of what is granted to long jobs, not used", share.used_core_s, share.granted_core_s),
+            )
+            found += [
+                Goal(goal=f"{of}: {name}", measured=round(100 * (1 - part / whole), 2), limit=most, unit="%", n=longs)
+                for name, part, whole in wastes
+            ]
             lost = math.fsum(row.lost_core_s for row in rows[OURS])
             found.append(Goal(goal=f"{of}: work lost", measured=lost, limit=0, unit="core-s", n=shorts + longs))
         return found
@@ -88,15 +99,21 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             for scheduler, rows in _rows(data, load.name).items():
                 shorts = [one for row in rows for one in row.short_s]
                 longs = [one for row in rows for one in row.long_s]
+                share = _long_share(rows)
                 told.append(
                     (
                         *(f"{load.load:.0%}", scheduler, len(rows), len(shorts), f"{statistics.fmean(shorts):.1f}"),
                         *(f"{percentile(shorts, share):.1f}" for share in (0.5, 0.95)),
                         *(len(longs), f"{_long_mean(rows):.1f}", f"{math.fsum(row.lost_core_s for row in rows):.0f}"),
                         f"{statistics.fmean(row.used_core_s for row in rows):.0f}",
+                        f"{share.granted_core_s / share.free_core_s:.1%}",
+                        f"{share.used_core_s / share.granted_core_s:.1%}",
                     )
                 )
-        about = "Short jobs' times are from arrival to end, long jobs' from first task to end."
+        about = (
+            "Short jobs' times are from arrival to end, long jobs' from first task to end. Free cores are those that other jobs "
+            "have no quota for, from a long job's first stage to the end of its last one."
+        )
         return "\n".join([about, "", *table(COLUMNS, told)])
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders
@@ -120,6 +137,10 @@ def _long_mean(rows: Sequence[StreamRow]) -> float:
     """Nan where no long job ended."""
     found = [one for row in rows for one in row.long_s]
     return statistics.fmean(found) if found else math.nan
+
+
+def _long_share(rows: Sequence[StreamRow]) -> LongShare:
+    return sum((row.long_share for row in rows), LongShare())
 
 
 def _rows(data: Data, load: str) -> dict[str, list[StreamRow]]:

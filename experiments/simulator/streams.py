@@ -42,9 +42,32 @@ class JobKind:
     alone_s: float
 
 
+class LongShare(msgspec.Struct, frozen=True, kw_only=True):
+    """Core-seconds: `free` is what others left of the cluster, `granted` the sum of the long jobs' own quotas."""
+
+    free_core_s: float = 0.0
+    granted_core_s: float = 0.0
+    used_core_s: float = 0.0
+
+    def __add__(self, other: LongShare) -> LongShare:
+        return self._with(other, 1)
+
+    def __sub__(self, other: LongShare) -> LongShare:
+        return self._with(other, -1)
+
+    def _with(self, other: LongShare, sign: int) -> LongShare:
+        return LongShare(
+            free_core_s=self.free_core_s + sign * other.free_core_s,
+            granted_core_s=self.granted_core_s + sign * other.granted_core_s,
+            used_core_s=self.used_core_s + sign * other.used_core_s,
+        )
+
+
 class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     """One stream under one scheduler: seconds from arrival to end of every short job, from first task to end of every long
-    one; core-seconds of killed tasks."""
+    one; core-seconds of killed tasks.
+
+    `long_share` is over all long jobs, each from its first stage to the end of its last one."""
 
     scheduler: str
     load: float
@@ -53,6 +76,7 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     long_s: tuple[float, ...]
     lost_core_s: float
     used_core_s: float
+    long_share: LongShare
 
 
 def kinds(seed: int, name: str) -> list[JobKind]:
@@ -81,6 +105,8 @@ class OneLong:
     waits: bool
     last: App | None = None
     engine: Engine | None = None
+    share: LongShare = LongShare()
+    """Of the long jobs whose stages are over; of one whose stages are not, what it had when they began is taken off."""
 
     def begin(self, engine: Engine) -> None:
         self.engine = engine
@@ -93,17 +119,31 @@ class OneLong:
         self._another()
 
     def stage_submitted(self, app: App, stage: int) -> None:
+        if app.asked.kind == LONG and len(app.stage_starts_s) == 1:
+            self.share -= self._share_until_now(app)
         self.inner.stage_submitted(app, stage)
 
     def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         self.inner.task_ended(app, executor, task)
 
     def stage_completed(self, app: App, stage: int) -> None:
+        if app.asked.kind == LONG and len(app.completed) == len(app.job.stages):
+            self.share += self._share_until_now(app)
         self.inner.stage_completed(app, stage)
 
     def ended(self, app: App) -> None:
         self.inner.ended(app)
         self._another()
+
+    def _share_until_now(self, app: App) -> LongShare:
+        """From the stream's begin on."""
+        assert self.engine
+        for executor in (e for one in self.engine.apps for e in one.live):
+            self.engine.advance(executor)
+        held = {one.number: one.gone_allocated + math.fsum(e.allocated_core_s for e in one.live) for one in self.engine.apps}
+        own = held.pop(app.number)
+        free = _cores(self.engine.workers) * self.engine.now_s - math.fsum(held.values())
+        return LongShare(free_core_s=free, granted_core_s=own, used_core_s=app.used_core_s)
 
     def _another(self) -> None:
         assert self.engine
@@ -157,6 +197,7 @@ def stream(scheduler: str, load: float, seed: int, length_s: float) -> StreamRow
         long_s=tuple(round(end_s - (a.first_task_s or 0.0), 3) for a, end_s in ended if a.asked.kind == LONG),
         lost_core_s=round(math.fsum(app.lost_core_s for app in engine.apps), 3),
         used_core_s=round(math.fsum(app.used_core_s for app in engine.apps), 3),
+        long_share=course.share,
     )
 
 
