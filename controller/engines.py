@@ -81,6 +81,12 @@ def machine_cores() -> float:
     return min(float(len(os.sched_getaffinity(0))), CgroupTree().own_quota())
 
 
+def machine_busy_s() -> float:
+    """CPU seconds that all processors of the machine together were busy since its boot; what a host took from it counts."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
 def machine_memory_mb() -> int:
     return int(psutil.virtual_memory().total // (1024 * 1024))
 

@@ -51,6 +51,10 @@ class MasterOptions:
     """Who starts workers for what fits nowhere; None: nobody."""
 
 
+ADOPT = "adopt"
+"""The runtime whose executors other cluster managers start."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     """`sparkpace agent`. `runtime` is a row of `controller.runtime.table`: "auto" was decided by the command line."""
@@ -81,6 +85,10 @@ class AgentOptions:
     """Of executors in containers: "open" or "closed" (one for each application), or "host"."""
     network_pool: str = ""
     """Where those come from (`networks.parse_pool`); empty: the usual pool."""
+    shared: bool = False
+    """Others work on this machine: what they use is not for executors."""
+    signals: bool = False
+    """Adopted executors that cannot be paced otherwise may be stopped and continued."""
 
     @property
     def own_networks(self) -> bool:

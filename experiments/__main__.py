@@ -47,7 +47,7 @@ def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions
     default = PROJECT / "out" / f"{name}-{seed}{'-quick' if quick else ''}"
     folder = ResultFolder((out or default).absolute())
     question = folder.open(asked(name, what, quick=quick, seed=seed), repetitions)
-    run_steps(folder, scenario_of(folder, question), question.cluster, Console(highlight=False, markup=False))
+    run_steps(folder, scenario_of(folder, question), question, Console(highlight=False, markup=False))
     _judge(folder)
 
 

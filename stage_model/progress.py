@@ -1,7 +1,7 @@
 """The live progress of one executor, as its plugin writes it into `progress.json` several times a second.
 
-Only the schema; reading such a file safely is `controller.agent.progress_file`'s work. Counters are cumulative per stage
-attempt since the executor's start, so a lost or repeated file does no harm.
+Only the schema and what may be in it; reading such a file safely is `controller.agent.progress_file`'s work. Counters are
+cumulative per stage attempt since the executor's start, so a lost or repeated file does no harm.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ MAX_BYTES = 65_536
 
 MAX_STAGES = 64
 """One with more is refused, too: an executor's plugin writes no more."""
+_LARGEST = 1 << 53
 
 
 class StageProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,3 +55,20 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sequence: int
     stages: tuple[StageProgress, ...] = ()
     memory: MemoryProgress | None = None
+
+
+def what_is_wrong(progress: Progress, executor_id: str) -> str:
+    """Why it cannot be the progress of that executor, as the rest of a sentence; empty if it can."""
+    if progress.schema != SCHEMA:
+        return f"has schema {progress.schema}, not {SCHEMA}"
+    if progress.executor != executor_id:
+        return f"claims to be of {progress.executor[:40]!r}"
+    if len(progress.stages) > MAX_STAGES:
+        return f"has {len(progress.stages)} stages, more than {MAX_STAGES}"
+    for s in progress.stages:
+        numbers = (s.stage, s.attempt, s.running, s.done, s.failed, s.records_done, s.records_running, s.cpu_ns)
+        if any(not 0 <= n < _LARGEST for n in numbers):
+            return f"holds an impossible number in stage {s.stage}"
+    memory = progress.memory
+    sizes = (memory.order, memory.budget, memory.execution, memory.storage) if memory else ()
+    return "holds an impossible number for its memory" if any(not 0 <= n < _LARGEST for n in sizes) else ""

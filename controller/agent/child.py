@@ -21,8 +21,9 @@ from controller.agent.link import Gate, Link
 from controller.agent.local_use import LocalUse
 from controller.agent.loop import Agent, Received
 from controller.agent.open_quotas import open_all
-from controller.agent.site import make_runtime, make_site, make_worker
+from controller.agent.site import make_beginner, make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
+from controller.engines import machine_busy_s
 from controller.files import write_whole
 from controller.home import Home
 from controller.local.locks import child_lock
@@ -65,7 +66,8 @@ class Child:
         self.runtime = make_runtime(options, cluster_id)
         site: Site = make_site(options)
         self.local_use = LocalUse(parse_local_limit(options.local_limit), site.local_root, time.thread_time)
-        launcher = Launcher(self.runtime, site, options.home / "agents" / options.worker_id)
+        folder = options.home / "agents" / options.worker_id
+        launcher = Launcher(self.runtime, make_beginner(self.runtime, site), site, folder)
         self.agent = Agent(
             make_worker(options),
             site,
@@ -75,6 +77,7 @@ class Child:
             period_s=options.period_s,
             quota=QuotaSettings(period_s=options.period_s, floor=options.floor),
             over_limit=self.local_use.take,
+            machine_busy_s=machine_busy_s if options.shared else None,
         )
         self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from controller.class_sharing import KEPT, archive_key, dump, file_stamp, jar_stamps, trial, use
 from controller.files import locked
-from controller.runtime.base import Bind, JavaProgram, Launch, Program, Runtime
+from controller.runtime.base import Bind, JavaProgram, Launch, Program, Starter
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
@@ -56,7 +56,7 @@ class ClassArchives:
     `root` is shared by the agents of one home; making one is given up after `timeout_s`. Used by the launcher's thread
     only."""
 
-    def __init__(self, runtime: Runtime, root: Path, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, runtime: Starter, root: Path, timeout_s: float = TIMEOUT_S) -> None:
         self._runtime, self._root, self._timeout_s = runtime, root, timeout_s
         self._failed: set[str] = set()
         self._sound: dict[Path, tuple[int, ...]] = {}

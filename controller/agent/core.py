@@ -8,6 +8,7 @@ shells around this function: they look, call it, and do what it orders. Not cove
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
@@ -16,7 +17,7 @@ from controller.agent.accounting import Account
 from controller.agent.apply import QuotaChange, changes
 from controller.agent.arbitrate import arbitrate
 from controller.agent.asking import is_squeezed, request
-from controller.agent.decide import ObservedExecutor, aged, decide_demand
+from controller.agent.decide import ObservedExecutor, aged, decide_demand, with_others
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import Sample
 from stage_model.laws.base import Decision, LawState
@@ -112,20 +113,24 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
     troubles: dict[ExecutorKey, Exception] = {}
     looks: list[tuple[ExecutorKey, Seen, Held, Account, Decision | None]] = []
     requests = []
+    accounts: dict[ExecutorKey, Account] = {}
     # what goes wrong with an executor is its trouble alone: whoever carries out the orders tells it
     for key, seen in snapshot.executors.items():
-        before = state.held.get(key) or Held(Account(seen.slots))
-        account, plan, decision = before.account, None, None
+        accounts[key] = state.held[key].account if key in state.held else Account(seen.slots)
         try:
-            account = _accounted(account, seen, now_s)
+            accounts[key] = _accounted(accounts[key], seen, now_s)
         except Exception as error:  # noqa: BLE001 - told by the shell
             troubles[key] = error
+    beside = _beside(snapshot.executors, accounts)
+    for key, seen in snapshot.executors.items():
+        before = state.held.get(key) or Held(accounts[key])
+        account, plan, decision = accounts[key], None, None
         if seen.shares:
             # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
             decision = Decision(float(account.slots), before.law, "no plan yet")
             try:
                 if timed := snapshot.plans.get(key.application_id):
-                    plan = timed.now(now_s)
+                    plan = with_others(timed.now(now_s), beside.get(key, ()))
                     decision = _decision(snapshot, account.executor(now_s), before.law, plan, dt_s, now_s - timed.at_s)
             except Exception as error:  # noqa: BLE001 - told by the shell
                 troubles[key] = error
@@ -152,6 +157,22 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
             current[key] = observed.quota_cores
     orders = Orders(grants, tuple(changes(current, grants)), tuple(samples), troubles)
     return orders, State(held, now_s, now_s if due else state.sampled_s)
+
+
+def _beside(
+    executors: Mapping[ExecutorKey, Seen], accounts: Mapping[ExecutorKey, Account]
+) -> dict[ExecutorKey, list[Account]]:
+    """The accounts of an application's other executors on this worker, where it has several."""
+    running = defaultdict[str, list[ExecutorKey]](list)
+    for key, seen in executors.items():
+        if seen.observed is not None and seen.observed.running:
+            running[key.application_id].append(key)
+    return {
+        key: [accounts[other] for other in together if other != key]
+        for together in running.values()
+        if len(together) > 1
+        for key in together
+    }
 
 
 def _accounted(account: Account, seen: Seen, now_s: float) -> Account:

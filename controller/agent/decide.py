@@ -7,7 +7,8 @@ a stage the master has not described yet. Arbitration between applications is `a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct, structs
 
@@ -37,6 +38,13 @@ class OwnStage(Struct):
     seen_core_s: float = 0.0
 
 
+class HasStages(Protocol):
+    """What an executor has done, by stage attempt."""
+
+    @property
+    def stages(self) -> Mapping[StageKey, OwnStage]: ...
+
+
 class ObservedExecutor(Struct, frozen=True):
     """This executor as observed. `idle_s`: seconds since a task last ran here, None before the first task. `up`: it has told
     something, so it has started."""
@@ -63,6 +71,27 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
     aims = tuple([structs.replace(aim, left_s=aim.left_s - age_s) for aim in plan.aims])
     left_s = None if plan.left_s is None else plan.left_s - age_s
     return structs.replace(plan, stages=tuple(stages), aims=aims, left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
+
+
+def with_others(plan: ApplicationPlan, others: Sequence[HasStages]) -> ApplicationPlan:
+    """The plan where the application has further executors on this worker: they count with those elsewhere."""
+    if not others:
+        return plan
+    stages = []
+    for s in plan.stages:
+        theirs = [other.stages[s.key] for other in others if s.key in other.stages]
+        stages.append(
+            structs.replace(
+                s,
+                elsewhere_running=s.elsewhere_running + sum([own.running for own in theirs]),
+                elsewhere_done=s.elsewhere_done + sum([own.done for own in theirs]),
+                elsewhere_records=s.elsewhere_records + sum([own.records for own in theirs]),
+                elsewhere_records_running=s.elsewhere_records_running + sum([own.records_running for own in theirs]),
+                elsewhere_cpu_core_s=s.elsewhere_cpu_core_s + sum([own.cpu_core_s for own in theirs]),
+                elsewhere_cpu_running_core_s=s.elsewhere_cpu_running_core_s + sum([own.cpu_running_core_s for own in theirs]),
+            )
+        )
+    return structs.replace(plan, stages=tuple(stages))
 
 
 NOTHING_DONE = OwnStage()

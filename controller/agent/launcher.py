@@ -1,6 +1,7 @@
 """Starts and stops executors beside the control loop, so that a slow engine never delays a quota.
 
-Starts are done one at a time on one thread, stops on another: a start may have to wait for an image or a class archive.
+Starts are done one at a time on one thread, stops on another: a start may have to wait for an image or a class archive. How
+an executor begins is `beginning`'s.
 Level-triggered: the loop says each period what should start or stop; what is under way is not begun twice. Whatever goes
 wrong with one executor is that executor's: it is told, counted and tried again. Keeps a 0600 record of every executor started
 (without its environment), so that a restarted agent can adopt it and tell its driver's fate.
@@ -10,24 +11,22 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import msgspec
 from msgspec import structs
 
-from controller.agent.class_archive import ClassArchives
-from controller.agent.launch import Site, make_directories, make_launch, python_binds
+from controller.agent.beginning import Beginner, Spec, Start
+from controller.agent.launch import Site
 from controller.agent.threads import Beat
 from controller.files import write_whole
-from controller.runtime.base import ExecutorKey, Program, Runtime, full_image_name
-from controller.wire.driver import PythonEnvironment
+from controller.runtime.base import ExecutorKey, Runtime
 from controller.wire.worker import ExecutorSpec
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -36,19 +35,6 @@ log = logging.getLogger("sparkpace.agent")
 
 FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
 STOP_GRACE_S = 2.0
-VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """`memory_mb` is the container's limit; `credentials` go into the executor's own file, None: it needs none, or nobody has
-    told them yet."""
-
-    key: ExecutorKey
-    spec: ExecutorSpec
-    cores: float
-    memory_mb: int
-    credentials: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +53,16 @@ NEVER_TRIED = _Retry(-math.inf, 0.0, 0, "")
 class Launcher:
     """`state(key)` is "starting" until the runtime shows the executor, "refused" when it can never start here."""
 
-    def __init__(self, runtime: Runtime, site: Site, record_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        beginner: Beginner,
+        site: Site,
+        record_dir: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.runtime, self.site, self.record_dir, self.clock = runtime, site, record_dir, clock
-        self._archives = ClassArchives(runtime, site.archive_root)
+        self._beginner = beginner
         self._lock = threading.Lock()
         self._starts: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stops: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -79,14 +72,13 @@ class Launcher:
         self._stopping: set[ExecutorKey] = set()
         self._refused: dict[ExecutorKey, str] = {}
         self._retry: dict[ExecutorKey, _Retry] = {}
-        self._versions: dict[tuple[str | None, str, int], str] = {}
         self.images: tuple[str, ...] = ()
         """Those that were here when last looked."""
         record_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def run_starts(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
         """The thread of starts: works them off until `stop`; `wake` tells the loop that something changed."""
-        self._look_for_images()
+        self.images = self._beginner.images()
         self._run(self._starts, wake, stop, beat)
 
     def run_stops(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
@@ -152,10 +144,10 @@ class Launcher:
         self._cores.pop(key, None)
         self._record(key).unlink(missing_ok=True)
 
-    def remembered(self, key: ExecutorKey) -> ExecutorSpec | None:
-        """The spec (without environment) of an executor started by an earlier life of this agent."""
+    def remembered(self, key: ExecutorKey) -> Spec | None:
+        """The spec (without environment) of an executor that began in an earlier life of this agent."""
         try:
-            return msgspec.json.decode(self._record(key).read_bytes(), type=ExecutorSpec)
+            return self._beginner.read_spec(self._record(key).read_bytes())
         except (FileNotFoundError, *UNREADABLE):
             return None
 
@@ -163,23 +155,15 @@ class Launcher:
         return self.record_dir / f"{key.application_id}.{key.executor_id}.json"
 
     def _start(self, start: Start) -> None:
-        key, spec = start.key, start.spec
+        key = start.key
         try:
             if not self._wanted(key):
                 return
-            self._check_python(spec)
-            java = self.runtime.java(spec.java_home, spec.image)
-            launch = make_launch(spec, self.site, java.program, self._cores[key], start.memory_mb)
-            launch = self._archives.add_to(launch, java)
-            if not self._wanted(key):  # an image or an archive may have taken minutes
-                return
-            make_directories(spec, self.site, start.credentials)
-            self._remember(key, spec)
-            self.runtime.start(replace(launch, cores=self._cores[key]))
+            self._remember(key, start.spec)
+            self._beginner.begin(start, lambda: self._cores[key], lambda: self._wanted(key))
+            self.images = self._beginner.images()
             self._retry.pop(key, None)
-            if spec.image and full_image_name(spec.image) not in self.images:
-                self._look_for_images()
-            log.info("started executor %s of %s with %.2f cores, %d MiB", *key[::-1], self._cores[key], start.memory_mb)
+            log.info("executor %s of %s has begun with %.2f cores", *key[::-1], self._cores[key])
         except RuntimeRefused as error:
             log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
             self._refused[key] = str(error)
@@ -205,12 +189,6 @@ class Launcher:
         self._retry[key] = _Retry(self.clock() + wait_s, wait_s, before.tries + 1, (str(error) or type(error).__name__)[:300])
         return wait_s
 
-    def _look_for_images(self) -> None:
-        try:
-            self.images = self.runtime.images()
-        except RuntimeFailed as error:
-            log.warning("%s", error)
-
     def _stop(self, key: ExecutorKey) -> None:
         try:
             self.runtime.stop(key, STOP_GRACE_S)
@@ -222,34 +200,6 @@ class Launcher:
             with self._lock:
                 self._stopping.discard(key)
 
-    def _remember(self, key: ExecutorKey, spec: ExecutorSpec) -> None:
-        write_whole(self._record(key), msgspec.json.encode(structs.replace(spec, environment={})), lasting=False)
-
-    def _check_python(self, spec: ExecutorSpec) -> None:
-        """Spark's Python workers must be of the driver's minor version; found out before anything starts."""
-        if spec.python is None:
-            return
-        known = (spec.image, spec.python.executable, spec.uid)
-        if known not in self._versions:
-            self._versions[known] = self._python_version(spec, spec.python)
-        if self._versions[known] != spec.python.version:
-            raise RuntimeRefused(
-                f"{spec.python.executable} is Python {self._versions[known]} on the executors but {spec.python.version} "
-                f"on the driver; accepted: the same minor version (--image or --python names another)"
-            )
-
-    def _python_version(self, spec: ExecutorSpec, python: PythonEnvironment) -> str:
-        """Minor version ("3.11") of the Python that executors would run, asked of itself. Raises `RuntimeRefused`."""
-        binds = python_binds(spec, self.site)
-        argv = [python.executable, "-I", "-c", VERSION_PROGRAM]
-        try:
-            answer = self.runtime.run_program(Program(argv, spec.uid, spec.gid, binds, spec.image)).strip()
-        except RuntimeRefused as error:
-            raise RuntimeRefused(
-                f"Python {error}; mount its environment with --mount, or name another with spark.pace.python"
-            ) from error
-        if not re.fullmatch(r"\d+\.\d+", answer):
-            raise RuntimeRefused(
-                f"{python.executable} answered {answer[:200]!r} when asked for its version; a Python is needed"
-            )
-        return answer
+    def _remember(self, key: ExecutorKey, spec: Spec) -> None:
+        shown = structs.replace(spec, environment={}) if isinstance(spec, ExecutorSpec) else spec
+        write_whole(self._record(key), msgspec.json.encode(shown), lasting=False)

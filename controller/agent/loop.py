@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +18,22 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.agent.apply import SAME_CORES, QuotaChange
+from controller.agent.beginning import Spec, Start
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
+from controller.agent.foreign import Foreign
 from controller.agent.launch import Site
-from controller.agent.launcher import Launcher, Start
+from controller.agent.launcher import Launcher
 from controller.agent.local_use import OVER_CODE
+from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.runtime.process_identity import seen_here
-from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, Sample, WorkerInfo, WorkerSync
+from controller.wire.worker import AdoptedSpec, Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
-from stage_model.progress import MemoryProgress, Progress
+from stage_model.progress import MemoryProgress, Progress, what_is_wrong
 from stage_model.settings import QuotaSettings
 
 log = logging.getLogger("sparkpace.agent")
@@ -40,8 +42,6 @@ REPEATED_S = 60.0
 """A stage's counters are reported for so long after it ran, or after the master last answered: a report may be lost."""
 COMPLAINT_S = 60.0
 """Between two notes about one executor's progress file."""
-SAMPLES_KEPT = 100_000
-"""Samples kept while the master is away; older ones are dropped (a day of one executor)."""
 
 
 @dataclass(slots=True)
@@ -52,6 +52,10 @@ class _Known:
     control_dir: Path
     log_dir: str
     spec: ExecutorSpec | None = None
+    adopted: bool = False
+    """Another cluster manager has started it."""
+    remark: str = ""
+    """What the runtime said of it last."""
     progress: Progress | None = None
     """What it told in this period."""
     memory: MemoryProgress | None = None
@@ -83,21 +87,21 @@ class Agent:
         quota: QuotaSettings,
         clock: Callable[[], float] = time.monotonic,
         over_limit: Callable[[], Mapping[str, str]] = dict,
+        machine_busy_s: Callable[[], float] | None = None,
     ) -> None:
-        """`over_limit`: applications that keep too much on the disk, with the reason; each finding is told once."""
+        """`over_limit`: applications that keep too much on the disk, with the reason; each finding is told once.
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too."""
         self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
         self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
         self.received: Received | None = None
         self.known: dict[ExecutorKey, _Known] = {}
         self.state = State()
         self.phases = Phases(clock)
-        self.samples: list[Sample] = []
-        self.sample_seq = 0
+        self.outbox = Outbox()
         self.plans: dict[str, TimedPlan] = {}
-        self.notes: list[str] = []
-        self._notes_lock = threading.Lock()
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)
         self._over_limit = over_limit
+        self._machine_busy_s, self._foreign = machine_busy_s, Foreign()
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, and why."""
         self._heard_s = 0.0
@@ -126,7 +130,7 @@ class Agent:
         self._apply(orders, observed)
         self.phases.ended("write quotas")
         self._reconcile(observed, orders.grants)
-        self._keep(orders.samples)
+        self.outbox.keep(orders.samples)
         report = self._report(observed)
         self.phases.ended("reconcile and report")
         self.phases.tell(self.period_s)
@@ -154,13 +158,14 @@ class Agent:
             return
         for plan in self.received.desired.applications:
             self.plans[plan.application_id] = TimedPlan(plan, self.received.at_s)
-        for spec in self.received.desired.executors:
+        specs: tuple[Spec, ...] = (*self.received.desired.executors, *self.received.desired.adopted)
+        for spec in specs:
             key = ExecutorKey(spec.application_id, spec.executor_id)
             with self._trouble_of(key):
                 known = self.known.get(key)
                 if known is None:
                     self.known[key] = self._know(key, spec.slots, spec)
-                elif known.spec is None:
+                elif known.spec is None and isinstance(spec, ExecutorSpec):
                     known.spec, known.slots = spec, spec.slots
 
     def _read_progress(self, observed: Mapping[ExecutorKey, Observed]) -> None:
@@ -171,9 +176,11 @@ class Agent:
     def _read_progress_of(self, key: ExecutorKey, seen: Observed) -> None:
         known = self.known.get(key) or self._adopt(key, seen)
         known.progress = None
+        if seen.remark and seen.remark != known.remark:
+            self.note(f"executor {key.executor_id} of {key.application_id}: {seen.remark}")
+        known.remark = seen.remark or known.remark
         try:
-            uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
-            known.progress = read_progress(known.control_dir, key.executor_id, uid)
+            known.progress = self._told_progress(key) if known.adopted else self._written_progress(key, known)
             known.complaint = ""
         except (ProgressRefused, OSError) as error:
             now_s = self.clock()
@@ -182,6 +189,18 @@ class Agent:
                 known.complaint, known.complained_s = str(error), now_s
                 self.note(f"{error}; its container CPU is used instead")
         known.memory = known.progress.memory if known.progress else known.memory
+
+    @staticmethod
+    def _written_progress(key: ExecutorKey, known: _Known) -> Progress | None:
+        uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
+        return read_progress(known.control_dir, key.executor_id, uid)
+
+    def _told_progress(self, key: ExecutorKey) -> Progress | None:
+        """What it told through its driver. Raises `ProgressRefused`."""
+        progress = self.received.desired.progress.get("/".join(key)) if self.received else None
+        if progress is not None and (wrong := what_is_wrong(progress, key.executor_id)):
+            raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
+        return progress
 
     def _adopt(self, key: ExecutorKey, seen: Observed) -> _Known:
         """An executor found here: its slots are the worker's until the master describes it again."""
@@ -192,11 +211,16 @@ class Agent:
         self.note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
         return known
 
-    def _know(self, key: ExecutorKey, slots: int, spec: ExecutorSpec | None) -> _Known:
+    def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> _Known:
+        if self.worker.adopts:
+            return _Known(slots, self.site.control_dir(key), "", adopted=True)
+        assert not isinstance(spec, AdoptedSpec)
         return _Known(slots, self.site.control_dir(key), str(self.site.log_dir(key)), spec)
 
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Orders and limits of memory, and who may start: before CPU is shared, as one without memory needs none."""
+        if self.worker.adopts:  # their memory is their cluster manager's affair
+            return
         self.resizing.share(
             self.received.desired if self.received else None,
             observed,
@@ -211,11 +235,22 @@ class Agent:
                 observed=observed.get(key),
                 progress=known.progress if key in observed else None,
                 floor=max(self.quota.floor, self.resizing.least_cores(key)),
-                waits=self.resizing.may_start(key) is None,
+                waits=self._waits(key, known),
             )
             for key, known in self.known.items()
         }
-        return Snapshot(self.worker.cores, self.period_s, self.quota, executors, self.plans)
+        cores = self.worker.cores
+        if self._machine_busy_s is not None:
+            own_s = sum([seen.cpu_s for seen in observed.values()])
+            self._foreign = self._foreign.after(self.clock(), self._machine_busy_s(), own_s)
+            cores = self._foreign.leaves(cores)
+        return Snapshot(cores, self.period_s, self.quota, executors, self.plans)
+
+    def _waits(self, key: ExecutorKey, known: _Known) -> bool:
+        """Whether one that is not there yet may not begin."""
+        if known.adopted:
+            return self.launcher.state(key) == "refused"
+        return self.resizing.may_start(key) is None
 
     # ------------------------------------------------------------------ act
 
@@ -262,6 +297,10 @@ class Agent:
             if key not in observed and key not in stopped and memory_mb is not None:
                 credentials = desired.credentials.get(key.application_id) if desired and spec.authenticated else None
                 self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb, credentials))
+        for adopted in desired.adopted if desired else ():
+            key = ExecutorKey(adopted.application_id, adopted.executor_id)
+            if key not in observed and key not in stopped:
+                self.launcher.start(Start(key, adopted, grants.get(key, self.quota.floor)))
         for key in set(observed) | set(self.known):
             with self._trouble_of(key):
                 if key in stopped or self._orphaned(key):
@@ -326,30 +365,14 @@ class Agent:
 
     # ------------------------------------------------------------------ report
 
-    def _keep(self, samples: Sequence[Sample]) -> None:
-        """Until the master has them; rounded, as they travel and are stored."""
-        self.samples += [_rounded(sample) for sample in samples]
-        if len(self.samples) > SAMPLES_KEPT:
-            dropped = len(self.samples) - SAMPLES_KEPT
-            self.samples, self.sample_seq = self.samples[dropped:], self.sample_seq + dropped
-            self.note(f"dropped the {dropped} oldest samples: the master has been away for long")
-
     def acknowledge(self, number: int, notes: Collection[str], at_s: float) -> None:
         """At `at_s` (monotonic) the master had stored samples below `number` and seen these notes."""
-        number = min(number, self.sample_seq + len(self.samples))
-        self.samples = self.samples[max(0, number - self.sample_seq) :]
-        self.sample_seq = max(self.sample_seq, number)
-        with self._notes_lock:
-            self.notes = [note for note in self.notes if note not in notes]
+        self.outbox.acknowledge(number, notes)
         self._heard_s = at_s
 
     def note(self, text: str) -> None:
         """A line for the master; may be called on any thread."""
-        log.warning("%s", text)
-        with self._notes_lock:
-            if text not in self.notes:
-                self.notes.append(text)
-            del self.notes[:-100]
+        self.outbox.note(text)
 
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
         reports, gone = [], set()
@@ -364,7 +387,7 @@ class Agent:
                     reason, code = self._ended[key], OVER_CODE
             elif reason := self.launcher.reason(key):
                 pass
-            elif self.resizing.may_start(key) is None:
+            elif not known.adopted and self.resizing.may_start(key) is None:
                 reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"
             if self._orphaned(key):
                 gone.add(key.application_id)
@@ -396,18 +419,8 @@ class Agent:
             generation=desired.generation if desired else 0,
             worker=structs.replace(self.worker, images=self.launcher.images),
             executors=tuple(reports),
-            sample_seq=self.sample_seq,
-            samples=tuple(self.samples[:2000]),
+            sample_seq=self.outbox.first,
+            samples=self.outbox.next_samples(),
             drivers_gone=tuple(sorted(gone)),
-            notes=tuple(self.notes),
+            notes=self.outbox.notes(),
         )
-
-
-def _rounded(sample: Sample) -> Sample:
-    return structs.replace(
-        sample,
-        time_s=round(sample.time_s, 3),
-        demand=round(sample.demand, 4),
-        usage=None if sample.usage is None else round(sample.usage, 4),
-        cpu_core_s=round(sample.cpu_core_s, 4),
-    )

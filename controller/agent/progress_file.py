@@ -15,10 +15,9 @@ from pathlib import Path
 import msgspec
 
 from stage_model.decoding import UNREADABLE
-from stage_model.progress import MAX_BYTES, MAX_STAGES, SCHEMA, Progress
+from stage_model.progress import MAX_BYTES, Progress, what_is_wrong
 
 NAME = "progress.json"
-_LARGEST = 1 << 53
 _decoder = msgspec.json.Decoder(Progress)
 
 
@@ -49,24 +48,6 @@ def read_progress(directory: Path, executor_id: str, uid: int) -> Progress | Non
         progress = _decoder.decode(data)
     except UNREADABLE as error:
         raise ProgressRefused(f"progress file of executor {executor_id} does not fit its schema: {error}") from error
-    _check(progress, executor_id)
+    if wrong := what_is_wrong(progress, executor_id):
+        raise ProgressRefused(f"progress file of executor {executor_id} {wrong}")
     return progress
-
-
-def _check(progress: Progress, executor_id: str) -> None:
-    if progress.schema != SCHEMA:
-        raise ProgressRefused(f"progress file of executor {executor_id} has schema {progress.schema}, not {SCHEMA}")
-    if progress.executor != executor_id:
-        raise ProgressRefused(f"progress file of executor {executor_id} claims to be of {progress.executor[:40]!r}")
-    if len(progress.stages) > MAX_STAGES:
-        raise ProgressRefused(
-            f"progress file of executor {executor_id} has {len(progress.stages)} stages, more than {MAX_STAGES}"
-        )
-    for s in progress.stages:
-        numbers = (s.stage, s.attempt, s.running, s.done, s.failed, s.records_done, s.records_running, s.cpu_ns)
-        if any(not 0 <= n < _LARGEST for n in numbers):
-            raise ProgressRefused(f"progress file of executor {executor_id} holds an impossible number in stage {s.stage}")
-    memory = progress.memory
-    sizes = (memory.order, memory.budget, memory.execution, memory.storage) if memory else ()
-    if any(not 0 <= n < _LARGEST for n in sizes):
-        raise ProgressRefused(f"progress file of executor {executor_id} holds an impossible number for its memory")

@@ -7,11 +7,12 @@ import socket
 import urllib.parse
 from pathlib import Path
 
+from controller.agent.beginning import AdoptingBeginner, Beginner, StartingBeginner
 from controller.agent.launch import Site
 from controller.files import cache_root
 from controller.home import ORDERS
-from controller.options import AgentOptions
-from controller.runtime.base import Runtime
+from controller.options import ADOPT, AgentOptions
+from controller.runtime.base import Adopter, Starter
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.process_identity import boot_id
 from controller.runtime.table import Owner, runtime_module
@@ -53,15 +54,20 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         labels=options.labels,
         period_s=options.period_s,
         own_networks=options.own_networks,
+        adopts=options.runtime == ADOPT,
     )
 
 
-def make_runtime(options: AgentOptions, cluster_id: str) -> Runtime:
+def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
     """The runtime of that name. Raises `Unavailable` when it cannot work here and never has."""
     folder = options.home / "agents" / options.worker_id
     pool = parse_pool(options.network_pool or DEFAULT_POOL) if options.own_networks else None
-    owner = Owner(cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb)
+    owner = Owner(cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb, options.signals)
     return runtime_module(options.runtime).make(owner)
+
+
+def make_beginner(runtime: Starter | Adopter, site: Site) -> Beginner:
+    return AdoptingBeginner(runtime) if isinstance(runtime, Adopter) else StartingBeginner(runtime, site)
 
 
 def _address(options: AgentOptions) -> str:

@@ -78,6 +78,18 @@ def network_options(function: F) -> F:
     return function
 
 
+def adopt_options(function: F) -> F:
+    """Of whoever starts agents that adopt."""
+    shared = click.option("--shared", is_flag=True, help="With --runtime adopt: of --cores, what other work there leaves.")
+    return shared(
+        click.option(
+            "--signals",
+            is_flag=True,
+            help="With --runtime adopt: stop and continue executors whose control group may not be divided.",
+        )(function)
+    )
+
+
 def home_option(function: F) -> F:
     """--home, given to the command as a `Home`."""
 

@@ -26,6 +26,7 @@ from controller.cli.checks import (
 from controller.cli.common import (
     POLICY_HELP,
     CoresRange,
+    adopt_options,
     floor_option,
     home_option,
     local_limit_option,
@@ -113,6 +114,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @click.option("--host", help="Address of its executors [default: loopback with a loopback master, else its own].")
 @click.option("--resources", default="", help="Whole pieces besides cores and memory, as gpu=1,ssd=2.")
 @network_options
+@adopt_options
 @click.option("--labels", default="", help="Labels that jobs may ask for, as zone=a,disk=ssd.")
 def agent(
     home: Home,

@@ -9,6 +9,7 @@ import click
 from controller.cli.common import home_option
 from controller.files import write_whole
 from controller.home import Home
+from controller.submit.attaching import attach_settings
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.properties import format_properties
@@ -21,10 +22,18 @@ OURS = "# Written by `sparkpace conf`, which may write it anew. It holds a secre
 @click.command()
 @home_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write them to this file, with a new secret (0600).")
-def conf(home: Home, out: Path | None) -> None:
+@click.option("--attach", is_flag=True, help="For executors that another cluster manager starts.")
+def conf(home: Home, out: Path | None, attach: bool) -> None:
     """The driver's settings for `spark-submit --properties-file`.
 
     Printed without the secret of Spark's own authentication, so a driver is refused that has no more than what is printed."""
+    if attach:
+        if out is not None:
+            raise BadInput(
+                "--attach and --out exclude each other: what attaches a job holds no secret; accepted: one of them"
+            )
+        click.echo(format_properties(attach_settings(home, home.need_cluster())), nl=False)
+        return
     settings = driver_settings() | {
         CLASS_PATH: str(bridge_jar()),
         "spark.pace.token.file": str(home.submit_token_file),

@@ -64,6 +64,8 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --image IMAGE        executor image
   --python PATH        Python of the executors
   --network closed     executors reach the driver and each other, nothing outside
+  --master URL         of another cluster manager, whose executors are paced:
+                       spark://..., k8s://..., yarn, local-cluster[...]
   --home DIR           the cluster's directory
 """
 
@@ -107,8 +109,9 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     console = Console(stderr=True, highlight=False)
     line = ProgressLine(console)
     run = DriverRun(client, job.submission)
-    faster = archive_options(os.environ, java.home, spark, bridge_jar())
-    variables = {**os.environ, **spark.environment, **driver_variables(cluster, os.environ), **faster}
+    variables = {**os.environ, **spark.environment}
+    if job.master is None:
+        variables |= driver_variables(cluster, os.environ) | archive_options(os.environ, java.home, spark, bridge_jar())
     with in_memory(format_properties(settings)) as file:
         words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
         try:
@@ -136,6 +139,7 @@ def _plan(job: Submission, home: Home, client: MasterClient, conf: dict[str, str
         priority=NORMAL_PRIORITY if job.priority is None else job.priority,
         conf=conf,
         python=job.application.endswith(".py"),
+        attached=job.master is not None,
     )
     return client.plan(request), chosen.label
 

@@ -18,6 +18,7 @@ from controller.addresses import is_local
 from controller.cli.checks import LEAST_MB, check_port, checked_folders, checked_names, parse_period, parse_tmp_limit
 from controller.cli.common import (
     POLICY_HELP,
+    adopt_options,
     floor_option,
     home_option,
     local_limit_option,
@@ -35,6 +36,7 @@ from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
 from controller.local_limit import parse_local_limit
+from controller.options import ADOPT
 from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
 from controller.runtime.table import RUNTIMES, choose_runtime, runtime_module
@@ -69,6 +71,7 @@ from stage_model.units import parse_memory_mb
 )
 @click.option("--image", help="Executor image for jobs that name none.")
 @network_options
+@adopt_options
 @click.option(
     "--driver-host", help="This machine's address where drivers listen [default: the engine's bridge, or loopback]."
 )
@@ -96,6 +99,8 @@ def up(
     image: str | None,
     network: str,
     network_pool: str,
+    signals: bool,
+    shared: bool,
     driver_host: str | None,
     law: str,
     memory_policy: str,
@@ -108,6 +113,8 @@ def up(
     nothing was missing."""
     if each and any(_given(context, name) for name in ("workers", "cores", "memory")):
         raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
+    if runtime == ADOPT:
+        workers = _only_one(context, each, workers)
     sizes = _each(each, floor) if each else _alike(workers, cores, memory, floor)
     every_agent = {
         "period": f"{parse_period(period):g}s",
@@ -118,6 +125,8 @@ def up(
         "image": image,
         "network": network,
         "network-pool": room_for(parse_pool(network_pool), len(sizes)),
+        "signals": signals,
+        "shared": shared,
     }
     agent_words = option_words(every_agent)
     started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
@@ -149,6 +158,13 @@ def up(
             _start(home, *(ready or _ready(plan, runtime)), options)
 
 
+def _only_one(context: click.Context, each: tuple[str, ...], workers: int) -> int:
+    """Raises `BadInput` for several agents that would pace the same executors."""
+    if len(each) > 1 or (workers != 1 and _given(context, "workers")):
+        raise BadInput("--runtime adopt wants one worker: an agent sees all executors of its machine; accepted: --workers 1")
+    return 1
+
+
 def _ready(plan: Plan, runtime: str) -> tuple[Plan, Java]:
     """The plan with its runtime and port, and the Java that is here. Raises `Unavailable` without what a cluster needs."""
     java = find_java(os.environ)
@@ -177,9 +193,18 @@ def _checked_driver_host(given: str | None) -> str:
 def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:
     """A new cluster. Says where it is."""
     # without a Spark here, agents prepare executors when they see the first
-    with suppress(Unavailable), Console(stderr=True).status("preparing for jobs: image and class archives, made once"):
-        prepare(home, plan, spark=find_spark(os.environ), java_home=java.home)
+    if plan.runtime != ADOPT:
+        with suppress(Unavailable), Console(stderr=True).status("preparing for jobs: image and class archives, made once"):
+            prepare(home, plan, spark=find_spark(os.environ), java_home=java.home)
     cluster = start(home, plan, options)
+    if plan.runtime == ADOPT:
+        click.echo(
+            f"Sparkpace runs at {cluster.url} and paces executors of this machine that other cluster managers start, on "
+            f"{_described(plan.workers)}.\n"
+            f"Submit with `sparkpace submit --master spark://HOST:PORT --deadline 10min app.py`, "
+            f"or stock spark-submit with the settings of `sparkpace conf --attach`."
+        )
+        return
     click.echo(
         f"Sparkpace runs at {cluster.url} with {_described(plan.workers)}, runtime {cluster.runtime}.\n"
         f"Submit with `sparkpace submit --deadline 10min app.py`, or stock spark-submit with "

@@ -16,7 +16,7 @@ from controller.agent.site import archive_root
 from controller.home import Home
 from controller.local.cluster import Plan
 from controller.master.executor_spec import DEFAULT_HEAP_MB, class_path
-from controller.runtime.base import Bind, ExecutorKey, Launch
+from controller.runtime.base import Adopter, Bind, ExecutorKey, Launch
 from controller.runtime.table import Owner, runtime_module
 from controller.submit import driver_archive
 from controller.submit.bridge_jar import bridge_jar
@@ -45,6 +45,7 @@ def prepare(home: Home, plan: Plan, *, spark: SparkInstall, java_home: Path) -> 
 
 def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: Path, jar: Path) -> None:
     runtime = runtime_module(plan.runtime).make(Owner(cluster_of(home), NAME, home.agent(NAME), plan.image))
+    assert not isinstance(runtime, Adopter), "what is adopted starts elsewhere"
     try:
         java = runtime.java(str(java_home), None)
         launch = Launch(

@@ -24,7 +24,8 @@ from controller.master.growing import Growing
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.runtime.process_identity import boot_id
-from controller.submit.job_options import job_options
+from controller.submit.attaching import check_attached
+from controller.submit.job_options import PREFIX, job_options
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
@@ -49,6 +50,8 @@ class Admission:
         """The application of a registration; nobody knows of it yet. Profiles are read and deadlines judged `beside` the
         loop, while the caller holds `Registry.promising`. Raises `BadInput` and `InfeasibleDeadline`."""
         now_s = clock()
+        if registration.attached:
+            check_attached({key.removeprefix(PREFIX): "" for key in registration.conf if key.startswith(PREFIX)})
         # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
         # ones; what runs already is not judged again, and an hour of the day counts from its submission
         outlived, age_s = registration.application_id is not None, registration.age_s
@@ -75,10 +78,11 @@ class Admission:
         now_s = clock()
         check_dependencies(application, self.registry.applications, self.registry.past)
         if not outlived:  # nobody knows how much of one that runs is done
-            self._check_executors(application, now_s)
+            if not application.attached:
+                self._check_executors(application, now_s)
             most = self.registry.workers.capacity(application, now_s)
             if to_be_judged(application, most):
-                promised = await self.registry.promised(now_s)
+                promised = await self.registry.promised(now_s, attached=application.attached)
                 await beside(lambda: check_feasible(application, most, now_s, promised))
         return application
 
@@ -106,11 +110,14 @@ class Admission:
 
     async def plan(self, request: PlanRequest, now_s: float, beside: Beside = asyncio.to_thread) -> PlanReply:
         """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
-        workers, grows = self.registry.workers.expected(now_s), self._growing() is not None
-        if request.conf is not None:
+        attached = request.attached
+        workers = self.registry.workers.expected(now_s, adopts=attached)
+        grows = self._growing() is not None and not attached
+        if request.conf is not None and not attached:
             # for one that is too large for all that are there, a worker may be started
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
-        profiles, promised, law = self.registry.profiles, await self.registry.promised(now_s), self.default_law
+        promised = await self.registry.promised(now_s, attached=attached)
+        profiles, law = self.registry.profiles, self.default_law
         return await beside(lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows))
 
 

@@ -15,10 +15,11 @@ from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
 from controller.wire.limits import NOTE_LENGTH, NOTES, SAMPLES_BYTES
-from controller.wire.worker import Desired, ExecutorReport, Sample, WorkerReply, WorkerSync
+from controller.wire.worker import AdoptedSpec, Desired, ExecutorReport, ExecutorSpec, Sample, WorkerReply, WorkerSync
 from master_memory.split import POLICIES
 from stage_model.errors import Denied
 from stage_model.plan import ApplicationPlan
+from stage_model.progress import Progress
 
 log = logging.getLogger("sparkpace.master")
 
@@ -98,7 +99,11 @@ class Agents:
         """What a worker should be like now."""
         known = self.registry.workers.by_id.get(worker_id)
         strays = known.strays if known else frozenset[tuple[str, str]]()
-        specs, stopped = [], [f"{application_id}/{executor_id}" for application_id, executor_id in sorted(strays)]
+        adopted, progress = list[AdoptedSpec](), dict[str, Progress]()
+        specs, stopped = (
+            list[ExecutorSpec](),
+            [f"{application_id}/{executor_id}" for application_id, executor_id in sorted(strays)],
+        )
         here: dict[str, Application] = {}
         for application, executor in self.registry.on(worker_id):
             if executor.cleaned:
@@ -107,7 +112,12 @@ class Agents:
             if executors.stopped(application, executor):
                 stopped.append(f"{application.id}/{executor.record.executor_id}")
             else:
-                specs.append(executor.record.spec)
+                if executor.record.spec is not None:
+                    specs.append(executor.record.spec)
+                elif executor.record.adopted is not None:
+                    adopted.append(executor.record.adopted)
+                if executor.progress is not None:
+                    progress[f"{application.id}/{executor.record.executor_id}"] = executor.progress
         plans: list[ApplicationPlan] = []
         for application in here.values():
             if not application.ended:
@@ -123,6 +133,8 @@ class Agents:
             generation=self.identity.generation,
             version=self.lifecycle.versions.of(worker_id),
             executors=tuple(specs),
+            adopted=tuple(adopted),
+            progress=progress,
             stopped=tuple(stopped),
             ended=tuple(sorted(over)),
             applications=tuple(plans),
@@ -171,6 +183,9 @@ class Agents:
             return False
         if report.state == "exited":
             executors.gone(application, executor, report.exit_code, report.reason, now_s)
+        elif report.state == "refused" and application.attached:
+            application.notify(f"executor {report.executor_id} goes on at whatever speed it has: {report.reason}")
+            return False
         elif report.state == "refused":
             executors.gone(application, executor, None, report.reason, now_s)
             self.registry.end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)

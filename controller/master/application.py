@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 
 import msgspec
 
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
-from controller.master.starved import UNTOLD, Hunger, least_waiting
+from controller.master.executor_state import Executor
+from controller.master.starved import Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
 from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
-from controller.wire.worker import ExecutorReport, ExecutorSpec, Sample, StageUse
+from controller.wire.worker import ExecutorReport
 from master_memory.room import Newcomer
 from placement.data_wait import DataWait
 from placement.growth import WorkerType
 from placement.request import Request
 from placement.worker import WorkerState
-from stage_model.debt import Debt
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.forecast.match import Matched
 from stage_model.forecast.virtual_time import Busy
@@ -41,102 +40,7 @@ ID = re.compile(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 """An id that the master has given."""
 
 
-class ExecutorRecord(msgspec.Struct, kw_only=True):
-    """What is stored of an executor. `uses` are its stages' counters, one list per life of its agent.
-
-    `created_s` counts from the application's submission. `held`: which pieces of which resources it has (units of 1/10000 by
-    id); `evicted_for`: the application for which it was ended, if it was."""
-
-    executor_id: str
-    worker_id: str
-    profile_id: str
-    spec: ExecutorSpec
-    created_s: float = 0.0
-    planned_end: bool = False
-    gone: ExecutorGone | None = None
-    uses: dict[str, dict[str, StageUse]] = {}
-    cpu_core_s: float = 0.0
-    debt: Debt = Debt()
-    log_dir: str = ""
-    held: dict[str, dict[int, int]] = {}
-    evicted_for: str = ""
-
-
-@dataclass(slots=True)
-class Executor:
-    """An executor: its stored part and the last report of it."""
-
-    record: ExecutorRecord
-    report: ExecutorReport | None = None
-    ran: bool = False
-    cleaned: bool = False
-    sample: Sample | None = None
-    hunger: Hunger = UNTOLD
-
-    @property
-    def live(self) -> bool:
-        return self.record.gone is None
-
-    def use(self) -> dict[StageKey, StageUse]:
-        """Counters per stage attempt over all lives of the agent: counts of tasks are the executor's own, CPU adds up."""
-        total: dict[StageKey, StageUse] = {}
-        for stages in self.record.uses.values():
-            for use in stages.values():
-                key = (use.stage, use.attempt)
-                total[key] = _joined(total[key], use) if key in total else use
-        return total
-
-    def use_of(self, stage: int, attempt: int, *, earlier: bool = False) -> StageUse | None:
-        """`use` of one stage attempt; `earlier`: without the last life of the agent."""
-        total, name, last = None, _name(stage, attempt), max(0, len(self.record.uses) - earlier)
-        for stages in islice(self.record.uses.values(), last):
-            use = stages.get(name)
-            if use is not None:
-                total = use if total is None else _joined(total, use)
-        return total
-
-    def sampled(self, sample: Sample, worker_cores: float) -> Sample:
-        """Takes a sample in; returns it with the debt of the executor by then. Demand beyond `worker_cores` is no hunger."""
-        before, self.sample = self.sample, sample
-        self.hunger = self.hunger.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
-        if before is not None:
-            dt_s = max(0.0, sample.time_s - before.time_s)
-            self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
-        return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
-
-    def take(self, instance: str, report: ExecutorReport, told: Container[StageKey]) -> list[StageKey]:
-        """Takes a report in; returns the stage attempts of which it tells something new. It may be an executor's invention:
-        of attempts that the driver has not `told` of, the last ones are kept."""
-        self.report = report
-        self.ran = self.ran or report.state == "running"
-        self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
-        self.record.log_dir = report.log_dir
-        stages = self.record.uses.setdefault(instance, {})
-        new = [use for use in report.stages if stages.get(_name(use.stage, use.attempt)) != use]
-        for use in new:
-            stages[_name(use.stage, use.attempt)] = use
-        if len(stages) > limits.STAGES_UNTOLD and any((use.stage, use.attempt) not in told for use in new):
-            untold = [name for name, use in stages.items() if (use.stage, use.attempt) not in told]
-            for name in untold[: -limits.STAGES_UNTOLD]:
-                del stages[name]
-        return [(use.stage, use.attempt) for use in new]
-
-
 Resident = tuple["Application", Executor]
-
-
-def _name(stage: int, attempt: int) -> str:
-    return f"{stage}.{attempt}"
-
-
-def _joined(a: StageUse, b: StageUse) -> StageUse:
-    return msgspec.structs.replace(
-        b,
-        done=max(a.done, b.done),
-        records=max(a.records, b.records),
-        cpu_core_s=a.cpu_core_s + b.cpu_core_s,
-        allocated_core_s=a.allocated_core_s + b.allocated_core_s,
-    )
 
 
 class AppliedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +80,8 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     """Why its record could not be written, if it could not."""
     comes_after: dict[str, str] = {}
     """Ids of what it comes after, by the word that the user said, as far as they were found."""
+    spark_application_id: str = ""
+    """What an attached one is called by its cluster manager."""
     succeeded: bool | None = None
     """Whether all its jobs were done when it ended; None before its record was written."""
 
@@ -341,6 +247,11 @@ class Application:
         return self.record.registration.name
 
     @property
+    def attached(self) -> bool:
+        """Another cluster manager starts its executors."""
+        return self.record.registration.attached
+
+    @property
     def waits_for_data(self) -> bool:
         """For a worker that has its input, while others are free."""
         waits = self.record.data_waits
@@ -423,7 +334,7 @@ class Application:
         alike = defaultdict[str, list[tuple[str, int, Hunger]]](list)
         for e in self.live_executors():
             if e.ran:
-                alike[e.record.profile_id].append((e.record.executor_id, e.record.spec.slots, e.hunger))
+                alike[e.record.profile_id].append((e.record.executor_id, e.record.slots, e.hunger))
         return {name: tasks for executors in alike.values() for name, tasks in least_waiting(executors).items()}
 
     def slots(self, worker_id: str | None = None) -> int:
@@ -431,7 +342,7 @@ class Application:
         not starved."""
         starved = {} if worker_id is None else self.starved()
         here = (e.record for e in self.live_executors())
-        return sum(r.spec.slots for r in here if r.executor_id not in starved or r.worker_id == worker_id)
+        return sum(r.slots for r in here if r.executor_id not in starved or r.worker_id == worker_id)
 
     def debt_core_s(self) -> float:
         """What squeezes withheld and nobody has given back; an executor's debt goes with it, unless all have ended."""

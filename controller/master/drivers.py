@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from controller.master import driver_events, executors
+from controller.master import attached, driver_events, executors
 from controller.master.admission import Admission, check_usable, checked_id
 from controller.master.application import Application
 from controller.master.beside import Beside
@@ -126,6 +126,8 @@ class Drivers:
         if sync.ended and not application.ended:
             self.registry.end(application, "", now_s)
             changed = True
+        if application.attached:
+            changed = attached.take_executors(application, sync, self.registry, now_s) or changed
         if changed:
             self.registry.stir(application)
             self.lifecycle.reconcile(application, now_s)
@@ -133,7 +135,7 @@ class Drivers:
         stop = application.record.end_reason if application.ended and not sync.ended else ""
         near, starved = None, dict[str, int]()
         with guarded(application, "planning its waits for data"):
-            near = SAME_HOST if self._on_one_host(application) else locality(application)
+            near = None if application.attached else SAME_HOST if self._on_one_host(application) else locality(application)
         with guarded(application, "finding its starved executors"):
             starved = application.starved()
         store = self.registry.store
@@ -141,7 +143,7 @@ class Drivers:
         return DriverReply(
             acknowledged=application.acknowledged,
             taken=application.taken if store.failing else None,
-            gone=application.gone(),
+            gone=() if application.attached else application.gone(),
             stop=stop or None,
             notices=self._new_notices(application),
             locality=near,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from controller.master.application import Application, Executor, ExecutorRecord
+from controller.master.application import Application
 from controller.master.executor_spec import executor_slots, executor_spec
+from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.wire.driver import ExecutorGone, ExecutorWish
@@ -34,8 +35,12 @@ def too_many_failures(application: Application) -> str:
 
 
 def reconcile(application: Application, registry: Registry, placing: Placing, now_s: float) -> bool:
-    """Brings the executors to what Spark wants, one per worker at most; says whether anything changed."""
+    """Brings the executors to what Spark wants, one per worker at most; says whether anything changed. Those of an attached
+    application are not ours to bring about."""
     changed = False
+    if application.attached:
+        application.settled = True
+        return changed
     for executor_id in application.unwanted:
         executor = application.executors.get(executor_id)
         if executor and executor.live and not executor.record.planned_end:
@@ -44,7 +49,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
             changed = True
     # which packets are let through is settled before an executor starts; it takes Spark some 0.1 s
     opening = application.record.registration.ports == () and any(
-        info.own_networks for info in registry.workers.fresh(now_s).values()
+        info.own_networks for info in registry.workers.starting(now_s).values()
     )
     application.waiting = application.held_back or ("its driver is opening its ports" if opening else "")
     if opening:
@@ -79,7 +84,7 @@ def _add_missing(
     if len(application.executors) >= EXECUTORS:
         application.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
         return False
-    fresh = registry.workers.fresh(now_s)
+    fresh = registry.workers.starting(now_s)
     # one on a worker that is heard of no more takes no place of those that are
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
     missing = missing if wish.count is None else min(missing, wish.count - have)
@@ -137,7 +142,7 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
     """Takes over one that runs on a worker and that the master does not know: its application outlived the master's memory,
     or it was placed while nothing could be stored, before the master died. It is taken for one of Spark's default profile;
     which pieces of resources it has is not known."""
-    known = application.ended or report.executor_id in application.executors
+    known = application.ended or application.attached or report.executor_id in application.executors
     if known or report.state != "running" or not report.executor_id.isdecimal():
         return
     registration, options, wish = application.record.registration, application.options, application.wanted.get("0")
@@ -181,7 +186,7 @@ def gone(application: Application, executor: Executor, code: int | None, reason:
     executor.record.gone = last_word(executor, code, reason)
     lived_s = application.elapsed_s(now_s) - executor.record.created_s
     log.info("%s executor %s ended with code %s %s", application.id, executor.record.executor_id, code, reason)
-    if not planned:
+    if not planned and not application.attached:
         steady = lived_s > STEADY_S
         application.executors_lost += 1
         application.failures_in_a_row = 1 if steady else application.failures_in_a_row + 1

@@ -38,7 +38,7 @@ def make_application(
         profile_runs=len(profile.runs) if profile else 0,
         estimate=what,
         profile=profile,
-        wanted=dict(registration.wanted),
+        wanted={} if registration.attached else dict(registration.wanted),
         data=dict(registration.data),
         heard_s=now_s,
         counted_s=now_s,

@@ -20,7 +20,7 @@ def locality(application: Application) -> Locality | None:
     if not isinstance(options.wait, str):
         return Locality(worth=1.0, wait_ms=round(1000 * options.wait))
     task_s = mean_task_s(application)
-    live = [executor.record.spec.slots for executor in application.live_executors()]
+    live = [executor.record.slots for executor in application.live_executors()]
     if task_s is None or not live:
         return None
     worth = expected_requests(DataOutlook(options.move_s, sum(live) / len(live), task_s, machines=1))

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.master.application import Application, Executor, Resident
+from controller.master.application import Application, Resident
+from controller.master.executor_state import Executor
+from controller.wire.worker import ExecutorSpec
 from master_memory.split import Need
 
 
 def needs(there: Iterable[Resident]) -> list[Need]:
-    """Of those placed on a worker that count."""
-    return [_need(application, executor) for application, executor in there if counts(application, executor)]
+    """Of those placed on a worker that count; the memory of adopted ones is their cluster manager's affair."""
+    return [
+        _need(application, executor, executor.record.spec)
+        for application, executor in there
+        if executor.record.spec is not None and counts(application, executor)
+    ]
 
 
 def counts(application: Application, executor: Executor) -> bool:
@@ -18,9 +24,9 @@ def counts(application: Application, executor: Executor) -> bool:
     return executor.live and not executor.record.planned_end and not application.ended
 
 
-def _need(application: Application, executor: Executor) -> Need:
+def _need(application: Application, executor: Executor, spec: ExecutorSpec) -> Need:
     """What an executor claims to hold is believed up to its container's limit."""
-    spec, report = executor.record.spec, executor.report
+    report = executor.report
     most_mb = max(0, report.memory_limit_mb - spec.memory_mb) if report else 0
     return Need(
         key=f"{application.id}/{executor.record.executor_id}",

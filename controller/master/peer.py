@@ -10,7 +10,6 @@ import ipaddress
 import os
 import pwd
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -95,34 +94,18 @@ def find_driver(pid: int, start: int, namespace: str, uid: int, inode: int | Non
     processes may have the same number. `inode` is of the socket that should be its. None if it cannot be seen."""
     if process_identity.seen_here(namespace):
         return _driver(pid, start, inode)
-    told = {_driver(outer, start, inode) for outer in _numbered(pid)}
+    told = {_driver(outer, start, inode) for outer in process_identity.numbered(pid)}
     seen = [driver for driver in told if driver is not None and driver.uid == uid and driver.connected is not False]
     return seen[0] if len(seen) == 1 else None
 
 
-def _numbered(inner: int) -> Iterator[int]:
-    """Processes that have this number in a namespace of their own."""
-    for entry in PROC.iterdir():
-        if entry.name.isdecimal() and _status(int(entry.name)).get("NSpid", [])[1:][-1:] == [str(inner)]:
-            yield int(entry.name)
-
-
 def _driver(pid: int, start: int, inode: int | None) -> DriverSeen | None:
-    status = _status(pid)
+    status = process_identity.status(pid)
     if process_identity.start_ticks(pid) != start or "Uid" not in status:  # asked afterwards: the number is still its own
         return None
     groups = frozenset(map(int, [status["Gid"][0], *status.get("Groups", [])]))
     nested = len(status.get("NSpid", [])) > 1
     return DriverSeen(pid, int(status["Uid"][0]), groups, nested, None if inode is None else _has_socket(pid, inode))
-
-
-def _status(pid: int) -> dict[str, list[str]]:
-    """The fields of /proc/PID/status; none of a process that is gone or hidden."""
-    try:
-        text = (PROC / str(pid) / "status").read_text(errors="replace")
-    except OSError:
-        return {}
-    return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
 def _has_socket(pid: int, inode: int) -> bool | None:

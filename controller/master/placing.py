@@ -11,8 +11,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from controller.master import needs
-from controller.master.application import Application, Ask, Executor, Peak
+from controller.master.application import Application, Ask, Peak
 from controller.master.executor_spec import executor_memory, executor_slots
+from controller.master.executor_state import Executor
 from controller.master.feasibility import whole_forecast
 from controller.master.guard import guarded
 from controller.master.queue import Queue, Workers, rank_of
@@ -120,7 +121,7 @@ class Placing:
         seen = (self.registry.workers.version, math.floor(now_s))
         if seen != self._seen:
             self._seen = seen
-            fresh = self.registry.workers.fresh(now_s)
+            fresh = self.registry.workers.starting(now_s)
             gone = [name for name in self._infos if name not in fresh]
             new = [info for name, info in fresh.items() if self._infos.get(name) is not info]
             if gone or new:
@@ -157,6 +158,7 @@ class Placing:
     def _occupant(self, application: Application, executor: Executor, now_s: float) -> Occupant:
         """One that is being ended holds its pieces and ports to its last moment, but counts no more for memory and cores."""
         options, counts, spec = application.options.placement, needs.counts(application, executor), executor.record.spec
+        assert spec is not None, "executors that are adopted are on workers that nothing is placed on"
         cores = float(spec.slots)
         with guarded(application, "planning its cores"):
             cores = self.planned_cores(application, now_s)

@@ -19,8 +19,9 @@ import msgspec
 from msgspec import structs
 
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord, Resident, beyond_unknown
+from controller.master.application import Application, ApplicationRecord, Resident, beyond_unknown
 from controller.master.dependencies import Past
+from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
 from controller.master.store import Store
@@ -94,16 +95,17 @@ class Registry:
         """The executors that were ever placed on a worker, of all applications that are still known."""
         return self._on.get(worker_id, ())
 
-    async def promised(self, now_s: float, but: str = "") -> Promised:
-        """What the running applications, but one, were promised. Others have their turn in between."""
+    async def promised(self, now_s: float, but: str = "", *, attached: bool = False) -> Promised:
+        """What the running applications, but one, were promised: those that share workers with one that is `attached`, or is
+        not. Others have their turn in between."""
         claims: list[Claim] = []
         for number, other in enumerate(list(self.applications.values()), 1):
             if number % AT_A_TIME == 0:
                 await asyncio.sleep(0)
-            if other.id != but:
+            if other.id != but and other.attached == attached:
                 with guarded(other, "working out what it was promised"):
                     claims += planning.promises(other, self.workers.capacity(other, now_s), now_s)
-        cores = sum(info.cores for info in self.workers.expected(now_s))
+        cores = sum(info.cores for info in self.workers.expected(now_s, adopts=attached))
         return Promised(claims, cores)
 
     # ------------------------------------------------------------------ storing
@@ -167,7 +169,8 @@ class Registry:
         # what executors needed as environment may hold secrets of the user's: nobody needs it any more
         application.record.registration = structs.replace(application.record.registration, environment={})
         for executor in application.executors.values():
-            executor.record.spec = structs.replace(executor.record.spec, environment={})
+            if executor.record.spec is not None:
+                executor.record.spec = structs.replace(executor.record.spec, environment={})
         application.finished = True
         try:
             with self.store.transaction():

@@ -33,9 +33,15 @@ class Facts:
     namespace: str = ""
 
 
+NOBODY = 65534
+"""Whom an attached application counts for that nobody vouches for."""
+
+
 def vouched(said: Registration, facts: Facts) -> Registration:
     """`said`, with the driver's process as it is numbered here where it is seen. Raises `Denied` for a user that nobody
     vouches for."""
+    if said.attached:
+        return _attached(said, facts)
     uid, gid, driver = said.uid, said.gid, facts.driver
     if facts.user is not None:
         if uid != facts.user.uid:
@@ -61,4 +67,15 @@ def vouched(said: Registration, facts: Facts) -> Registration:
         raise Denied(f"nobody vouches for gid {gid} of uid {uid}; accepted: one of {sorted(groups) or 'no groups'}")
     if driver is None:
         return said
+    return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
+
+
+def _attached(said: Registration, facts: Facts) -> Registration:
+    """Nothing is started for it, so its user only says for whom it counts: its token's, else its connection's. Its process is
+    believed where it is seen; else silence tells that it has ended."""
+    uid = facts.user.uid if facts.user is not None else facts.peer_uid
+    driver = facts.driver if facts.driver is not None and facts.driver.uid == uid else None
+    said = structs.replace(said, uid=NOBODY if uid is None else uid)
+    if driver is None:
+        return structs.replace(said, boot_id="")
     return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)

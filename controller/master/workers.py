@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import structs
@@ -111,6 +112,14 @@ class Workers:
             self._fresh = now_s, {w.info.worker_id: w.info for w in there}
         return self._fresh[1]
 
+    def starting(self, now_s: float) -> Mapping[str, WorkerInfo]:
+        """The fresh ones that start executors."""
+        return {name: info for name, info in self.fresh(now_s).items() if not info.adopts}
+
+    def adopting(self, now_s: float) -> list[WorkerInfo]:
+        """The fresh ones that pace executors of other cluster managers, in the order in which they joined."""
+        return [info for info in self.fresh(now_s).values() if info.adopts]
+
     def close(self, worker_id: str) -> None:
         """It is given back: nothing new goes there."""
         if worker_id in self.by_id:
@@ -145,9 +154,11 @@ class Workers:
     def _store_labels(self) -> None:
         self._store.later("labels", lambda: self._store.set_meta("labels", _text(self._labels)))
 
-    def expected(self, now_s: float) -> list[WorkerInfo]:
-        """The fresh ones; just after the master's restart, before any was heard, those it knew before."""
-        return list(self.fresh(now_s).values()) or [w.info for w in self.by_id.values() if w.seen_s == -math.inf]
+    def expected(self, now_s: float, *, adopts: bool = False) -> list[WorkerInfo]:
+        """The fresh ones that start, or adopt; just after the master's restart, before any was heard, those it knew
+        before."""
+        fresh = self.adopting(now_s) if adopts else list(self.starting(now_s).values())
+        return fresh or [w.info for w in self.by_id.values() if w.seen_s == -math.inf and w.info.adopts == adopts]
 
     def views(self, now_s: float) -> list[WorkerView]:
         heard = [w for w in self.by_id.values() if w.seen_s > -math.inf]
@@ -157,11 +168,56 @@ class Workers:
         """The most an application can get: of the workers it has executors on, else of all that are there."""
         executors = application.executors.values()
         mine = dict.fromkeys(e.record.worker_id for e in executors if e.live or application.ended)
-        infos = [self.by_id[name].info for name in mine if name in self.by_id] if mine else list(self.fresh(now_s).values())
+        if application.attached:
+            there = [self.by_id[name].info for name in mine if name in self.by_id] or self.adopting(now_s)
+            return attached_capacity(application, there)
+        infos = (
+            [self.by_id[name].info for name in mine if name in self.by_id] if mine else list(self.starting(now_s).values())
+        )
         conf = application.record.registration.conf
         wish = next(iter(application.wanted.values()), ExecutorWish())
         most = most_executors(conf, wish.count)
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), most)
+
+
+def attached_capacity(application: Application, workers: Sequence[WorkerInfo]) -> Capacity:
+    """Of its executors, what their workers have for them; before there are any, what its settings ask for of these."""
+    slots_on = Counter[str]()
+    executors = [e for e in application.executors.values() if e.live or application.ended]
+    for executor in executors:
+        slots_on[executor.record.worker_id] += executor.record.slots
+    if executors:
+        shares = [(w.cores, slots_on[w.worker_id]) for w in workers if w.worker_id in slots_on]
+    else:
+        shares = _asked_shares(application.record.registration.conf, workers)
+    cores = [min(has, slots) for has, slots in shares]
+    return Capacity(
+        cores=sum(cores),
+        slots=sum(slots for _, slots in shares) or 1,
+        speed_limit=min([1.0, *cores]),
+        executors=max(1, len(executors) or len(shares)),
+        period_s=max((w.period_s for w in workers), default=1.0),
+    )
+
+
+def _asked_shares(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> list[tuple[float, int]]:
+    """Cores and slots of each worker as a cluster manager would share an application out that asks for a number of cores
+    (spark.cores.max), or of executors of so many; without either it is all there are."""
+    per = _whole(conf, "spark.executor.cores")
+    instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
+    left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
+    shares = []
+    for worker in sorted(workers, key=lambda w: -w.cores):
+        slots = int(min(left, math.ceil(worker.cores)))
+        left -= slots
+        if slots:
+            shares.append((worker.cores, slots))
+    return shares
+
+
+def _whole(conf: Mapping[str, str], key: str) -> int | None:
+    text = conf.get(key, "").strip()
+    return int(text) if text.isdecimal() and int(text) else None
 
 
 def _text(value: object) -> str:

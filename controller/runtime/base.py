@@ -1,7 +1,8 @@
-"""What every runtime can do: start, see, pace and remove the executors of one worker.
+"""What every runtime can do: see, pace and remove the executors of one worker, and start or adopt them.
 
-Implementations: `docker` (real), `process` (embedded default without an engine), and in memory `tests.fakes.runtime`.
-One contract suite (`tests/controller/runtime/test_contract.py`) runs over all three. Cores are floats, memory is bytes.
+Implementations: `docker` (real), `process` (embedded default without an engine), `adopt` (executors of other cluster
+managers), and in memory `tests.fakes.runtime`. One contract suite (`tests/controller/runtime/test_contract.py`) runs over
+all. Cores are floats, memory is bytes.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from controller.runtime.held import HeldPath
+from controller.runtime.told_process import Serves, ToldProcess
 
 TMP_MB = 256
 """Of /tmp in a container, unless its operator says otherwise."""
@@ -85,6 +87,16 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Adoption:
+    """An executor that somebody else has started: its process as it told, and what that must be."""
+
+    key: ExecutorKey
+    process: ToldProcess
+    serves: Serves
+    cores: float
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A program that is run to its end as the submitter, whose it is; binds, cores and memory as far as the runtime has them
     for plain programs. None for `cores` or `memory_bytes`: no limit."""
@@ -109,7 +121,8 @@ class JavaProgram(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What is true of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
-    since its start. `memory_limit_bytes` None: nothing holds its memory back, which no runtime can mend afterwards."""
+    since its start. `memory_limit_bytes` None: nothing holds its memory back, which no runtime can mend afterwards. `remark`:
+    what its operator should know."""
 
     key: ExecutorKey
     running: bool
@@ -120,16 +133,14 @@ class Observed:
     reason: str = ""
     pid: int | None = None
     memory_limit_bytes: int | None = None
+    remark: str = ""
 
 
 class Runtime(Protocol):
-    """One worker's executors. Only those of the runtime's own cluster id and worker id are ever seen or touched."""
+    """One worker's executors, seen and paced. Only those of the runtime's own cluster id and worker id are ever seen or
+    touched. How they begin: `Starter`, `Adopter`."""
 
     name: str
-
-    def start(self, launch: Launch) -> None:
-        """Starts it, or does nothing if that key already runs. Raises `RuntimeRefused` when it can never start here
-        (missing image, forbidden path), `RuntimeFailed` when a later try may work."""
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         """All executors of this worker, ended ones included until removed. Waits for no engine once it has answered once, in
@@ -147,7 +158,8 @@ class Runtime(Protocol):
         `memory_bytes` >= 16 MiB. Raises `RuntimeFailed` when it uses more now: lowering must never kill it."""
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        """Ends it (SIGTERM, after `grace_s` SIGKILL); does nothing if it is gone. It stays visible until `remove`.
+        """Ends it (SIGTERM, after `grace_s` SIGKILL), or lets it go where it was adopted; does nothing if it is gone. It
+        stays visible until `remove`.
 
         Asking again sends SIGTERM again, as a container that has only begun may not have heard it, and prolongs nothing.
         """
@@ -155,6 +167,20 @@ class Runtime(Protocol):
     def remove(self, key: ExecutorKey) -> None:
         """Forgets an ended executor and frees what it held, an engine's part in the background. Raises `RuntimeFailed` while
         it runs."""
+
+    def alive(self) -> bool:
+        """Whether what it does in the background goes on: a watchdog's question."""
+
+    def close(self) -> None:
+        """Lets go of connections; executors go on."""
+
+
+class Starter(Runtime, Protocol):
+    """A runtime whose executors it starts itself."""
+
+    def start(self, launch: Launch) -> None:
+        """Starts it, or does nothing if that key already runs. Raises `RuntimeRefused` when it can never start here
+        (missing image, forbidden path), `RuntimeFailed` when a later try may work."""
 
     def java(self, java_home: str, image: str | None) -> JavaProgram:
         """The Java of executors in `image`; `java_home` is the driver's. Raises as `start` does."""
@@ -167,8 +193,11 @@ class Runtime(Protocol):
     def images(self) -> tuple[str, ...]:
         """Names of the executor images that are here already; none where executors have no images."""
 
-    def alive(self) -> bool:
-        """Whether what it does in the background goes on: a watchdog's question."""
 
-    def close(self) -> None:
-        """Lets go of connections; executors go on."""
+@runtime_checkable
+class Adopter(Runtime, Protocol):
+    """A runtime whose executors somebody else starts."""
+
+    def adopt(self, adoption: Adoption) -> None:
+        """Paces it from now on, or does nothing if it does already. Raises `RuntimeRefused` for one that is not what it says
+        or cannot be paced here, `RuntimeFailed` when a later try may work."""

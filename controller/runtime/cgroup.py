@@ -22,6 +22,12 @@ from controller.waiting import wait_until
 
 PARENT = "sparkpace"
 """Executors' groups lie in one of this name, which goes with the last of them."""
+ADOPTED = "sparkpace-adopted"
+"""So do those of executors that were adopted: they are emptied, never killed."""
+REST = "sparkpace-rest"
+"""v2: what else was in a group that got children, as a group with children may hold no processes itself."""
+DELEGATE = ("trusted.delegate", "user.delegate")
+"""How systemd marks a group that its service may divide (Delegate=yes)."""
 MIN_QUOTA_US = 1_000
 """The kernel refuses a smaller quota."""
 READ_BYTES = 16_384
@@ -222,8 +228,17 @@ class CgroupTree:
         # v1 says "no limit" with the largest number of whole pages
         return None if limit is None or limit == "max" or int(limit) >= UNLIMITED_BYTES else int(limit)
 
+    def is_root(self, directory: Path) -> bool:
+        """Whether it is the root of its hierarchy, which has no quota."""
+        return directory in (self._root, *(self._mount(name) for name in ("cpu", "cpuacct", "memory")))
+
     def pids(self, group: Group) -> tuple[int, ...]:
-        return tuple(int(pid) for pid in (text_of(f"{group.cpu}/cgroup.procs") or "").split())
+        return self.pids_in(group.cpu)
+
+    @staticmethod
+    def pids_in(directory: Path) -> tuple[int, ...]:
+        """In one hierarchy: on v1 a process may be elsewhere in another one."""
+        return tuple(int(pid) for pid in (text_of(f"{directory}/cgroup.procs") or "").split())
 
     # ---------------------------------------------------------------- writing
 
@@ -250,6 +265,59 @@ class CgroupTree:
             self.remove(group)
             return None
         return group
+
+    def delegated(self, outer: Group) -> bool:
+        """Whether groups may be made below `outer`, which holds processes: v1 lets anybody who may write there, v2 only where
+        systemd has handed it to its service."""
+        if self.version == 1:
+            return os.access(outer.cpu, os.W_OK)
+        return any(_xattr(outer.cpu, name) == b"1" for name in DELEGATE)
+
+    def create_below(self, outer: Group, name: str) -> Group:
+        """A new group `ADOPTED/name` below one that holds processes, for CPU alone. Raises `OSError`."""
+        group = Group(outer.cpu / ADOPTED / name, outer.cpuacct / ADOPTED / name, None)
+        if self.version == 2:
+            rest = outer.cpu / REST
+            rest.mkdir(exist_ok=True)
+            self._move_all(outer.cpu, rest)
+            (outer.cpu / ADOPTED).mkdir(exist_ok=True)
+            for parent in (outer.cpu, outer.cpu / ADOPTED):
+                (parent / "cgroup.subtree_control").write_text("+cpu")
+        for directory in group.directories():
+            directory.mkdir(parents=True, exist_ok=True)
+        return group
+
+    def dissolve(self, group: Group, outer: Group) -> bool:
+        """Undoes `create_below`: processes go back to `outer`; whether the group is gone."""
+        back = outer.cpu / REST if self.version == 2 else None
+        for directory, home in zip(group.directories(), outer.directories(), strict=False):
+            self._move_all(directory, back or home)
+        gone = self.remove(group)
+        for directory in group.directories():
+            _removed(directory.parent)  # others may be there
+        if back is not None and not (outer.cpu / ADOPTED).exists():
+            with contextlib.suppress(OSError):
+                (outer.cpu / "cgroup.subtree_control").write_text("-cpu")
+                self._move_all(back, outer.cpu)
+                _removed(back)
+        return gone
+
+    @staticmethod
+    def _move_all(source: Path, target: Path) -> None:
+        """Also those that are forked meanwhile."""
+        for _ in range(KILL_ROUNDS):
+            pids = (text_of(f"{source}/cgroup.procs") or "").split()
+            for pid in pids:
+                with contextlib.suppress(OSError):  # a process that has just ended
+                    _write(target / "cgroup.procs", pid)
+            if not pids:
+                return
+
+    def outer_of(self, group: Group) -> Group:
+        """The group that `create_below` divides for a process in `group`."""
+        if group.cpu.name != REST:
+            return group
+        return Group(group.cpu.parent, group.cpuacct.parent, group.memory.parent if group.memory else None)
 
     def _make(self, base: Group, name: str, group: Group) -> None:
         for attempt in range(MAKE_ROUNDS):
@@ -358,6 +426,14 @@ def _write(path: Path, value: str) -> bool:
             return False
         raise
     return True
+
+
+def _xattr(directory: Path, name: str) -> bytes:
+    """Empty without it."""
+    try:
+        return os.getxattr(directory, name)
+    except OSError:
+        return b""
 
 
 def _removed_soon(directory: Path) -> bool:

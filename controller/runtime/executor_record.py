@@ -53,6 +53,21 @@ class ContainerRecord(RecordedExecutor, frozen=True, kw_only=True):
     process: ProcessIdentity | None = None
 
 
+class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
+    """A process that somebody else has started. `group` paces it (None: signals do): `own` is its own, whose quota was
+    `before_cores`; another one was made for it below `outer`. `counted`: the group counts its CPU, since it had used
+    `before_cpu_s`; else its processes tell."""
+
+    process: ProcessIdentity
+    quota_cores: float
+    group: Group | None = None
+    outer: Group | None = None
+    own: bool = False
+    counted: bool = True
+    before_cores: float | None = None
+    before_cpu_s: float = 0.0
+
+
 R = TypeVar("R", bound=RecordedExecutor)
 
 
@@ -60,6 +75,22 @@ def write(path: Path, record: RecordedExecutor) -> None:
     """Atomic: a reader sees the old record or the new one. Raises OSError."""
     path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     write_whole(path, msgspec.json.encode(record, enc_hook=str), lasting=False)  # what it names ends with this boot
+
+
+P = TypeVar("P", Record, AdoptedRecord)
+
+
+def with_quota(path: Path, record: P, cores: float) -> P:
+    """The record of an executor that signals pace, with what it is given now. Where that cannot be written down, it is paced
+    all the same, and the next agent begins with an older quota."""
+    if cores == record.quota_cores:
+        return record
+    record = msgspec.structs.replace(record, quota_cores=cores)
+    try:
+        write(path, record)
+    except OSError as error:
+        log.warning("the record of executor %s cannot be changed: %s", "/".join(record.key), error)
+    return record
 
 
 def read_all(directory: Path, kind: type[R], cluster_id: str, worker_id: str) -> Iterator[tuple[Path, R]]:

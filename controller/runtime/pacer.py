@@ -14,6 +14,7 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.runtime import process_tree
@@ -29,6 +30,9 @@ MAX_DEBT_S = 2.0
 """Seconds of quota that can be owed: a stalled pacer thread must not stop an executor for long."""
 
 log = logging.getLogger(__name__)
+
+
+Members = Callable[[ProcessIdentity], tuple[int, ...]]
 
 
 @dataclass(slots=True)
@@ -61,9 +65,11 @@ class _Tree:
 
 
 class Pacer:
-    """Quotas by SIGSTOP and SIGCONT. Its thread runs from the first `set_cores` to `close`."""
+    """Quotas by SIGSTOP and SIGCONT. Its thread runs from the first `set_cores` to `close`. `members` are the processes of an
+    executor."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: Members = process_tree.members) -> None:
+        self._members = members
         self._trees: dict[ExecutorKey, _Tree] = {}
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -92,7 +98,7 @@ class Pacer:
         with self._lock:
             tree = self._trees.pop(key, None)
             if tree is not None:
-                _continue(tree)
+                self._continue(tree)
 
     def close(self) -> None:
         """Ends the thread and continues every tree."""
@@ -109,31 +115,30 @@ class Pacer:
             with self._lock:
                 for key, tree in self._trees.items():
                     try:
-                        _step(tree, now, now - before)
+                        self._step(tree, now, now - before)
                     except Exception:  # the last barrier of this thread: an executor must never stay stopped
                         log.exception("pacing executor %s failed; it runs freely until the next tick", "/".join(key))
-                        _continue(tree)
+                        self._continue(tree)
             before = now
 
-
-def _step(tree: _Tree, now: float, elapsed_s: float) -> None:
-    if now - tree.scanned_at >= SCAN_S:
-        tree.pids, tree.scanned_at = process_tree.members(tree.leader), now
-        if tree.stopped:  # also those found just now
+    def _step(self, tree: _Tree, now: float, elapsed_s: float) -> None:
+        if now - tree.scanned_at >= SCAN_S:
+            tree.pids, tree.scanned_at = self._members(tree.leader), now
+            if tree.stopped:  # also those found just now
+                process_tree.signal_all(tree.pids, signal.SIGSTOP)
+        cpu_s = {pid: used for pid in tree.pids if (used := process_tree.cpu_clock_s(pid)) is not None}
+        # A process seen for the first time has no earlier reading: what it used before is not charged.
+        used_s = sum(used - tree.cpu_s.get(pid, used) for pid, used in cpu_s.items())
+        tree.cpu_s = cpu_s
+        may_run = tree.budget.step(elapsed_s, used_s)
+        if may_run and tree.stopped:
+            self._continue(tree)
+        elif not may_run and not tree.stopped:
             process_tree.signal_all(tree.pids, signal.SIGSTOP)
-    cpu_s = {pid: used for pid in tree.pids if (used := process_tree.cpu_clock_s(pid)) is not None}
-    # A process seen for the first time has no earlier reading: what it used before is not charged.
-    used_s = sum(used - tree.cpu_s.get(pid, used) for pid, used in cpu_s.items())
-    tree.cpu_s = cpu_s
-    may_run = tree.budget.step(elapsed_s, used_s)
-    if may_run and tree.stopped:
-        _continue(tree)
-    elif not may_run and not tree.stopped:
-        process_tree.signal_all(tree.pids, signal.SIGSTOP)
-        tree.stopped = True
+            tree.stopped = True
 
-
-def _continue(tree: _Tree) -> None:
-    process_tree.signal_all(process_tree.members(tree.leader), signal.SIGCONT)
-    tree.stopped = False
-    tree.budget.running = True
+    def _continue(self, tree: _Tree) -> None:
+        # also those that have lost the process they descend from meanwhile
+        process_tree.signal_all((*tree.pids, *self._members(tree.leader)), signal.SIGCONT)
+        tree.stopped = False
+        tree.budget.running = True

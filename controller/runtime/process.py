@@ -10,7 +10,6 @@ may start and stop while another observes, paces and removes. Not here: record f
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import signal
@@ -21,16 +20,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from controller.class_sharing import java_identity
 from controller.runtime import executor_record, launching, process_identity, process_tree
 from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
-
-log = logging.getLogger(__name__)
 
 GATE_SCRIPT = f"read -r _ || exit 125\n{launching.LOG_SCRIPT}"
 """The child waits for a line, which comes when its record is on disk and its quota is set: no executor runs unrecorded
@@ -201,12 +196,7 @@ class ProcessRuntime:
         if known.record.group is not None:
             return self._cgroups.write_quota(known.record.group, cores)
         self._pacer.set_cores(key, known.record.process, cores)
-        if cores != known.record.quota_cores:
-            known.record = msgspec.structs.replace(known.record, quota_cores=cores)
-            try:
-                executor_record.write(known.path, known.record)
-            except OSError as error:  # it is paced all the same; an agent that adopts it begins with an older quota
-                log.warning("the record of executor %s cannot be changed: %s", "/".join(key), error)
+        known.record = executor_record.with_quota(known.path, known.record, cores)
         return True
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,6 +59,37 @@ def start_ticks(pid: int) -> int | None:
     """When the process (a zombie too) of that number started; None when there is none."""
     fields = _fields(pid)
     return None if fields is None else int(fields[STARTTIME])
+
+
+def owner(pid: int) -> int | None:
+    """The real user id of the process; None when it is gone."""
+    found = status(pid).get("Uid")
+    return int(found[0]) if found else None
+
+
+def numbered(inner: int) -> Iterator[int]:
+    """Processes that have this number in a namespace of their own."""
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal() and status(int(entry.name)).get("NSpid", [])[1:][-1:] == [str(inner)]:
+            yield int(entry.name)
+
+
+def command_line(pid: int) -> list[str]:
+    """The words of its command line; none of a process that is gone, hidden or the kernel's."""
+    try:
+        data = (PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return []
+    return data.decode(errors="replace").rstrip("\0").split("\0") if data else []
+
+
+def status(pid: int) -> dict[str, list[str]]:
+    """The fields of /proc/PID/status; none of a process that is gone or hidden."""
+    try:
+        text = (PROC / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return {}
+    return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
 def is_alive(identity: ProcessIdentity) -> bool:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from controller.runtime import ending
 from controller.runtime.process import ProcessRuntime
 from controller.runtime.table import Owner
-from controller.waiting import wait_until
-from stage_model.errors import RuntimeFailed
-
-GONE_S = 20.0
-"""Longest wait for processes to be gone."""
 
 
 def check() -> None:
@@ -25,28 +21,4 @@ def driver_address() -> str:
 
 
 def end_all(owner: Owner) -> int:
-    """How many ran. Raises `RuntimeFailed` for those that do not end."""
-    runtime = make(owner)
-    try:
-        found = runtime.observe()
-        for key in found:
-            runtime.stop(key)
-        if not wait_until(lambda: not _left(runtime), GONE_S) and (left := _left(runtime)):
-            raise RuntimeFailed(left)
-        return sum(seen.running for seen in found.values())
-    finally:
-        runtime.close()
-
-
-def _left(runtime: ProcessRuntime) -> str:
-    """Removes those that have ended; a sentence on what is there still."""
-    left = ""
-    for key, seen in runtime.observe().items():
-        if seen.running:
-            left = f"executor {key.executor_id} of {key.application_id} does not end; run `sparkpace down` again"
-            continue
-        try:
-            runtime.remove(key)
-        except RuntimeFailed as error:
-            left = str(error)
-    return left
+    return ending.end_recorded(make(owner))

@@ -2,7 +2,8 @@
 
 Python workers change their process group, not their session.
 
-Used where no control group does the accounting. Linux only. Not here: pacing (`pacer`).
+One that somebody else has started has no session of its own: there it is what descends from it. Used where no control group
+does the accounting. Linux only. Not here: pacing (`pacer`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,34 @@ def members(leader: ProcessIdentity) -> tuple[int, ...]:
     if now is not None and now != leader.start_ticks:
         return ()
     return tuple(pid for pid in psutil.pids() if _session(pid) == leader.pid)
+
+
+def descendants(leader: ProcessIdentity) -> tuple[int, ...]:
+    """Pids of the process and of all that it has started and those have, as far as none in between has ended. Empty when the
+    number now means another process."""
+    try:
+        found = psutil.Process(leader.pid).children(recursive=True)
+    except psutil.Error:
+        return ()
+    if process_identity.start_ticks(leader.pid) != leader.start_ticks:
+        return ()
+    return (leader.pid, *(process.pid for process in found))
+
+
+def ancestors(process: ProcessIdentity) -> tuple[int, ...]:
+    """Pids of what has started it, of what has started that, and so on."""
+    try:
+        return tuple(one.pid for one in psutil.Process(process.pid).parents())
+    except psutil.Error:
+        return ()
+
+
+def resident(process: ProcessIdentity) -> int:
+    """Resident bytes of that process alone; 0 when it is gone."""
+    try:
+        return int(psutil.Process(process.pid).memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 def _session(pid: int) -> int | None:

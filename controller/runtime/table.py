@@ -8,23 +8,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from controller.runtime.base import TMP_MB, Runtime
+from controller.runtime.base import TMP_MB, Adopter, Starter
 from controller.runtime.networks import NetworkPool
 from stage_model.errors import Unavailable
 
 RUNTIMES: Mapping[str, str] = {
     "docker": "controller.runtime.docker_runtime",
     "process": "controller.runtime.process_runtime",
+    "adopt": "controller.runtime.adopt_runtime",
 }
-"""Modules, imported when used: an agent carries the libraries of its own runtime alone. `auto` takes the first one that works
-on this machine."""
+"""Modules, imported when used: an agent carries the libraries of its own runtime alone."""
+STARTING = ("docker", "process")
+"""Those that start executors themselves: `auto` takes the first one that works on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose executors a runtime runs: a cluster's on one worker. `folder` is the agent's own; `image` the name of a container
     image (None: the runtime's own); `pool` is where networks of applications come from, where there are any; `tmp_mb` of /tmp
-    in a container."""
+    in a container; `signals`: executors that cannot be paced otherwise may be stopped and continued."""
 
     cluster_id: str
     worker_id: str
@@ -32,6 +34,7 @@ class Owner:
     image: str | None = None
     pool: NetworkPool | None = None
     tmp_mb: int = TMP_MB
+    signals: bool = False
 
 
 class RuntimeModule(Protocol):
@@ -40,7 +43,7 @@ class RuntimeModule(Protocol):
     def check(self) -> None:
         """Raises `Unavailable` where it cannot work on this machine."""
 
-    def make(self, owner: Owner) -> Runtime:
+    def make(self, owner: Owner) -> Starter | Adopter:
         """Raises `Unavailable` when it cannot work and has never run here."""
         ...
 
@@ -64,7 +67,7 @@ def choose_runtime(wanted: str) -> str:
     if wanted != "auto":
         runtime_module(wanted).check()
         return wanted
-    *others, last = RUNTIMES
+    *others, last = STARTING
     for name in others:
         try:
             runtime_module(name).check()

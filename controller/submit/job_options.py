@@ -23,7 +23,7 @@ KNOWN = frozenset(
     (
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force", "network"),
         # set by `sparkpace submit` and read by the bridge
-        *("submission", "submit.time.ms", "submit.uptime", "token.file", "ca.file", "main", "arguments"),
+        *("submission", "submit.time.ms", "submit.uptime", "master", "token.file", "ca.file", "main", "arguments"),
         *NAMES,
     )
 )

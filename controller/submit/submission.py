@@ -15,9 +15,10 @@ from pathlib import Path
 
 from controller.home import Cluster, Home
 from controller.submit.allocation import most_executors
+from controller.submit.attaching import JARS, attach_settings, check_attached, joined
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
-from controller.submit.job_options import CLOSED, job_options
+from controller.submit.job_options import CLOSED, PREFIX, job_options
 from controller.submit.mounts import format_mounts, parse_mount
 from controller.submit.profile_choice import ProfileChoice, read_profile
 from controller.submit.properties import parse_properties
@@ -62,6 +63,8 @@ class Submission:
     executor_cores: int | None = None
     name: str | None = None
     closed: bool = False
+    master: str | None = None
+    """Of another cluster manager, which starts the executors; None: ours does."""
 
 
 def check_submission(
@@ -70,10 +73,9 @@ def check_submission(
     """Raises `BadInput` for the first thing that is wrong."""
     own = {**_from_conf(arguments.conf), **arguments.own}
     options = arguments.spark_options
-    if options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client")) != "client":
+    master = _other_master(arguments)
+    if master is None and options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client")) != "client":
         raise BadInput("--deploy-mode cluster is not offered; the driver runs here, in client mode")
-    if "spark.master" in arguments.conf:
-        raise BadInput("--conf spark.master cannot be given here: sparkpace submit chooses the master")
     now = datetime.fromtimestamp(submitted_ms / 1000).astimezone()
     deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
     priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
@@ -85,7 +87,7 @@ def check_submission(
     parse_after(own.get("after", ""))
     # what the master would refuse later, with a driver started for nothing
     job_options(arguments.conf, age_s=0.0, now=now, working_dir=working_dir, default_law="forecast")
-    return Submission(
+    job = Submission(
         arguments=arguments,
         submission=_identifier(submission),
         submitted_ms=submitted_ms,
@@ -104,12 +106,18 @@ def check_submission(
         executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
         name=options.get("--name") or arguments.conf.get("spark.app.name"),
         closed=_closed(own),
+        master=master,
     )
+    if master is not None:
+        check_attached(_starting_settings(job))
+    return job
 
 
 def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
     """What the driver's --properties-file must hold: the user's file, and Spark's authentication. Raises `BadInput`."""
     file = _file_settings(job, spark, environment)
+    if job.master is not None:  # Spark's own authentication is that cluster manager's affair
+        return file
     return authenticated(file, job.arguments.conf, encrypt="encrypt" in job.arguments.flags)
 
 
@@ -120,6 +128,19 @@ def command(
     holds the `driver_file`."""
     options = job.arguments.spark_options
     users = _users_settings(job, spark, environment)
+    if job.master is not None:
+        users |= {JARS: options["--jars"]} if "--jars" in options else {}
+        ours = joined(attach_settings(home, cluster) | _pace_settings(job, home), users)
+        return [
+            str(spark.submit),
+            *("--master", job.master),
+            *job.arguments.spark,
+            *("--properties-file", file),
+            *(("--jars", ours.pop(JARS)) if "--jars" in options else ()),  # an option wins over a setting
+            *(part for key, value in ours.items() for part in ("--conf", f"{key}={value}")),
+            job.application,
+            *job.arguments.application_args,
+        ]
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
     ours = _our_settings(users)
     places = driver_places(cluster)
@@ -206,6 +227,33 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "arguments": arguments if len(arguments) <= MOST_ARGUMENTS else None,
     }
     return {f"spark.pace.{key}": value for key, value in given.items() if value is not None}
+
+
+def _starting_settings(job: Submission) -> dict[str, str]:
+    """Of what was asked for, what says how executors start."""
+    given = {
+        "mounts": format_mounts(job.mounts) or None,
+        "image": job.image,
+        "python": job.python,
+        "network": CLOSED if job.closed else None,
+        "after": job.arguments.own.get("after"),
+        "placement.evict": "true" if "evict" in job.arguments.flags else None,
+    }
+    asked = {key.removeprefix(PREFIX): value for key, value in job.arguments.conf.items() if key.startswith(PREFIX)}
+    return asked | {name: value for name, value in given.items() if value is not None}
+
+
+def _other_master(arguments: SubmitArguments) -> str | None:
+    """The master URL of another cluster manager; None where our own is meant. Raises `BadInput` for one that cannot be."""
+    given = arguments.own.get("master", arguments.conf.get("spark.master"))
+    if given is None:
+        return None
+    if re.match(r"(spark|k8s)://|local-cluster\[|yarn$", given):
+        return given
+    raise BadInput(
+        f"--master (spark.master) {given[:80]!r} is not one that can be attached to; accepted: spark://HOST:PORT, k8s://URL, "
+        "yarn or local-cluster[N,CORES,MB], or no --master for Sparkpace's own"
+    )
 
 
 def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ SPARK_VALUES = frozenset(
     {
         "--archives", "--class", "--conf", "-c", "--deploy-mode", "--driver-class-path", "--driver-cores",
         "--driver-java-options", "--driver-library-path", "--driver-memory", "--exclude-packages",
-        "--executor-cores", "--executor-memory", "--files", "--jars", "--keytab", "--kill", "--master", "--name",
+        "--executor-cores", "--executor-memory", "--files", "--jars", "--keytab", "--kill", "--name",
         "--num-executors", "--packages", "--principal", "--properties-file", "--proxy-user", "--py-files", "--queue",
         "--remote", "--repositories", "--status", "--total-executor-cores",
     }
@@ -23,13 +23,13 @@ SPARK_VALUES = frozenset(
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 OWN_VALUES = frozenset(
     {
-        "--after", "--deadline", "--home", "--image", "--law", "--mount", "--network", "--priority", "--profile", "--python",
+        "--after", "--deadline", "--home", "--image", "--law", "--master", "--mount", "--network", "--priority", "--profile",
+        "--python",
         "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip
 OWN_FLAGS = frozenset({"--detach", "--dry-run", "--encrypt", "--evict", "--force"})
 REFUSED = {
-    "--master": "sparkpace submit chooses the master; use spark-submit for another one",
     "--remote": "Spark Connect is another way in; use spark-submit for it",
     "--kill": "use `sparkpace kill APP`",
     "--status": "use `sparkpace ps`",

@@ -39,7 +39,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
 
     `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), say which cores and stage deadlines
     follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
-    settings that an executor's memory follows from (None: not known, not checked)."""
+    settings that an executor's memory follows from (None: not known, not checked). `attached`: on workers that adopt
+    executors of other cluster managers, else on those that start them."""
 
     profile: Text | None = None
     profile_json: str | None = None
@@ -51,6 +52,7 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     priority: int = NORMAL_PRIORITY
     conf: Words | None = None
     python: bool = False
+    attached: bool = False
 
 
 class Change(Message, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import msgspec
 from controller.wire.limits import Ids, InputBytes, PathText, Seconds, Text, Words
 from controller.wire.message import Message
 from stage_model.history.events import Epoch
+from stage_model.progress import Progress
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 """Number of an event."""
@@ -49,6 +50,29 @@ class PythonEnvironment(Message, frozen=True, kw_only=True):
     base_prefix: PathText
 
 
+class ExecutorProcess(Message, frozen=True, kw_only=True):
+    """A process as it sees itself. `pid` counts within `pid_namespace` ("pid:[NUMBER]"), `start_ticks` (field 22 of
+    /proc/PID/stat) since the boot `boot_id`."""
+
+    pid: int
+    start_ticks: int
+    boot_id: Text
+    pid_namespace: Text
+    uid: int
+
+
+class AttachedExecutor(Message, frozen=True, kw_only=True):
+    """An executor that the cluster manager of an attached application has started, as its plugin tells. `slots` are its
+    cores in Spark's eyes."""
+
+    executor_id: Text
+    host: Text
+    profile_id: ProfileId = "0"
+    slots: Annotated[int, msgspec.Meta(ge=1, le=4096)]
+    process: ExecutorProcess
+    progress: Progress | None = None
+
+
 class Registration(Message, frozen=True, kw_only=True):
     """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission), `steady_ms`
     what the driver's steady clock, which times its events, showed then (None: an older bridge, whose events have times of
@@ -63,6 +87,7 @@ class Registration(Message, frozen=True, kw_only=True):
     `address` is the one of IPv4 that `host` means to the driver (None: none, or an older bridge).
     `ports` are those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just
     after this (then a sync tells them), None: an older bridge does not say.
+    `attached`: another cluster manager starts its executors, so what only starting needs is empty.
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
 
@@ -97,6 +122,7 @@ class Registration(Message, frozen=True, kw_only=True):
     wanted: Wishes = {}
     application_id: Text | None = None
     ports: Ports | None = None
+    attached: bool = False
 
 
 class Registered(Message, frozen=True, kw_only=True):
@@ -123,7 +149,8 @@ class DriverSync(Message, frozen=True, kw_only=True):
     `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` comes when events are
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
     `steady_ms` is what the driver's steady clock shows at sending, `ports` as at registration. `credentials` come, as at
-    registration, once after the master has said that it lacks them."""
+    registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
+    live and have told of themselves (level), `spark_application_id` is its cluster manager's id."""
 
     instance: Text
     wanted: Wishes = {}
@@ -135,6 +162,8 @@ class DriverSync(Message, frozen=True, kw_only=True):
     steady_ms: Epoch | None = None
     ports: Ports = ()
     credentials: ExecutorCredentials | None = None
+    executors: Annotated[tuple[AttachedExecutor, ...], msgspec.Meta(max_length=10_000)] = ()
+    spark_application_id: Text | None = None
 
 
 class ExecutorGone(Message, frozen=True, kw_only=True):

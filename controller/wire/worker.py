@@ -6,9 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from controller.wire.driver import Port, PythonEnvironment
+from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment
 from controller.wire.message import Message
 from stage_model.plan import ApplicationPlan
+from stage_model.progress import Progress
 
 Cores = Annotated[float, msgspec.Meta(gt=0, le=4096)]
 MemoryMb = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
@@ -62,6 +63,18 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     closed: bool = False
 
 
+class AdoptedSpec(Message, frozen=True, kw_only=True):
+    """One executor that another cluster manager has started and that should be paced: its process as it told, which must be
+    that of executor `executor_id` of `spark_application_id` and this driver."""
+
+    application_id: str
+    executor_id: str
+    slots: int
+    process: ExecutorProcess
+    spark_application_id: str
+    driver_url: str
+
+
 class Desired(Message, frozen=True, kw_only=True):
     """The state a worker should reach, in every reply to POST /v1/workers/ID/sync (scope admin).
 
@@ -75,6 +88,10 @@ class Desired(Message, frozen=True, kw_only=True):
     generation: int
     version: int
     executors: tuple[ExecutorSpec, ...] = ()
+    adopted: tuple[AdoptedSpec, ...] = ()
+    """Those of attached applications that should be paced here; listed in `stopped` they are let go."""
+    progress: dict[str, Progress] = {}
+    """What they told through their driver, by "APPLICATION/EXECUTOR"."""
     stopped: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     """Applications that are over: what their executors left in the local directory may go."""
@@ -154,7 +171,7 @@ class Sample(Message, frozen=True, kw_only=True):
 class WorkerInfo(Message, frozen=True, kw_only=True):
     """What a worker offers. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
     that it has already; `period_s`: its agent's control period; `own_networks`: its executors have addresses that only this
-    host knows."""
+    host knows; `adopts`: it paces executors that other cluster managers start there, and starts none."""
 
     worker_id: str
     host: str
@@ -169,6 +186,7 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
     period_s: PeriodS = 1.0
     own_networks: bool = False
+    adopts: bool = False
 
 
 class WorkerSync(Message, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """Runs a spec's missing steps and makes the report: the two halves of `python -m experiments`.
 
-A spec is a TOML file: `title`, `scenario`, `[cluster] up = [...]`, `[settings]`, and `[quick]`, which replaces settings
-for a small try. Not covered: what a scenario is (`experiments.scenarios`), where results go (`result_folder`).
+A spec is a TOML file: `title`, `scenario`, `[cluster] up = [...]` or several `[clusters.NAME]`, `[settings]`, and `[quick]`,
+which replaces settings for a small try. Not covered: what a scenario is (`experiments.scenarios`), where results go
+(`result_folder`).
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from controller.runs.run_folder import read_samples
 from experiments.baselines.standalone import run_alone
 from experiments.baselines.streams import field_of, play
 from experiments.harness import machine
+from experiments.harness.clusters import running
 from experiments.harness.local_cluster import LocalCluster
 from experiments.harness.markdown import table
 from experiments.harness.plot_cdf import plot_cdf
-from experiments.harness.recorded import Condition, Data, JobRecord, RowStep, StepRecord, used_core_s
-from experiments.harness.result_folder import Asked, ResultFolder, Session
+from experiments.harness.recorded import Condition, Data, JobRecord, Order, RowStep, StepRecord, used_core_s
+from experiments.harness.result_folder import Asked, AskedCluster, ResultFolder, Session
 from experiments.scenarios import (
     Ambitious,
     AnyScenario,
     Distributions,
     Measured,
-    Real,
     Scenario,
     Scheduled,
     Simulated,
@@ -55,15 +56,12 @@ SIMULATED = (
 MEASURED = ("## Measured without Spark", "What runs is the production code; what is made up beside it, the tables say.")
 
 
-class _Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    up: tuple[str, ...] = ()
-
-
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     scenario: str
     settings: dict[str, Any]
-    cluster: _Cluster = _Cluster()
+    cluster: AskedCluster = AskedCluster()
+    clusters: dict[str, AskedCluster] = {}
     quick: dict[str, Any] = {}
 
 
@@ -88,6 +86,7 @@ def asked(name: str, spec: Spec, *, quick: bool, seed: int) -> Asked:
         quick=quick,
         seed=seed,
         cluster=spec.cluster.up,
+        clusters=spec.clusters or ({"": spec.cluster} if spec.cluster.executors else {}),
         settings=settings,
     )
 
@@ -96,7 +95,7 @@ def scenario_of(folder: ResultFolder, what: Asked) -> AnyScenario:
     return make_scenario(what.scenario, what.settings, what.seed, folder.path)
 
 
-def run_steps(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], console: Console) -> None:
+def run_steps(folder: ResultFolder, scenario: AnyScenario, what: Asked, console: Console) -> None:
     """Runs the steps that are missing, each in a slice of its own; nothing when none is."""
     steps = scenario.steps()
     if folder.data().done.issuperset(steps):
@@ -109,7 +108,7 @@ def run_steps(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], co
         with Progress(*columns, console=console) as progress:
             _without_spark(folder, scenario, session, progress)
         return
-    with LocalCluster(folder.path).running(up) as cluster, Progress(*columns, console=console) as progress:
+    with running(folder.path, what) as clusters, Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(steps))
         for step in steps:
             data = folder.data()
@@ -119,9 +118,12 @@ def run_steps(folder: ResultFolder, scenario: AnyScenario, up: Sequence[str], co
                     progress.update(task, description=text)
 
                 if isinstance(scenario, Scheduled):
+                    cluster = clusters[""]
                     record = _play(step, scenario, data, cluster, session, show)
                 else:
-                    record = _perform(step, scenario, data, cluster, session, show)
+                    orders = scenario.orders(step, data)
+                    cluster = clusters[orders[0].cluster]
+                    record = _perform(step, orders, cluster, session, show)
                 folder.add(record, cluster.home.runs)
                 progress.console.print(_line(record), soft_wrap=True)
             progress.advance(task)
@@ -160,9 +162,8 @@ def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, ses
         return watch.record(step, session, cluster, played.core_s, played.jobs, played.given_up)
 
 
-def _perform(step: str, scenario: Real, data: Data, cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
+def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
     """Jobs at given times, or one on stock Spark."""
-    orders = scenario.orders(step, data)
     cluster.prepare(orders)
     watch = _Watch()
     if any(order.stock for order in orders):

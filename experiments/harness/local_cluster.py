@@ -41,10 +41,12 @@ class SubmittedJob:
 
 
 class LocalCluster:
-    """A cluster in `folder`: its home, the inputs that jobs read, the jobs' logs. Use `running`."""
+    """A cluster in `folder`: its home, the inputs that jobs read, the jobs' logs. Use `running`. Several in one folder have
+    names. `options`: more of them for each `sparkpace submit`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.home = folder, Home(folder / "home")
+    def __init__(self, folder: Path, name: str = "") -> None:
+        self.folder, self.home = folder, Home(folder / (f"home-{name}" if name else "home"))
+        self.options: tuple[str, ...] = ()
         self.sparkpace = Sparkpace(self.home, folder)
         self.logs = folder / "logs"
 
@@ -98,8 +100,8 @@ class LocalCluster:
         deadline = () if order.deadline_s is None else ("--deadline", f"{order.deadline_s:.2f}s")
         profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
         # An experiment measures what happens, so nothing is refused for being infeasible.
-        options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force", *own)
-        command = self.sparkpace.command(("submit", *options, str(WORKLOADS / script), *arguments))
+        options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force")
+        command = self.sparkpace.command(("submit", *options, *self.options, *own, str(WORKLOADS / script), *arguments))
         return SubmittedJob(order, submission, self.sparkpace.start(command, log), log)
 
     def _here(self, words: Sequence[str]) -> list[str]:

@@ -34,7 +34,8 @@ class Taught:
 @dataclass(frozen=True, slots=True)
 class Order:
     """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
-    folder; `profile` None: whatever the cluster has learned. `stock`: on stock Spark, on workers as large, alone."""
+    folder; `profile` None: whatever the cluster has learned. `stock`: on stock Spark, on workers as large, alone.
+    `cluster`: the name of one of several (empty: there is one)."""
 
     job: str
     words: tuple[str, ...]
@@ -44,6 +45,7 @@ class Order:
     options: tuple[str, ...] = ()
     profile: Taught | None = None
     stock: bool = False
+    cluster: str = ""
 
 
 def kind_of(job: str) -> str:

@@ -39,8 +39,16 @@ DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs"
 WITHDRAWN = "withdrawn.json"
 
 
+class AskedCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of `sparkpace up`. `executors`: another cluster manager starts them, one of `harness.clusters`."""
+
+    up: tuple[str, ...] = ()
+    executors: str = ""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """settings.json. `cluster` are options of `sparkpace up`. Repetitions may grow later; nothing else may change."""
+    """settings.json. `cluster` are options of `sparkpace up`, `clusters` those of several by name. Repetitions may grow
+    later; nothing else may change."""
 
     spec: str
     scenario: str
@@ -49,6 +57,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     cluster: tuple[str, ...]
     settings: dict[str, Any]
+    clusters: dict[str, AskedCluster] = {}
 
     def repeated(self, times: int | None) -> Asked:
         """With that many repetitions; None leaves them."""

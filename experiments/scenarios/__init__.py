@@ -16,6 +16,7 @@ from experiments.baselines.admission import Play
 from experiments.harness.recorded import Condition, Data, Goal, Order
 from experiments.scenarios.beside import BesideAnother
 from experiments.scenarios.fig4 import Fig4
+from experiments.scenarios.homes import Homes
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
 from experiments.scenarios.overhead import Overhead
@@ -95,6 +96,7 @@ AnyScenario = Real | Simulated | Measured | Scheduled
 SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "beside": BesideAnother,
     "fig4": Fig4,
+    "homes": Homes,
     "laws": Laws,
     "mixed": Mixed,
     "overhead": Overhead,

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from controller.agent.apply import QuotaChange
 from controller.agent.core import Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, Executor, ExecutorRecord
+from controller.master.application import Application, ApplicationRecord
 from controller.master.capacity import Capacity, capacity
+from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.feasibility import feasibility
 from controller.runtime.base import ExecutorKey, Observed
 from controller.submit.job_options import JobOptions

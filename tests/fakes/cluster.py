@@ -83,6 +83,8 @@ class FakeCluster:
         memory_mb: int = 8192,
         period_s: float = 1.0,
         own_networks: bool = False,
+        adopts: bool = False,
+        boot: str = "",
         **changed: Any,
     ) -> WorkerReply:
         """One report of an agent of a worker with one core."""
@@ -97,9 +99,10 @@ class FakeCluster:
                 memory_mb=memory_mb,
                 runtime="fake",
                 pid=1,
-                boot_id=boot_id(),
+                boot_id=boot or boot_id(),
                 period_s=period_s,
                 own_networks=own_networks,
+                adopts=adopts,
             ),
             executors=reports,
             **changed,

@@ -62,6 +62,8 @@ def job_record(job: str, app_id: str, *, end_s: float, deadline_s: float | None 
         "tasks_failed": 0,
         "executors_lost": 0,
         "submitted_epoch_s": 1000.0,
+        "allocated_core_s": 41.0,
+        "used_core_s": 40.0,
     }
     exit_code, workers = fields.pop("exit_code", 0), fields.pop("workers", WORKERS)
     assert set(fields) <= {*summary, "withheld_core_s", "debt_core_s"}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller.agent.beginning import StartingBeginner
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher
 from controller.agent.loop import Agent, Received
@@ -63,6 +64,10 @@ class FakeWorker:
         self.generation = 1
         self.restart()
 
+    def start_with(self, runtime: FakeRuntime) -> None:
+        """Another one from now on, for starts and stops."""
+        self.launcher.runtime, self.launcher._beginner = runtime, StartingBeginner(runtime, self.site)
+
     def restart(self) -> None:
         self.lives += 1
         self.runtime = FakeRuntime(self.host, CLUSTER, "w1")
@@ -75,7 +80,13 @@ class FakeWorker:
             orders_root=self.folder / "orders",
             archive_root=self.folder / "class-archives",
         )
-        self.launcher = Launcher(self.runtime, self.site, self.folder / "records", clock=lambda: self.now_s)
+        self.launcher = Launcher(
+            self.runtime,
+            StartingBeginner(self.runtime, self.site),
+            self.site,
+            self.folder / "records",
+            clock=lambda: self.now_s,
+        )
         worker = WorkerInfo(
             worker_id="w1",
             host="127.0.0.1",

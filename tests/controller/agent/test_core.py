@@ -167,3 +167,21 @@ def test_who_is_no_longer_there_is_forgotten() -> None:
     _, state = period(State(), 0.0, {KEY: seen(), OTHER: seen(OTHER)}, plan())
     _, state = period(state, 1.0, {OTHER: seen(OTHER)}, plan())
     assert set(state.held) == {OTHER}
+
+
+def test_executors_of_one_application_on_a_worker_count_what_the_others_do() -> None:
+    """As a cluster manager that has several on a machine starts them. After 4 s both have used 1 of 50 core-seconds, so 48 in
+    96 s are left, for both."""
+    one, two = KEY, ExecutorKey("app", "2")
+
+    def both(cpu_s: float) -> dict[ExecutorKey, Seen]:
+        return {key: seen(key, quota=0.25, cpu_s=cpu_s, tasks=1) for key in (one, two)}
+
+    of_both = plan(slots=4)
+    orders, state = period(State(), 0.0, both(0.0), of_both)
+    assert orders.grants == {one: 0.25, two: 0.25}
+    orders, state = period(state, 4.0, both(1.0), of_both)
+    assert orders.grants == {one: 0.25, two: 0.25}
+    alone = both(1.0) | {two: seen(two, running=False)}
+    orders, _ = period(state, 4.0, alone, of_both)
+    assert orders.grants[one] > 0.25  # what the other had begun is to be done again

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.agent.beginning import Start
 from controller.agent.launch import CREDENTIALS_FILE
-from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S, Start
+from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S
 from controller.runtime.base import ExecutorKey, Launch
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec
@@ -98,7 +99,7 @@ class _Nameless(FakeRuntime):
 
 
 def test_starts_are_worked_off_although_nobody_knows_the_images(worker: FakeWorker) -> None:
-    worker.launcher.runtime = _Nameless(worker.host, CLUSTER, "w1")
+    worker.start_with(_Nameless(worker.host, CLUSTER, "w1"))
     ask(worker)
     stop = threading.Event()
     worker.launcher.run_starts(stop.set, stop, lambda: None)
@@ -106,7 +107,8 @@ def test_starts_are_worked_off_although_nobody_knows_the_images(worker: FakeWork
 
 
 def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> None:
-    worker.launcher.runtime = runtime = _Failing(worker.host, CLUSTER, "w1")
+    runtime = _Failing(worker.host, CLUSTER, "w1")
+    worker.start_with(runtime)
     tries = []
     for second in range(200):
         worker.now_s = 1000.0 + second
@@ -134,7 +136,7 @@ class _Strange(FakeRuntime):
 
 
 def test_an_unexpected_error_is_told_counted_and_that_executors_alone(worker: FakeWorker) -> None:
-    worker.launcher.runtime = _Strange(worker.host, CLUSTER, "w1")
+    worker.start_with(_Strange(worker.host, CLUSTER, "w1"))
     for _ in range(2):
         ask(worker)
         worker.launcher.start(Start(ExecutorKey("other", "1"), spec("other"), 0.5, 512))
@@ -163,7 +165,8 @@ def test_a_failed_stop_is_tried_again_and_keeps_no_other_from_its_own(worker: Fa
     ask(worker)
     worker.launcher.start(Start(other, spec("other"), 0.5, 512))
     worker.work()
-    worker.launcher.runtime = runtime = _Clinging(worker.host, CLUSTER, "w1")
+    runtime = _Clinging(worker.host, CLUSTER, "w1")
+    worker.start_with(runtime)
     runtime.error = error
     worker.launcher.stop(KEY)
     worker.launcher.stop(other)
@@ -192,7 +195,8 @@ def test_a_stop_waits_behind_no_start(worker: FakeWorker) -> None:
     other = ExecutorKey("other", "1")
     worker.launcher.start(Start(other, spec("other"), 0.5, 512))
     worker.work()
-    worker.launcher.runtime = slow = _Slow(worker.host)
+    slow = _Slow(worker.host)
+    worker.start_with(slow)
     stop, stopped = threading.Event(), threading.Event()
     threads = [
         threading.Thread(target=worker.launcher.run_starts, args=(lambda: None, stop, lambda: None), daemon=True),
@@ -232,7 +236,7 @@ def test_a_start_is_remembered_without_secrets_for_the_owner_only(worker: FakeWo
     assert b"hush" not in record.read_bytes()
     worker.restart()
     remembered = worker.launcher.remembered(KEY)
-    assert remembered is not None
+    assert isinstance(remembered, ExecutorSpec)
     assert (remembered.slots, remembered.environment) == (2, {})
     worker.launcher.forget(KEY)
     assert worker.launcher.remembered(KEY) is None

@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.loop import COMPLAINT_S, SAMPLES_KEPT
+from controller.agent.loop import COMPLAINT_S
 from controller.agent.open_quotas import open_all
+from controller.agent.outbox import SAMPLES_KEPT
 from controller.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
 from controller.wire.worker import Sample
@@ -432,15 +433,15 @@ class TestSamples:
         count = len(busy.tick().samples)
         busy.agent.acknowledge(2, (), 0.0)
         busy.agent.acknowledge(1, (), 0.0)
-        assert (busy.agent.sample_seq, len(busy.agent.samples)) == (2, count - 2)
+        assert (busy.agent.outbox.first, len(busy.agent.outbox.samples)) == (2, count - 2)
         busy.agent.acknowledge(1_000_000, (), 0.0)
-        assert (busy.agent.sample_seq, busy.agent.samples) == (count, [])
+        assert (busy.agent.outbox.first, busy.agent.outbox.samples) == (count, [])
 
     def test_the_oldest_are_dropped_while_the_master_is_away_for_long(self, busy: FakeWorker) -> None:
         sample: Sample = busy.tick().samples[0]
-        busy.agent.samples = [sample] * SAMPLES_KEPT
+        busy.agent.outbox.samples = [sample] * SAMPLES_KEPT
         report = busy.tick()
-        assert len(busy.agent.samples) == SAMPLES_KEPT
+        assert len(busy.agent.outbox.samples) == SAMPLES_KEPT
         assert report.sample_seq == 1
         assert any("dropped the 1 oldest" in note for note in report.notes)
 

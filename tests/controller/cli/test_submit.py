@@ -166,6 +166,25 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert TOKEN not in " ".join(words)
 
 
+def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: Place) -> None:
+    mine = ("--jars", "mine.jar", "--conf", "spark.plugins=org.example.Mine", "--executor-memory", "2g")
+    assert place.submit("--master", "spark://there:7077", "--deadline", "90s", *mine, "app.py").exit_code == 0
+    words = place.started
+    assert words is not None
+    assert words[:2] == ["--master", "spark://there:7077"]
+    assert "--driver-class-path" not in words
+    last_jars = len(words) - 1 - words[::-1].index("--jars")
+    assert words[last_jars + 1] == f"mine.jar,{JAR}"
+    settings = place.settings
+    assert settings["spark.plugins"] == "org.example.Mine,org.sparkpace.bridge.PacePlugin"
+    assert settings["spark.pace.master"] == f"sparkpace://127.0.0.1:{place.master.server_port}"
+    assert (settings["spark.pace.deadline"], settings["spark.network.timeout"]) == ("90.000s", "600s")
+    ours = {key for key in settings if key.startswith(("spark.memory.", "spark.authenticate", "spark.driver."))}
+    assert (ours, place.file) == (set(), {})
+    assert place.master.asked is not None
+    assert place.master.asked.attached
+
+
 @pytest.mark.parametrize(
     ("said", "variables"),
     [

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from controller.master.application import ExecutorRecord
+from controller.master.executor_state import ExecutorRecord
 from controller.master.lifecycle import HEARD_S
 from controller.runtime.process_identity import of
 from tests.fakes.cluster import FakeCluster, report, use

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import subprocess
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import psutil
 import pytest
 
-from controller.runtime import docker_container
-from controller.runtime.base import ExecutorKey, Launch, Observed, Runtime
+from controller.runtime import docker_container, process_identity
+from controller.runtime.adopt import AdoptRuntime
+from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import DockerRuntime
 from controller.runtime.engine_client import connect
 from controller.runtime.process import ProcessRuntime
+from controller.runtime.told_process import BACKENDS, Serves, ToldProcess
 from stage_model.errors import RuntimeFailed
 from tests.fakes.runtime import FakeHost, FakeRuntime
 
@@ -43,31 +47,35 @@ HOARD_BYTES = 24 * 1024 * 1024
 """Less than `HOARDING` holds."""
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Runtime)
+S = TypeVar("S", bound=Starter)
 
 
-class Rig(ABC):
+class Rig(ABC, Generic[R]):
     """A machine with one kind of runtime. Everything started through it is gone after `close`."""
 
     runs_programs = True
+    starts = True
+    """Its runtime starts executors and ends them; else it adopts them and lets them go."""
     knows_exit_of_adopted = True
     limits_memory = True
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.cluster = f"test-{uuid.uuid4().hex[:8]}"
-        self._open: list[Runtime] = []
+        self._open: list[R] = []
         self._throttled = 0
 
     @abstractmethod
-    def make(self, worker: str) -> Runtime:
+    def make(self, worker: str) -> R:
         """A new runtime."""
 
-    def runtime(self, worker: str = "w1") -> Runtime:
+    def runtime(self, worker: str = "w1") -> R:
         made = self.make(worker)
         self._open.append(made)
         return made
 
-    def restart(self, runtime: Runtime) -> Runtime:
+    def restart(self, runtime: R) -> R:
         """The agent of `runtime` goes, another comes."""
         runtime.close()
         self._open.remove(runtime)
@@ -94,14 +102,13 @@ class Rig(ABC):
             gid=os.getgid(),
         )
 
-    def start(self, runtime: Runtime, program: str, *, cores: float = 0.5) -> ExecutorKey:
-        launch = self.launch(program, cores=cores)
-        runtime.start(launch)
-        self.behave(launch.key, program)
-        return launch.key
+    @abstractmethod
+    def start(self, runtime: R, program: str, *, cores: float = 0.5) -> ExecutorKey:
+        """It runs, and `runtime` has it."""
 
-    def behave(self, key: ExecutorKey, program: str) -> None:  # noqa: B027 - programs behave by themselves
-        """For rigs that run no programs: act as `program` would."""
+    @abstractmethod
+    def again(self, runtime: R) -> None:
+        """What the last `start` of `IDLE` asked of a runtime, once more."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -119,7 +126,7 @@ class Rig(ABC):
             self.pass_time(0.02)
         raise AssertionError(f"not within {DEADLINE_S} s")
 
-    def ended(self, runtime: Runtime, key: ExecutorKey) -> Observed:
+    def ended(self, runtime: R, key: ExecutorKey) -> Observed:
         """Waits for the end of an executor."""
         return self.until(lambda: None if runtime.observe()[key].running else runtime.observe()[key])
 
@@ -155,7 +162,23 @@ def _removed(runtime: Runtime, key: ExecutorKey) -> bool:
     return True
 
 
-class FakeRig(Rig):
+class StartingRig(Rig[S]):
+    """Of a runtime that starts executors itself."""
+
+    def start(self, runtime: S, program: str, *, cores: float = 0.5) -> ExecutorKey:
+        launch = self.launch(program, cores=cores)
+        runtime.start(launch)
+        self.behave(launch.key, program)
+        return launch.key
+
+    def again(self, runtime: S) -> None:
+        runtime.start(self.launch(IDLE))
+
+    def behave(self, key: ExecutorKey, program: str) -> None:
+        """For rigs that run no programs: act as `program` would."""
+
+
+class FakeRig(StartingRig[FakeRuntime]):
     runs_programs = False
 
     def __init__(self, directory: Path) -> None:
@@ -163,7 +186,7 @@ class FakeRig(Rig):
         self._now = 1000.0
         self.host = FakeHost(self.now)
 
-    def make(self, worker: str) -> Runtime:
+    def make(self, worker: str) -> FakeRuntime:
         return FakeRuntime(self.host, self.cluster, worker)
 
     def behave(self, key: ExecutorKey, program: str) -> None:
@@ -188,12 +211,12 @@ class FakeRig(Rig):
         self._now += seconds
 
 
-class ProcessRig(Rig):
+class ProcessRig(StartingRig[ProcessRuntime]):
     knows_exit_of_adopted = False
     limits_memory = False
     use_cgroups = False
 
-    def make(self, worker: str) -> Runtime:
+    def make(self, worker: str) -> ProcessRuntime:
         return ProcessRuntime(self.cluster, worker, self.directory / "state", use_cgroups=self.use_cgroups)
 
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
@@ -207,7 +230,94 @@ class CgroupProcessRig(ProcessRig):
     limits_memory = True
 
 
-class DockerRig(Rig):
+class AdoptRig(Rig[AdoptRuntime]):
+    """Its executors are shells that this test starts, with the command lines of Spark's."""
+
+    starts = False
+    limits_memory = False
+    knows_exit_of_adopted = False
+    SERVES = Serves("app-20261122-0001", KEY.executor_id, "spark://CoarseGrainedScheduler@127.0.0.1:4040")
+    signals = True
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def make(self, worker: str) -> AdoptRuntime:
+        return AdoptRuntime(
+            self.cluster, worker, self.directory / "state" / worker, signals=self.signals, cgroups=self.cgroups()
+        )
+
+    def cgroups(self) -> CgroupTree:
+        """None that can be seen."""
+        return CgroupTree(self.directory / "no-groups")
+
+    def spawn(self, program: str) -> ToldProcess:
+        """It waits until it may begin."""
+        command = self.command(f"read -r _\n{program}", BACKENDS[0])
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        self.processes.append(child)
+        self.until(lambda: BACKENDS[0] in process_identity.command_line(child.pid))  # empty for a moment while it begins
+        return self.told(child.pid)
+
+    def command(self, program: str, backend: str) -> list[str]:
+        """A shell with the command line of an executor."""
+        words = [
+            *("--driver-url", self.SERVES.driver_url, "--executor-id", self.SERVES.executor_id),
+            *("--app-id", self.SERVES.spark_application_id),
+        ]
+        return ["/bin/sh", "-c", program, "sh", backend, *words]
+
+    @staticmethod
+    def told(pid: int) -> ToldProcess:
+        """What it says of itself."""
+        identity = process_identity.of(pid)
+        assert identity is not None
+        namespace = process_identity.pid_namespace()
+        return ToldProcess(identity.pid, identity.start_ticks, identity.boot_id, namespace, os.getuid())
+
+    def start(self, runtime: AdoptRuntime, program: str, *, cores: float = 0.5) -> ExecutorKey:
+        self.last = Adoption(KEY, self.spawn(program), self.SERVES, cores)
+        runtime.adopt(self.last)
+        self.let_begin()
+        return KEY
+
+    def let_begin(self) -> None:
+        """The program that was spawned last."""
+        stdin = self.processes[-1].stdin
+        assert stdin is not None
+        stdin.write(b"\n")
+        stdin.close()
+
+    def again(self, runtime: AdoptRuntime) -> None:
+        runtime.adopt(self.last)
+
+    def ended(self, runtime: AdoptRuntime, key: ExecutorKey) -> Observed:
+        self.processes[-1].poll()
+        return super().ended(runtime, key)
+
+    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
+        return psutil.Process(runtime.observe()[key].pid).status() == psutil.STATUS_STOPPED
+
+    def close(self) -> None:
+        super().close()
+        for child in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+
+
+class CgroupAdoptRig(AdoptRig):
+    signals = False
+
+    def cgroups(self) -> CgroupTree:
+        return CgroupTree()
+
+    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
+        return Rig.held_back(self, runtime, key)
+
+
+class DockerRig(StartingRig[DockerRuntime]):
     base_url: str | None = None
     """None: the engine's own."""
 
@@ -230,10 +340,12 @@ class DockerRig(Rig):
             docker_container.clear(client, {docker_container.CLUSTER: self.cluster})
 
 
-RIGS: Mapping[str, Callable[[Path], Rig]] = {
+RIGS: Mapping[str, Callable[[Path], Rig[Any]]] = {
     "fake": FakeRig,
     "process-signals": ProcessRig,
     "process-cgroup": CgroupProcessRig,
     "docker": DockerRig,
+    "adopt-signals": AdoptRig,
+    "adopt-cgroup": CgroupAdoptRig,
 }
 """By runtime, and after a hyphen how it paces."""

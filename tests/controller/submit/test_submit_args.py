@@ -62,7 +62,7 @@ def test_without_an_application_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--master", "local[2]", "app.py"], "--master cannot be given here"),
+        (["--remote", "sc://here", "app.py"], "--remote cannot be given here"),
         (["--kill", "x"], "sparkpace kill"),
         (["--deadlin", "90s", "app.py"], "'--deadlin' is neither"),
         (["-x", "app.py"], "'-x' is neither"),

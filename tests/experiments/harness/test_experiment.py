@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from controller.home import Home
 from controller.runs.plot import plot_run
 from experiments.__main__ import main
-from experiments.harness import experiment, machine
+from experiments.harness import clusters, experiment, machine
 from experiments.harness.packed import unpack
 from experiments.harness.recorded import Data, JobRecord, Order
 from experiments.harness.result_folder import ResultFolder
@@ -32,12 +32,12 @@ class MadeUpCluster:
     fail_at: str | None = None
     late = False
 
-    def __init__(self, folder: Path) -> None:
-        self.home = Home(folder / "home")
+    def __init__(self, folder: Path, name: str = "") -> None:
+        self.home, self.name = Home(folder / f"home{name}"), name
 
     @contextmanager
     def running(self, up: Sequence[str]) -> Iterator[MadeUpCluster]:
-        assert tuple(up) == ("--workers", "2", "--runtime", "docker")
+        assert tuple(up) == ("--workers", "2", "--runtime", self.name or "docker")
         yield self
 
     def capacity(self) -> dict[str, float]:
@@ -51,6 +51,7 @@ class MadeUpCluster:
         if step == self.fail_at:
             raise KeyboardInterrupt
         show(f"{step} goes on")
+        assert all(order.cluster == self.name for order in orders)
         self.performed.append(step)
         jobs = []
         for order in orders:
@@ -65,7 +66,7 @@ class MadeUpCluster:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> type[MadeUpCluster]:
-    monkeypatch.setattr(experiment, "LocalCluster", MadeUpCluster)
+    monkeypatch.setattr(clusters, "LocalCluster", MadeUpCluster)
     monkeypatch.setattr(machine, "describe_machine", lambda: {"cores": 2})
     monkeypatch.setattr(MadeUpCluster, "performed", [])
     return MadeUpCluster
@@ -115,6 +116,39 @@ def test_a_run_leaves_data_report_and_pictures(tmp_path: Path, cluster: type[Mad
     assert session.machine == {"cores": 2}
     # what the machine used beside the executors is never claimed to be nothing measured
     assert all(record.session == 1 for record in folder.data().steps.values())
+
+
+SEVERAL = """
+title = "two homes"
+scenario = "homes"
+
+[clusters.docker]
+up = ["--workers", "2", "--runtime", "docker"]
+
+[clusters.process]
+up = ["--workers", "2", "--runtime", "process"]
+
+[settings]
+homes = ["docker", "process"]
+repetitions = 1
+tests = { test20 = 1.2 }
+applications = { a = ["a.py"] }
+"""
+
+
+def test_the_same_job_runs_on_one_cluster_after_the_other(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    (tmp_path / "several.toml").write_text(SEVERAL)
+    done = call("run", tmp_path / "several.toml", "--out", tmp_path / "r")
+    assert done.exit_code == 0, done.output
+    assert cluster.performed == ["base-a-docker-0", "base-a-process-0", "a-test20-docker-0", "a-test20-process-0"]
+    report = (tmp_path / "r" / "report.md").read_text()
+    # a job alone takes 40 s, so its deadline is 48 s, and it ends a second before that
+    assert "| test20 | a | process | 1 | 48.0 | -2.08 | -2.08 | 2.08 | 0 |" in report
+    assert "none early by more than 2.5% | a test20 docker | yes" in report
+    (tmp_path / "wrong.toml").write_text(SEVERAL.replace('"process"]\n\n[s', '"process"]\nexecutors = "mesos"\n\n[s'))
+    wrong = call("run", tmp_path / "wrong.toml", "--out", tmp_path / "w")
+    assert str(wrong.exception) == "cluster process has executors of 'mesos'; accepted: standalone"
+    assert len(cluster.performed) == 4
 
 
 def test_the_report_is_made_again_from_data_alone(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:

@@ -37,7 +37,7 @@ final class SteadyClockHarness {
           answer = clock.steady(wallMs);
           break;
         case "steady": answer = words.length > 4 ? clock.steady(number(words[3]), number(words[4])) : clock.steady(number(words[3])); break;
-        case "since": answer = DriverProcess.sinceUptimeMs(words.length > 3 ? words[3] : ""); break;
+        case "since": answer = OwnProcess.sinceUptimeMs(words.length > 3 ? words[3] : ""); break;
         case "begin": begin(listener, number(words[3])); break;
         case "end":
           end(listener, number(words[3]), number(words[4]), words.length > 5 ? number(words[5]) : 0);

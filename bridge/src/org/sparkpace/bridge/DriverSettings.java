@@ -9,12 +9,7 @@ final class DriverSettings {
   private static final Predicate<String> OFF_HEAP = key -> key.startsWith("spark.memory.") || key.startsWith("spark.buffer.");
 
   static void complete(SparkConf conf) {
-    Properties required = new Properties();
-    try (InputStream in = DriverSettings.class.getResourceAsStream("driver-settings.properties")) {
-      required.load(in);
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
+    Properties required = required();
     String plugin = required.getProperty("spark.plugins");
     String plugins = conf.get("spark.plugins", "").trim();
     if (Arrays.stream(plugins.split(",")).map(String::trim).noneMatch(plugin::equals))
@@ -26,12 +21,26 @@ final class DriverSettings {
     if (conf.getBoolean("spark.ui.enabled", true) && (ui == null || ui.equals("0.0.0.0")))
       Terminal.say("warning: Spark's UI listens on all addresses of this machine; start the driver with SPARK_LOCAL_IP=127.0.0.1"
           + " in its environment, and spark.driver.host set as `sparkpace conf` says");
+    name(conf, "run `sparkpace conf -o FILE` and pass --properties-file FILE");
+  }
+
+  private static Properties required() {
+    Properties required = new Properties();
+    try (InputStream in = DriverSettings.class.getResourceAsStream("driver-settings.properties")) {
+      required.load(in);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return required;
+  }
+
+  /** Says which settings are missing that can no more be added. */
+  static void name(SparkConf conf, String mend) {
     if (conf.contains("spark.pace.submission")) return; // `sparkpace submit` has set everything
-    TreeSet<String> missing = new TreeSet<>(required.stringPropertyNames());
+    TreeSet<String> missing = new TreeSet<>(required().stringPropertyNames());
     missing.removeIf(OFF_HEAP.or(conf::contains));
     if (!missing.isEmpty())
       Terminal.say("warning: " + String.join(" and ", missing) + (missing.size() == 1 ? " was" : " were")
-          + " not set when the driver started, so a squeezed executor may be taken for lost;"
-          + " run `sparkpace conf -o FILE` and pass --properties-file FILE");
+          + " not set when the driver started, so a squeezed executor may be taken for lost; " + mend);
   }
 }

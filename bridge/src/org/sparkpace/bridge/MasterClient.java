@@ -18,10 +18,13 @@ final class MasterClient {
   @SuppressWarnings("serial") static final class Refused extends Exception {
     /** It does not know this application or its token. */
     final boolean unknown;
+    /** What it was told cannot be read, or cannot be kept: the user has to mend it. */
+    final boolean users;
 
     Refused(int status, String sentence) {
       super(sentence);
       unknown = status == 401 || status == 404;
+      users = status == 400 || status == 409;
     }
   }
 

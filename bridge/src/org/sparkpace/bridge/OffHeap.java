@@ -61,7 +61,7 @@ final class OffHeap {
       if (before > wanted && memory.maxOffHeapMemory() == wanted) trim();
       applied = ordered;
     } catch (ReflectiveOperationException | IOException | RuntimeException | LinkageError e) {
-      ProgressFile.complain("off-heap memory stays as it is", e);
+      ProgressTimer.complain("off-heap memory stays as it is", e);
     }
   }
 

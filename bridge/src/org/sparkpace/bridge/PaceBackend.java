@@ -14,7 +14,7 @@ import scala.concurrent.Future;
 import scala.concurrent.Future$;
 
 /** Spark's scheduler backend whose executors are started elsewhere: it passes wishes to the master and losses to Spark. */
-public final class PaceBackend extends CoarseGrainedSchedulerBackend {
+public final class PaceBackend extends CoarseGrainedSchedulerBackend implements Orders {
   /** How long tasks of a disconnected executor wait for the master's word on why it ended. */
   private static final long WORD_S = 5;
   private final SparkContext sc;
@@ -37,7 +37,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend {
   @Override public void start() {
     super.start();
     try {
-      SyncLoop loop = new SyncLoop(master, sc, new Registration(sc, python), this);
+      SyncLoop loop = new SyncLoop(master, sc, new Registration(sc, python), this, null);
       applicationId = loop.start();
       sync = loop;
     } catch (InterruptedException | IOException | URISyntaxException | SparkException e) {
@@ -70,8 +70,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend {
     return Future$.MODULE$.successful((Object) true);
   }
 
-  /** What the master says of an ended executor, perhaps more than once; `exitCode` is null when nobody saw it. */
-  void executorGone(String id, Integer exitCode, boolean planned, boolean byApplication, String reason) {
+  @Override public void executorGone(String id, Integer exitCode, boolean planned, boolean byApplication, String reason) {
     if (stopped || !handled.add(id)) return;
     ExecutorLossReason loss = planned ? ExecutorKilled$.MODULE$
         : exitCode != null ? new ExecutorExited(exitCode, byApplication, reason)
@@ -79,17 +78,11 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend {
     removeExecutor(id, loss);
   }
 
-  void locality(double worth, long waitMs) { scheduler.locality(worth, waitMs); }
-  void starved(Map<String, Integer> leastWaiting) { scheduler.starved(leastWaiting); }
+  @Override public void locality(double worth, long waitMs) { scheduler.locality(worth, waitMs); }
+  @Override public void starved(Map<String, Integer> leastWaiting) { scheduler.starved(leastWaiting); }
 
-  void stopApplication(String sentence) {
-    if (stopped) return;
-    Terminal.say("the master ends this application: " + sentence);
-    try {
-      scheduler.error(sentence);
-    } catch (Exception e) { // Spark's answer when no stage is active: there is nothing to fail
-    }
-    sc.stopInNewThread();
+  @Override public void stopApplication(String sentence) {
+    if (!stopped) Orders.stop(sc, sentence);
   }
 
   /** On a lost connection first asks for the reason: a planned end must not count against spark.task.maxFailures.

@@ -1,27 +1,36 @@
 package org.sparkpace.bridge;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;
 import org.apache.spark.*;
 import org.apache.spark.api.plugin.*;
 
-/** Executor side: reports live progress into the directory that the agent names, and takes orders about off-heap memory from
- * another one. Elsewhere it does nothing. */
+/** In executors: reports live progress into the directory that an agent names, and takes orders about off-heap memory from
+ * another one; or tells the driver's side, which attaches the application to a Sparkpace master. Elsewhere it does nothing. */
 public final class PacePlugin implements SparkPlugin {
   static final String CONTROL_DIR = "SPARKPACE_CONTROL_DIR";
 
-  @Override public DriverPlugin driverPlugin() { return null; }
-  @Override public ExecutorPlugin executorPlugin() { return System.getenv(CONTROL_DIR) == null ? null : new Reporter(); }
+  @Override public DriverPlugin driverPlugin() { return new Attachment(); }
+  @Override public ExecutorPlugin executorPlugin() { return new Reporter(); }
 
   /** All callbacks run on the task's own thread. Progress is worth less than the task: nothing is thrown into Spark. */
   private static final class Reporter implements ExecutorPlugin {
     private final Progress progress = new Progress();
-    private volatile ProgressFile file;
+    private volatile ProgressTimer timer; // null: nobody wants to know
     private volatile OffHeap memory;
 
-    @Override public void init(PluginContext context, Map<String, String> extraConf) {
-      String orders = System.getenv(OffHeap.ORDERS_DIR);
-      memory = orders == null ? null : new OffHeap(Path.of(orders));
-      file = new ProgressFile(Path.of(System.getenv(CONTROL_DIR)), context.executorID(), progress, memory);
+    @Override public void init(PluginContext context, Map<String, String> fromDriver) {
+      String control = System.getenv(CONTROL_DIR), orders = System.getenv(OffHeap.ORDERS_DIR), id = context.executorID();
+      try {
+        if (control != null) {
+          memory = orders == null ? null : new OffHeap(Path.of(orders));
+          timer = new ProgressTimer(new ProgressFile(Path.of(control)), ProgressFile.TICK_MS, id, progress, memory);
+        } else if (fromDriver.containsKey(Attachment.TELL)) {
+          timer = new ProgressTimer(new ProgressMessage(context), ProgressMessage.TICK_MS, id, progress, null);
+        }
+      } catch (IOException e) {
+        ProgressTimer.complain("this executor cannot tell which process it is", e);
+      }
     }
 
     @Override public void onTaskStart() { quietly(() -> progress.started(TaskContext.get())); }
@@ -29,14 +38,15 @@ public final class PacePlugin implements SparkPlugin {
     @Override public void onTaskFailed(TaskFailedReason reason) { quietly(() -> progress.ended(false)); }
     @Override public void shutdown() {
       if (memory != null) memory.close();
-      quietly(file::close);
+      quietly(() -> timer.close());
     }
 
-    private static void quietly(Runnable work) {
+    private void quietly(Runnable work) {
+      if (timer == null) return;
       try {
         work.run();
       } catch (RuntimeException | LinkageError e) {
-        ProgressFile.complain("live progress cannot be counted", e);
+        ProgressTimer.complain("live progress cannot be counted", e);
       }
     }
   }

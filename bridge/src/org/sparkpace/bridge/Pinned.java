@@ -18,10 +18,10 @@ final class Pinned {
       context.init(null, factory.getTrustManagers(), null);
       return context;
     } catch (NoSuchFileException e) {
-      throw new IllegalArgumentException("there is no CA file " + ca + "; the first `sparkpace up` makes it,"
+      throw new IllegalStateException("there is no CA file " + ca + "; the first `sparkpace up` makes it,"
           + " and --conf spark.pace.ca.file=FILE names a copy", e);
     } catch (IOException | GeneralSecurityException e) {
-      throw new IllegalArgumentException("the CA file " + ca + " cannot be used (" + e.getMessage() + "); it must be a certificate in PEM", e);
+      throw new IllegalStateException("the CA file " + ca + " cannot be used (" + e.getMessage() + "); it must be a certificate in PEM", e);
     }
   }
 

@@ -21,27 +21,44 @@ final class Registration {
   final String credentials; // null without authentication
   private final SparkContext sc;
   private final Map<String, Object> facts;
+  private final Map<String, String> told; // the conf
   private final long submittedMs; // steady
+  private volatile boolean late;
 
   Registration(SparkContext sc, PythonProbe python) throws IOException, InterruptedException, URISyntaxException {
+    this(sc, false, Authentication.credentials(sc), environment(sc), data(sc), python.answer());
+  }
+
+  /** Of an application whose executors another cluster manager starts: without what only starting them needs. */
+  static Registration attached(SparkContext sc) throws IOException, URISyntaxException {
+    return new Registration(sc, true, null, Map.of(), Map.of(), null);
+  }
+
+  private Registration(SparkContext sc, boolean attached, String credentials, Map<String, String> environment,
+      Map<String, Long> data, Map<String, Object> python) throws IOException, URISyntaxException {
     SparkConf conf = sc.conf();
     this.sc = sc;
+    told = entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find());
     submittedMs = clock.nowMs() - ageMs(sc);
-    credentials = Authentication.credentials(sc);
+    this.credentials = credentials;
     facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
-        "uid", DriverProcess.owner("uid"), "gid", DriverProcess.owner("gid"),
-        "pid", ProcessHandle.current().pid(), "pid_start", DriverProcess.startTicks(), "boot_id", DriverProcess.bootId(),
-        "pid_namespace", DriverProcess.pidNamespace(),
+        "uid", OwnProcess.owner("uid"), "gid", OwnProcess.owner("gid"),
+        "pid", ProcessHandle.current().pid(), "pid_start", OwnProcess.startTicks(), "boot_id", OwnProcess.bootId(),
+        "pid_namespace", OwnProcess.pidNamespace(),
         "host", conf.get("spark.driver.host"), "address", address(conf.get("spark.driver.host")),
         "driver_url", "spark://CoarseGrainedScheduler@" + sc.env().rpcEnv().address().hostPort(),
         "ui_url", sc.uiWebUrl().isDefined() ? sc.uiWebUrl().get() : null,
         "jars_dir", jar(SparkContext.class).getParent().toString(), "bridge_jar", jar(Registration.class).toString(),
         "java_home", System.getProperty("java.home"), "working_dir", System.getProperty("user.dir"),
-        "conf", entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find()),
-        "startup_conf", entries(conf, SparkConf::isExecutorStartupConf), "environment", environment(sc),
-        "authenticated", sc.env().securityManager().isAuthenticationEnabled(), "credentials", credentials,
-        "data", data(sc), "python", python.answer(), "main", conf.get("spark.pace.main", DriverProcess.main()));
+        "conf", told,
+        "startup_conf", attached ? Map.of() : entries(conf, SparkConf::isExecutorStartupConf), "environment", environment,
+        "authenticated", credentials != null, "credentials", credentials, "data", data, "python", python,
+        "main", conf.get("spark.pace.main", DriverProcess.main()));
+    if (attached) facts.put("attached", true);
   }
+
+  /** From now on it is told of a job that runs already: its deadline is taken as it is. */
+  void late() { late = true; }
 
   /** `applicationId` is null at first; later the id this application had before the master lost it. */
   Map<String, Object> message(String applicationId, Map<String, Object> wanted) {
@@ -49,6 +66,11 @@ final class Registration {
     Map<String, Object> message = Json.object("application_id", applicationId, "wanted", wanted,
         "age_s", (nowMs - submittedMs) / 1000.0, "steady_ms", nowMs, "ports", ports());
     message.putAll(facts);
+    if (late) {
+      Map<String, String> forced = new TreeMap<>(told);
+      forced.put("spark.pace.force", "true");
+      message.put("conf", forced);
+    }
     return message;
   }
 
@@ -63,7 +85,7 @@ final class Registration {
   private static long ageMs(SparkContext sc) throws IOException {
     boolean further = FURTHER.getAndSet(true);
     if (!further && sc.conf().contains("spark.pace.submit.uptime")) {
-      long ms = DriverProcess.sinceUptimeMs(sc.conf().get("spark.pace.submit.uptime"));
+      long ms = OwnProcess.sinceUptimeMs(sc.conf().get("spark.pace.submit.uptime"));
       if (ms >= 0) return ms;
     }
     long nowMs = System.currentTimeMillis();

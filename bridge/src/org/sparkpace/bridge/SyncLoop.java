@@ -10,14 +10,15 @@ import org.apache.spark.*;
  * wrong never stops the job: everything is sent again until it is acknowledged. */
 final class SyncLoop implements Runnable {
   private static final int MOST_EVENTS = 2_000;
-  private static final long DEBOUNCE_MS = 20, BATCH_MS = 200, HEARTBEAT_MS = 1_000, LEAST_BACKOFF_MS = 500, MOST_BACKOFF_MS = 5_000;
+  private static final long DEBOUNCE_MS = 20, BATCH_MS = 200, NEWS_MS = 500, HEARTBEAT_MS = 1_000, LEAST_BACKOFF_MS = 500, MOST_BACKOFF_MS = 5_000;
   private static final long REGISTER_MS = 15_000, FAREWELL_MS = 4_500;
   private static final long PORTS_MS = 5_000, PORTS_LOOK_MS = 5;
   private static final Duration PATIENCE = Duration.ofSeconds(5);
   private final MasterClient master;
   private final SparkConf conf;
   private final Registration registration;
-  private final PaceBackend backend;
+  private final Orders orders;
+  private final ExecutorReports reports; // null: the master starts the executors
   private final SteadyClock clock;
   private final Journal journal = new Journal();
   private final Set<String> killed = ConcurrentHashMap.newKeySet();
@@ -29,13 +30,14 @@ final class SyncLoop implements Runnable {
   private int failures;
   private String token; // null: to be registered
 
-  SyncLoop(MasterClient master, SparkContext sc, Registration registration, PaceBackend backend) {
+  SyncLoop(MasterClient master, SparkContext sc, Registration registration, Orders orders, ExecutorReports reports) {
     this.master = master;
     this.conf = sc.conf();
     this.registration = registration;
     this.clock = registration.clock;
-    this.backend = backend;
-    this.wanted = Wishes.initial(conf, sc.resourceProfileManager().defaultResourceProfile());
+    this.orders = orders;
+    this.reports = reports;
+    this.wanted = reports != null ? Map.of() : Wishes.initial(conf, sc.resourceProfileManager().defaultResourceProfile());
     sc.listenerBus().addToQueue(new EventListener(journal, clock, this::wake), "sparkpace");
     thread.setDaemon(true);
   }
@@ -57,6 +59,21 @@ final class SyncLoop implements Runnable {
         Thread.sleep(500);
       }
     }
+  }
+
+  /** As `start`, but only a refusal that the user has to mend is thrown: else the job goes on, and the rest in the background. */
+  void startBeside() throws SparkException, InterruptedException {
+    try {
+      register();
+    } catch (IOException | MasterClient.Refused | SparkException e) {
+      if (e instanceof MasterClient.Refused && ((MasterClient.Refused) e).users) throw new SparkException(e.getMessage());
+      away = true;
+      failures++;
+      registration.late();
+      Terminal.say("this application runs without Sparkpace: the master at " + master.address + " has not taken it in ("
+          + why(e) + "); the bridge keeps trying");
+    }
+    thread.start();
   }
 
   void want(Map<String, Object> level) { wanted = level; wake(); }
@@ -84,7 +101,7 @@ final class SyncLoop implements Runnable {
     long sinceNs = System.nanoTime(), end = sinceNs + PORTS_MS * 1_000_000;
     while (!closing) {
       try {
-        if (registration.ports().isEmpty() && System.nanoTime() < end) { // executors are not started before
+        if (reports == null && registration.ports().isEmpty() && System.nanoTime() < end) { // executors are not started before
           Thread.sleep(PORTS_LOOK_MS);
           continue;
         }
@@ -117,7 +134,7 @@ final class SyncLoop implements Runnable {
     while (!closing) {
       clock.look();
       long due = failures > 0 ? Math.min(MOST_BACKOFF_MS, LEAST_BACKOFF_MS << Math.min(failures - 1, 10))
-          : urgent ? DEBOUNCE_MS : journal.waiting() ? BATCH_MS : HEARTBEAT_MS;
+          : urgent ? DEBOUNCE_MS : journal.waiting() ? BATCH_MS : reports != null && reports.news() ? NEWS_MS : HEARTBEAT_MS;
       long left = due - (System.nanoTime() - sinceNs) / 1_000_000;
       if (left <= 0) break;
       wait(Math.min(left, BATCH_MS));
@@ -138,7 +155,7 @@ final class SyncLoop implements Runnable {
       throw e;
     } catch (Exception e) {
       failures++;
-      backend.starved(Map.of()); // nobody says when they have cores again
+      orders.starved(Map.of()); // nobody says when they have cores again
       boolean forgotten = token != null && e instanceof MasterClient.Refused && ((MasterClient.Refused) e).unknown;
       if (forgotten) token = null; // it has lost its state: register again
       else if (!away) Terminal.say("warning: the master at " + master.address + " gives no usable answer (" + why(e)
@@ -153,6 +170,8 @@ final class SyncLoop implements Runnable {
     Map<String, Object> message = journal.take(MOST_EVENTS);
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
         "steady_ms", clock.nowMs(), "ports", registration.ports()));
+    if (reports != null)
+      message.putAll(Json.object("executors", reports.living(), "spark_application_id", reports.applicationId()));
     if (lacksCredentials) message.put("credentials", registration.credentials);
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
     master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality", "lacks_credentials",
@@ -166,18 +185,18 @@ final class SyncLoop implements Runnable {
       master.known("ExecutorGone", gone, "executor_id", "exit_code", "planned", "by_application", "reason");
       String id = gone.path("executor_id").asText();
       killed.remove(id);
-      backend.executorGone(id, gone.path("exit_code").isInt() ? gone.path("exit_code").asInt() : null,
+      orders.executorGone(id, gone.path("exit_code").isInt() ? gone.path("exit_code").asInt() : null,
           gone.path("planned").asBoolean(), gone.path("by_application").asBoolean(), gone.path("reason").asText());
     }
     notices(reply);
     JsonNode locality = reply.path("locality");
     master.known("Locality", locality, "worth", "wait_ms");
-    if (locality.isObject()) backend.locality(locality.path("worth").asDouble(), locality.path("wait_ms").asLong());
+    if (locality.isObject()) orders.locality(locality.path("worth").asDouble(), locality.path("wait_ms").asLong());
     JsonNode starved = reply.path("starved");
     Map<String, Integer> leastWaiting = new HashMap<>();
     starved.fieldNames().forEachRemaining(id -> leastWaiting.put(id, starved.path(id).asInt()));
-    backend.starved(leastWaiting);
-    if (reply.path("stop").isTextual() && !closing) backend.stopApplication(reply.path("stop").asText());
+    orders.starved(leastWaiting);
+    if (reply.path("stop").isTextual() && !closing) orders.stopApplication(reply.path("stop").asText());
   }
 
   private void register() throws SparkException, IOException, InterruptedException, MasterClient.Refused {
@@ -197,5 +216,5 @@ final class SyncLoop implements Runnable {
     for (JsonNode notice : reply.path("notices")) Terminal.say(notice.asText());
   }
 
-  private static String why(Exception e) { return e.getMessage() != null ? e.getMessage() : e.getClass().getSimpleName(); }
+  static String why(Exception e) { return e.getMessage() != null ? e.getMessage() : e.getClass().getSimpleName(); }
 }

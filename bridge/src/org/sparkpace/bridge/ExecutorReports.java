@@ -1,0 +1,59 @@
+package org.sparkpace.bridge;
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.scheduler.*;
+
+/** What the executors of an attached application have told of themselves, for the master: the wire's `AttachedExecutor`s. */
+final class ExecutorReports extends SparkListener {
+  private static final int MOST = 65_536; // characters, as the agent takes of a progress file
+  private final Map<String, Map<String, Object>> added = new ConcurrentHashMap<>();
+  private final Map<String, JsonNode> told = new ConcurrentHashMap<>();
+  private volatile String applicationId; // Spark's own
+  private volatile boolean news;
+
+  void called(String id) { applicationId = id; }
+  String applicationId() { return applicationId; }
+
+  @Override public void onExecutorAdded(SparkListenerExecutorAdded e) {
+    added.put(e.executorId(), Json.object("executor_id", e.executorId(), "host", e.executorInfo().executorHost(),
+        "slots", e.executorInfo().totalCores(), "profile_id", Integer.toString(e.executorInfo().resourceProfileId())));
+  }
+
+  @Override public void onExecutorRemoved(SparkListenerExecutorRemoved e) {
+    added.remove(e.executorId());
+    told.remove(e.executorId());
+  }
+
+  /** Comes from an executor, so from user code: what is no report of one that lives is left out. */
+  void take(Object message) {
+    if (!(message instanceof String) || ((String) message).length() > MOST) return;
+    try {
+      JsonNode report = Json.MAPPER.readTree((String) message);
+      String id = report.path("progress").path("executor").asText();
+      if (!added.containsKey(id) || !report.path("process").isObject()) return;
+      told.put(id, report);
+      if (!added.containsKey(id)) told.remove(id); // it went meanwhile
+      news = true;
+    } catch (IOException e) { // not our plugin's words
+    }
+  }
+
+  /** Whether somebody told something since the last `living`. */
+  boolean news() { return news; }
+
+  List<Object> living() {
+    news = false;
+    List<Object> living = new ArrayList<>();
+    new TreeMap<>(added).forEach((id, facts) -> {
+      JsonNode report = told.get(id);
+      if (report == null) return;
+      Map<String, Object> one = new LinkedHashMap<>(facts);
+      one.put("process", report.path("process"));
+      one.put("progress", report.path("progress"));
+      living.add(one);
+    });
+    return living;
+  }
+}

@@ -1,0 +1,23 @@
+package org.sparkpace.bridge;
+import java.util.Map;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.TaskSchedulerImpl;
+
+/** What the master says, for whoever has the executors. Where Spark's own cluster managers have them, most of it is not ours. */
+interface Orders {
+  /** What the master says of an ended executor, perhaps more than once; `exitCode` is null when nobody saw it. */
+  default void executorGone(String id, Integer exitCode, boolean planned, boolean byApplication, String reason) {}
+  default void locality(double worth, long waitMs) {}
+  default void starved(Map<String, Integer> leastWaiting) {}
+  void stopApplication(String sentence);
+
+  /** Fails what runs, and ends the SparkContext. */
+  static void stop(SparkContext sc, String sentence) {
+    Terminal.say("the master ends this application: " + sentence);
+    try {
+      ((TaskSchedulerImpl) sc.taskScheduler()).error(sentence);
+    } catch (Exception e) { // Spark's answer when no stage is active: there is nothing to fail
+    }
+    sc.stopInNewThread();
+  }
+}

@@ -1,0 +1,41 @@
+package org.sparkpace.bridge;
+import java.io.IOException;
+import java.nio.file.*;
+import java.util.Map;
+
+/** Facts about this JVM's own process, from /proc: which it is, whose, since when. */
+final class OwnProcess {
+  /** Field 22 of /proc/self/stat, in clock ticks since boot; the second field may hold blanks and brackets. */
+  static long startTicks() throws IOException {
+    String stat = Files.readString(Path.of("/proc/self/stat"));
+    return Long.parseLong(stat.substring(stat.lastIndexOf(')') + 2).split(" ")[22 - 3]);
+  }
+
+  static String bootId() throws IOException { return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim(); }
+
+  /** Process numbers count within it; empty where the kernel does not tell. */
+  static String pidNamespace() {
+    try {
+      return Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
+    } catch (IOException e) {
+      return "";
+    }
+  }
+
+  /** Milliseconds since `uptime` ("SECONDS@BOOT_ID", seconds as in /proc/uptime); -1 if that was in another boot, or nonsense. */
+  static long sinceUptimeMs(String uptime) throws IOException {
+    String[] then = uptime.split("@", 2);
+    if (then.length < 2 || !then[1].equals(bootId()) || !then[0].matches("[0-9]{1,12}([.][0-9]{1,9})?")) return -1;
+    double nowS = Double.parseDouble(Files.readString(Path.of("/proc/uptime")).split(" ")[0]);
+    return Math.round(1000 * (nowS - Double.parseDouble(then[0])));
+  }
+
+  /** `attribute` is "uid" or "gid". */
+  static int owner(String attribute) throws IOException { return (Integer) Files.getAttribute(Path.of("/proc/self"), "unix:" + attribute); }
+
+  /** The wire's `ExecutorProcess`. */
+  static Map<String, Object> facts() throws IOException {
+    return Json.object("pid", ProcessHandle.current().pid(), "start_ticks", startTicks(), "boot_id", bootId(),
+        "pid_namespace", pidNamespace(), "uid", owner("uid"));
+  }
+}

@@ -1,0 +1,55 @@
+package org.sparkpace.bridge;
+import java.io.IOException;
+import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** Tells what this executor's tasks have done: every tick while something changes, else every 2 s. */
+final class ProgressTimer {
+  /** Where it goes, whole or not at all. */
+  interface Outlet { void tell(Map<String, Object> progress) throws IOException; }
+
+  private static final int SCHEMA = 1;
+  private static final long IDLE_MS = 2_000;
+  private static final Set<String> COMPLAINED = ConcurrentHashMap.newKeySet();
+  private final Outlet outlet;
+  private final String executorId;
+  private final Progress progress;
+  private final OffHeap memory; // null: nobody orders any
+  private final Timer timer = new Timer("sparkpace-progress", true);
+  private long sequence, toldNs;
+  private List<Object> told;
+
+  ProgressTimer(Outlet outlet, long tickMs, String executorId, Progress progress, OffHeap memory) {
+    this.outlet = outlet;
+    this.executorId = executorId;
+    this.progress = progress;
+    this.memory = memory;
+    timer.schedule(new TimerTask() {
+      @Override public void run() { tick(); }
+    }, 0, tickMs);
+  }
+
+  /** Leaves the last numbers behind. */
+  void close() {
+    timer.cancel();
+    tick();
+  }
+
+  private synchronized void tick() {
+    try {
+      List<Object> now = Arrays.asList(progress.stages(), memory == null ? null : memory.status());
+      if (now.equals(told) && System.nanoTime() - toldNs < IDLE_MS * 1_000_000) return;
+      outlet.tell(Json.object("schema", SCHEMA, "executor", executorId, "sequence", ++sequence, "stages", now.get(0),
+          "memory", now.get(1)));
+      told = now;
+      toldNs = System.nanoTime();
+    } catch (IOException | RuntimeException | LinkageError e) {
+      complain("live progress cannot be told", e);
+    }
+  }
+
+  /** Once each: the executor's log is no place for five lines a second. */
+  static void complain(String what, Throwable e) {
+    if (COMPLAINED.add(what)) Terminal.say("warning: " + what + ": " + e);
+  }
+}

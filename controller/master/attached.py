@@ -1,0 +1,85 @@
+"""Executors that another cluster manager has started, of an application that is attached by conf alone.
+
+Its driver tells which live and what they have done; each goes to the worker whose agent sees its process. Nothing of them is
+started, ended or placed here. One that no agent sees goes on as it would without us, and its user is told.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from controller.master import executors
+from controller.master.application import Application
+from controller.master.executor_state import Executor, ExecutorRecord
+from controller.master.registry import Registry
+from controller.wire.driver import AttachedExecutor, DriverSync
+from controller.wire.limits import EXECUTORS
+from controller.wire.worker import AdoptedSpec, WorkerInfo
+
+log = logging.getLogger("sparkpace.master")
+
+NO_AGENT = (
+    "executor {} on {} goes on at whatever speed it has: no Sparkpace agent with `--runtime adopt` is on that machine; start "
+    "one there"
+)
+
+
+def take_executors(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
+    """Takes in what the driver tells of its executors; whether one came or went."""
+    changed = False
+    if sync.spark_application_id and sync.spark_application_id != application.record.spark_application_id:
+        application.record.spark_application_id = sync.spark_application_id
+        registry.save(application)
+    told = {one.executor_id: one for one in sync.executors}
+    for executor_id, one in told.items():
+        executor = application.executors.get(executor_id)
+        if executor is None and application.record.spark_application_id:
+            executor = _adopted(application, one, registry, now_s)
+            changed = changed or executor is not None
+        if executor is not None and executor.record.adopted is not None:
+            executor.progress = one.progress
+    for executor in list(application.live_executors()):
+        if executor.record.executor_id not in told:
+            executor.record.planned_end = True
+            executor.record.gone = executors.last_word(executor, None, "Spark has removed it")
+            registry.save_executor(application, executor)
+            changed = True
+    return changed
+
+
+def _adopted(application: Application, one: AttachedExecutor, registry: Registry, now_s: float) -> Executor | None:
+    """None where no agent sees it, or it has had as many as are kept."""
+    if len(application.executors) >= EXECUTORS:
+        application.notify(f"it has had {EXECUTORS} executors, as many as an application may; further ones are not paced")
+        return None
+    worker = _worker_of(one, registry, now_s)
+    if worker is None:
+        application.notify(NO_AGENT.format(one.executor_id[:40], one.host[:80]))
+        return None
+    spec = AdoptedSpec(
+        application_id=application.id,
+        executor_id=one.executor_id,
+        slots=one.slots,
+        process=one.process,
+        spark_application_id=application.record.spark_application_id,
+        driver_url=application.record.registration.driver_url,
+    )
+    record = ExecutorRecord(
+        executor_id=one.executor_id,
+        worker_id=worker.worker_id,
+        profile_id=one.profile_id,
+        adopted=spec,
+        created_s=application.elapsed_s(now_s),
+    )
+    executor = Executor(record)
+    registry.place(application, executor)
+    registry.save_executor(application, executor)
+    log.info("%s executor %s on worker %s is attached", application.id, one.executor_id, worker.worker_id)
+    return executor
+
+
+def _worker_of(one: AttachedExecutor, registry: Registry, now_s: float) -> WorkerInfo | None:
+    """The one whose agent runs in the same boot of the same machine. Of several, the one that joined first: each executor has
+    one agent."""
+    there = (w for w in registry.workers.adopting(now_s) if w.boot_id == one.process.boot_id)
+    return next(there, None)

@@ -1,0 +1,121 @@
+"""One executor as the master knows it: what is stored of it, what its agent reported last, and what its stages used."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from controller.master.starved import UNTOLD, Hunger
+from controller.wire import limits
+from controller.wire.driver import ExecutorGone
+from controller.wire.worker import AdoptedSpec, ExecutorReport, ExecutorSpec, Sample, StageUse
+from stage_model.debt import Debt
+from stage_model.history.stage_run import StageKey
+from stage_model.progress import Progress
+
+
+class ExecutorRecord(msgspec.Struct, kw_only=True):
+    """What is stored of an executor. `uses` are its stages' counters, one list per life of its agent.
+
+    Either `spec` says how it is started, or `adopted` which process it is. `created_s` counts from the application's
+    submission. `held`: which pieces of which resources it has (units of 1/10000 by id); `evicted_for`: the application for
+    which it was ended, if it was."""
+
+    executor_id: str
+    worker_id: str
+    profile_id: str
+    spec: ExecutorSpec | None = None
+    created_s: float = 0.0
+    planned_end: bool = False
+    gone: ExecutorGone | None = None
+    adopted: AdoptedSpec | None = None
+    uses: dict[str, dict[str, StageUse]] = {}
+    cpu_core_s: float = 0.0
+    debt: Debt = Debt()
+    log_dir: str = ""
+    held: dict[str, dict[int, int]] = {}
+    evicted_for: str = ""
+
+    @property
+    def slots(self) -> int:
+        what = self.spec or self.adopted
+        return what.slots if what else 1
+
+
+@dataclass(slots=True)
+class Executor:
+    """An executor: its stored part and the last report of it."""
+
+    record: ExecutorRecord
+    report: ExecutorReport | None = None
+    ran: bool = False
+    cleaned: bool = False
+    sample: Sample | None = None
+    hunger: Hunger = UNTOLD
+    progress: Progress | None = None
+    """What an adopted one told last."""
+
+    @property
+    def live(self) -> bool:
+        return self.record.gone is None
+
+    def use(self) -> dict[StageKey, StageUse]:
+        """Counters per stage attempt over all lives of the agent: counts of tasks are the executor's own, CPU adds up."""
+        total: dict[StageKey, StageUse] = {}
+        for stages in self.record.uses.values():
+            for use in stages.values():
+                key = (use.stage, use.attempt)
+                total[key] = _joined(total[key], use) if key in total else use
+        return total
+
+    def use_of(self, stage: int, attempt: int, *, earlier: bool = False) -> StageUse | None:
+        """`use` of one stage attempt; `earlier`: without the last life of the agent."""
+        total, name, last = None, _name(stage, attempt), max(0, len(self.record.uses) - earlier)
+        for stages in islice(self.record.uses.values(), last):
+            use = stages.get(name)
+            if use is not None:
+                total = use if total is None else _joined(total, use)
+        return total
+
+    def sampled(self, sample: Sample, worker_cores: float) -> Sample:
+        """Takes a sample in; returns it with the debt of the executor by then. Demand beyond `worker_cores` is no hunger."""
+        before, self.sample = self.sample, sample
+        self.hunger = self.hunger.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
+        if before is not None:
+            dt_s = max(0.0, sample.time_s - before.time_s)
+            self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
+        return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
+
+    def take(self, instance: str, report: ExecutorReport, told: Container[StageKey]) -> list[StageKey]:
+        """Takes a report in; returns the stage attempts of which it tells something new. It may be an executor's invention:
+        of attempts that the driver has not `told` of, the last ones are kept."""
+        self.report = report
+        self.ran = self.ran or report.state == "running"
+        self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
+        self.record.log_dir = report.log_dir
+        stages = self.record.uses.setdefault(instance, {})
+        new = [use for use in report.stages if stages.get(_name(use.stage, use.attempt)) != use]
+        for use in new:
+            stages[_name(use.stage, use.attempt)] = use
+        if len(stages) > limits.STAGES_UNTOLD and any((use.stage, use.attempt) not in told for use in new):
+            untold = [name for name, use in stages.items() if (use.stage, use.attempt) not in told]
+            for name in untold[: -limits.STAGES_UNTOLD]:
+                del stages[name]
+        return [(use.stage, use.attempt) for use in new]
+
+
+def _name(stage: int, attempt: int) -> str:
+    return f"{stage}.{attempt}"
+
+
+def _joined(a: StageUse, b: StageUse) -> StageUse:
+    return msgspec.structs.replace(
+        b,
+        done=max(a.done, b.done),
+        records=max(a.records, b.records),
+        cpu_core_s=a.cpu_core_s + b.cpu_core_s,
+        allocated_core_s=a.allocated_core_s + b.allocated_core_s,
+    )

@@ -1,0 +1,36 @@
+"""Ending what outlived its agent, for runtimes that know their executors from records."""
+
+from __future__ import annotations
+
+from controller.runtime.base import Runtime
+from controller.waiting import wait_until
+from stage_model.errors import RuntimeFailed
+
+GONE_S = 20.0
+"""Longest wait for executors to be gone."""
+
+
+def end_recorded(runtime: Runtime) -> int:
+    """Ends and removes its executors, and closes it; how many ran. Raises `RuntimeFailed` for those that stay."""
+    try:
+        ran = sum(seen.running for seen in runtime.observe().values())
+        if not wait_until(lambda: not _left(runtime), GONE_S) and (left := _left(runtime)):
+            raise RuntimeFailed(left)
+        return ran
+    finally:
+        runtime.close()
+
+
+def _left(runtime: Runtime) -> str:
+    """Ends those that run and removes those that have ended; a sentence on what is there still."""
+    left = ""
+    for key, seen in runtime.observe().items():
+        try:
+            if seen.running:
+                left = f"executor {key.executor_id} of {key.application_id} does not end; run `sparkpace down` again"
+                runtime.stop(key)
+            else:
+                runtime.remove(key)
+        except RuntimeFailed as error:
+            left = str(error)
+    return left

@@ -1,0 +1,81 @@
+"""Which process an executor that somebody else has started is: it tells, and only what the kernel confirms is believed.
+
+What it tells comes from user code, which could name any process. So its number, start and owner must be the kernel's, and its
+command line must be that of a Spark executor of this very application, number and driver: its owner has started it for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from controller.runtime import process_identity
+from controller.runtime.process_identity import PROC, ProcessIdentity
+from stage_model.errors import RuntimeRefused
+
+BACKENDS = (
+    "org.apache.spark.executor.CoarseGrainedExecutorBackend",
+    "org.apache.spark.executor.YarnCoarseGrainedExecutorBackend",
+    "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
+)
+"""Spark's main classes of executors: standalone and local-cluster, YARN, Kubernetes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldProcess:
+    """A process as it sees itself. `pid` counts within `pid_namespace` ("pid:[NUMBER]"), `start_ticks` since boot."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    pid_namespace: str
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Serves:
+    """What an executor was started for: options of its command line."""
+
+    spark_application_id: str
+    executor_id: str
+    driver_url: str
+
+
+def find_told(told: ToldProcess, serves: Serves) -> ProcessIdentity:
+    """The process as it is numbered here. Raises `RuntimeRefused` for one that is not here, or not what it says."""
+    if told.boot_id != process_identity.boot_id():
+        raise RuntimeRefused("it runs on another machine; accepted: an executor of this one")
+    pids = [told.pid] if process_identity.seen_here(told.pid_namespace) else process_identity.numbered(told.pid)
+    for pid in pids:
+        if process_identity.start_ticks(pid) == told.start_ticks and _namespace(pid) in ("", told.pid_namespace):
+            _check(pid, told.uid, serves)
+            identity = process_identity.of(pid)
+            if identity is not None and identity.start_ticks == told.start_ticks:  # what was checked is still that process
+                return identity
+    raise RuntimeRefused(f"its process {told.pid} is not seen here; accepted: one that this agent sees in /proc")
+
+
+def _namespace(pid: int) -> str:
+    """Empty where this process may not see it."""
+    try:
+        return str((PROC / str(pid) / "ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _check(pid: int, uid: int, serves: Serves) -> None:
+    owner = process_identity.owner(pid)
+    if owner != uid:
+        raise RuntimeRefused(f"process {pid} is of uid {owner}, not {uid} as it says; accepted: its real owner")
+    words = process_identity.command_line(pid)
+    wanted = {
+        "--driver-url": serves.driver_url,
+        "--executor-id": serves.executor_id,
+        "--app-id": serves.spark_application_id,
+    }
+    said = {name: value for name, value in pairwise(words) if name in wanted}
+    if said != wanted or not any(word in BACKENDS for word in words):
+        raise RuntimeRefused(
+            f"process {pid} is no executor {serves.executor_id} of {serves.spark_application_id} by its command line; "
+            "accepted: a process that Spark has started as that"
+        )

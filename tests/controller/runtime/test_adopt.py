@@ -1,0 +1,264 @@
+"""Adopting: only what is what it says, in a group that its owner can remove, with the quota that it had afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.runtime import process_identity
+from controller.runtime.adopt import AdoptRuntime
+from controller.runtime.base import Adoption
+from controller.runtime.cgroup import ADOPTED, DELEGATE, REST, CgroupTree, Group
+from controller.runtime.told_process import BACKENDS
+from stage_model.errors import RuntimeRefused
+from tests.controller.runtime.rigs import BUSY, IDLE, KEY, AdoptRig, CgroupAdoptRig
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[AdoptRig]:
+    made = AdoptRig(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Iterator[CgroupAdoptRig]:
+    if CgroupTree().version != 1 or os.geteuid() != 0:
+        pytest.skip("these groups are of version 1 and root's")
+    made = CgroupAdoptRig(tmp_path)
+    yield made
+    made.close()
+
+
+def adoption(rig: AdoptRig, program: str = IDLE) -> Adoption:
+    told = rig.spawn(program)
+    rig.let_begin()
+    return Adoption(KEY, told, rig.SERVES, 0.5)
+
+
+def changed(what: Adoption, **process: Any) -> Adoption:
+    return dataclasses.replace(what, process=dataclasses.replace(what.process, **process))
+
+
+def test_a_process_that_is_not_what_it_says_is_refused(rig: AdoptRig) -> None:
+    runtime, real = rig.runtime(), adoption(rig)
+    elsewhere = {"boot_id": "another"}
+    older = {"start_ticks": real.process.start_ticks - 1}
+    anothers = {"uid": real.process.uid + 1}
+    numbered = {"pid": 1}
+    for lie in (elsewhere, older, anothers, numbered):
+        with pytest.raises(RuntimeRefused):
+            runtime.adopt(changed(real, **lie))
+    for other in (
+        {"spark_application_id": "app-of-somebody-else"},
+        {"executor_id": "2"},
+        {"driver_url": "spark://CoarseGrainedScheduler@127.0.0.1:4041"},
+    ):
+        with pytest.raises(RuntimeRefused, match="is no executor"):
+            runtime.adopt(dataclasses.replace(real, serves=dataclasses.replace(real.serves, **other)))
+    assert runtime.observe() == {}
+    runtime.adopt(real)
+    assert runtime.observe()[KEY].running
+
+
+def test_a_program_that_only_has_the_options_is_no_executor(rig: AdoptRig) -> None:
+    """The command line of this test's own shell without Spark's class."""
+    words = ["--driver-url", rig.SERVES.driver_url, "--executor-id", KEY.executor_id]
+    words += ["--app-id", rig.SERVES.spark_application_id]
+    child = subprocess.Popen(["/bin/sh", "-c", IDLE, "sh", *words], start_new_session=True)
+    rig.processes.append(child)
+    identity = process_identity.of(child.pid)
+    assert identity is not None
+    told = dataclasses.replace(rig.spawn(IDLE), pid=identity.pid, start_ticks=identity.start_ticks)
+    with pytest.raises(RuntimeRefused, match="is no executor"):
+        rig.runtime().adopt(Adoption(KEY, told, rig.SERVES, 0.5))
+
+
+def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(rig: AdoptRig) -> None:
+    runtime = AdoptRuntime(rig.cluster, "w1", rig.directory / "state", cgroups=rig.cgroups())
+    with pytest.raises(RuntimeRefused, match="--signals"):
+        runtime.adopt(adoption(rig))
+
+
+def test_its_group_lies_below_its_owners_for_cpu_alone_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped, "sleep 1000 & sleep 1000 & wait"), CgroupTree()
+    grouped.until(lambda: len(_children(what.process.pid)) == 2)
+    owners = tree.group_of(what.process.pid)
+    assert owners is not None
+    runtime.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    assert group.cpu.parent == owners.cpu / ADOPTED
+    assert group.memory == owners.memory
+    its = {what.process.pid, *(int(pid) for pid in _children(what.process.pid))}
+    assert set(tree.pids(group)) == its
+    runtime.stop(KEY)
+    assert not runtime.observe()[KEY].running
+    assert tree.group_of(what.process.pid) == owners
+    assert not group.cpu.exists()
+    runtime.remove(KEY)
+    assert (runtime.observe(), list((grouped.directory / "state").rglob("*.json"))) == ({}, [])
+    assert process_identity.of(what.process.pid) is not None  # it goes on
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_the_group_goes_when_the_executor_ends(grouped: CgroupAdoptRig) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    runtime.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    grouped.processes[-1].kill()
+    assert not grouped.ended(runtime, KEY).running
+    grouped.until(lambda: not group.cpu.exists())
+
+
+def _container(tree: CgroupTree, name: str) -> Group:
+    """A group as a container manager makes it."""
+    root = tree.group_of(1)
+    assert root is not None
+    group = Group(root.cpu / name, root.cpuacct / name, None)
+    for directory in group.directories():
+        directory.mkdir()
+    return group
+
+
+@pytest.fixture
+def container(grouped: CgroupAdoptRig) -> Iterator[Group]:
+    tree = CgroupTree()
+    made = _container(tree, f"container-{grouped.cluster}")
+    yield made
+    tree.kill_all(made)
+    grouped.until(lambda: tree.remove(made))
+
+
+def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_afterwards(
+    grouped: CgroupAdoptRig, container: Group
+) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 0.9)
+    tree.add(container, what.process.pid)
+    runtime.adopt(what)
+    assert tree.read_quota(container) == pytest.approx(0.5)
+    assert [path for path in container.cpu.iterdir() if path.is_dir()] == []
+    runtime.set_quota(KEY, 4.0)
+    assert tree.read_quota(container) == pytest.approx(0.9)  # never more than its owner gave
+    runtime.set_quota(KEY, 0.2)
+    runtime.stop(KEY)
+    assert tree.read_quota(container) == pytest.approx(0.9)
+
+
+def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_it_is_paced(grouped: CgroupAdoptRig) -> None:
+    """`CgroupsLCEResourcesHandler` makes hadoop-yarn/CONTAINER for CPU, starts a shell in it that starts the executor, and
+    removes the directory when both have ended. No real YARN runs here."""
+    runtime, tree = grouped.runtime(), CgroupTree()
+    root = tree.group_of(1)
+    assert root is not None
+    yarn = root.cpu / f"hadoop-yarn-{grouped.cluster}"
+    container = yarn / "container_e01_1763971200000_0001_01_000002"
+    container.mkdir(parents=True)
+    try:
+        (container / "cpu.shares").write_text("1024")
+        (container / "cpu.cfs_quota_us").write_text("150000")
+        starts = ["/bin/sh", "-c", '"$@" & wait', "default_container_executor.sh", *grouped.command(IDLE, BACKENDS[1])]
+        shell = subprocess.Popen(starts, start_new_session=True)
+        grouped.processes.append(shell)
+        grouped.until(lambda: bool(_children(shell.pid)))
+        executor = int(_children(shell.pid)[0])
+        grouped.until(lambda: BACKENDS[1] in process_identity.command_line(executor))
+        for pid in (shell.pid, executor):
+            (container / "cgroup.procs").write_text(str(pid))
+        runtime.adopt(Adoption(KEY, grouped.told(executor), grouped.SERVES, 0.5))
+        runtime.set_quota(KEY, 0.7)
+        assert (container / "cpu.cfs_quota_us").read_text().strip() == "70000"
+        assert [path for path in container.iterdir() if path.is_dir()] == []
+        seen = runtime.observe()[KEY]
+        assert seen.cpu_s < 5, "of the executor alone, whatever YARN's group counts"
+        assert seen.memory_bytes < 1 << 30
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+        grouped.until(lambda: not _removed_fails(container))
+        assert not grouped.ended(runtime, KEY).running
+        runtime.remove(KEY)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            container.rmdir()
+        yarn.rmdir()
+
+
+def _removed_fails(directory: Path) -> bool:
+    """A group can be removed once the kernel has done with its last process."""
+    try:
+        directory.rmdir()
+    except OSError:
+        return True
+    return False
+
+
+def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig, container: Group) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    other = grouped.spawn(IDLE)
+    for pid in (what.process.pid, other.pid):
+        tree.add(container, pid)
+    runtime.adopt(what)
+    assert tree.read_quota(container) == math.inf
+    assert tree.pids(container) == (other.pid,)
+    runtime.stop(KEY)
+
+
+def test_another_writer_of_the_quota_is_told(grouped: CgroupAdoptRig) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    runtime.adopt(what)
+    assert runtime.observe()[KEY].remark == ""
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    tree.write_quota(group, 0.33)
+    assert "0.50 cores were written and 0.33 are there" in runtime.observe()[KEY].remark
+    runtime.set_quota(KEY, 0.4)
+    assert runtime.observe()[KEY].remark == ""
+
+
+# ---------------------------------------------------------------- version 2, in folders that look like it
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> CgroupTree:
+    """A tree of version 2 in which a service's group holds this test's processes; moving is writing a number."""
+    (tmp_path / "cgroup.controllers").write_text("cpu\n")
+    return CgroupTree(tmp_path)
+
+
+def _service(tree_root: Path, *pids: int) -> Group:
+    service = tree_root / "spark.service"
+    service.mkdir()
+    (service / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
+    (service / "cgroup.subtree_control").write_text("")
+    return Group(service, service, service)
+
+
+def test_version_2_is_divided_only_where_its_owner_was_handed_it(two: CgroupTree, tmp_path: Path) -> None:
+    service = _service(tmp_path)
+    assert not two.delegated(service)
+    try:
+        os.setxattr(service.cpu, DELEGATE[1], b"1")
+    except OSError:
+        pytest.skip("this file system has no such attributes")
+    assert two.delegated(service)
+
+
+def test_the_rest_of_a_divided_group_is_divided_no_further(two: CgroupTree, tmp_path: Path) -> None:
+    service = _service(tmp_path)
+    rest = Group(service.cpu / REST, service.cpu / REST, service.cpu / REST)
+    assert two.outer_of(rest) == service
+    assert two.outer_of(service) == service
