@@ -20,7 +20,7 @@ from controller.agent.launcher import Launcher
 from controller.agent.link import Gate, Link
 from controller.agent.local_use import LocalUse
 from controller.agent.loop import Agent, Received
-from controller.agent.open_quotas import open_all
+from controller.agent.open_quotas import let_go_all, open_all
 from controller.agent.site import make_beginner, make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
 from controller.engines import machine_busy_s
@@ -31,6 +31,7 @@ from controller.local_limit import parse_local_limit
 from controller.options import AgentOptions
 from controller.processes import allow_files
 from controller.runtime import packet_filter
+from controller.runtime.base import Adopter
 from controller.service_log import log_to_stderr
 from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
@@ -126,11 +127,20 @@ class Child:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
-        if not open_all(self.runtime, self.options.cores):
-            code = 1  # the supervisor tries once more
-        log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
+        if not self._release():
+            code = 1  # the supervisor opens the quotas of those that are left
         self.runtime.close()
         return code
+
+    def _release(self) -> bool:
+        """At a clean stop; whether nobody is held back any more."""
+        if isinstance(self.runtime, Adopter):
+            released = let_go_all(self.runtime)
+            log.warning("executors let go: the agent was stopped")
+        else:
+            released = open_all(self.runtime, self.options.cores)
+            log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
+        return released
 
     def _wait_until(self, due_s: float) -> None:
         while (left_s := due_s - time.monotonic()) > BEAT_S and not self.wake.wait(BEAT_S):

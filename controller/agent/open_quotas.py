@@ -1,7 +1,8 @@
 """Opens the quotas of a worker: every running executor gets all its cores, so that a job may become expensive, never stuck.
 
-`open_all` is what an agent does at a clean stop; as a program it is what the supervisor runs when its child is stuck, in a
-process of its own. No engine is waited for where an agent has left records of its executors.
+`open_all` is what an agent does at a clean stop, unless it has adopted its executors: those it lets go. As a program it is
+what the supervisor runs when its child is stuck, in a process of its own. No engine is waited for where an agent has left
+records of its executors.
 """
 
 from __future__ import annotations
@@ -30,6 +31,21 @@ def open_all(runtime: Runtime, cores: float) -> bool:
         except Exception:
             failed += 1
             log.exception("the quota of executor %s of %s was not opened", *key[::-1])
+    return not failed
+
+
+def let_go_all(runtime: Runtime) -> bool:
+    """Executors of another cluster manager have what they had before they were adopted, and no trace of that is left; whether
+    all have."""
+    failed = 0
+    for key, seen in runtime.observe().items():
+        try:
+            if seen.running:
+                runtime.stop(key)
+            runtime.remove(key)
+        except Exception:
+            failed += 1
+            log.exception("executor %s of %s was not let go", *key[::-1])
     return not failed
 
 

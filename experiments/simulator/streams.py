@@ -10,7 +10,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -105,7 +105,7 @@ class OneLong:
     waits: bool
     last: App | None = None
     engine: Engine | None = None
-    share: LongShare = LongShare()
+    share: LongShare = field(default_factory=LongShare)
     """Of the long jobs whose stages are over; of one whose stages are not, what it had when they began is taken off."""
 
     def begin(self, engine: Engine) -> None:

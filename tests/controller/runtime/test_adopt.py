@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from controller.agent.open_quotas import let_go_all
 from controller.runtime import process_identity
 from controller.runtime.adopt import AdoptRuntime
 from controller.runtime.base import Adoption
@@ -157,6 +158,19 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
     runtime.set_quota(KEY, 0.2)
     runtime.stop(KEY)
     assert tree.read_quota(container) == pytest.approx(0.9)
+
+
+def test_an_agent_that_is_stopped_leaves_nothing_of_adopting(grouped: CgroupAdoptRig) -> None:
+    runtime = grouped.runtime()
+    runtime.adopt(adoption(grouped, BUSY))
+    group = CgroupTree().group_of(grouped.processes[-1].pid)
+    assert group is not None
+    assert group.cpu.parent.name == ADOPTED
+    assert let_go_all(runtime)
+    assert runtime.observe() == {}
+    assert not group.cpu.exists()
+    assert list((grouped.directory / "state/w1").iterdir()) == []
+    assert grouped.processes[-1].poll() is None, "the executor goes on"
 
 
 def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_it_is_paced(grouped: CgroupAdoptRig) -> None:
