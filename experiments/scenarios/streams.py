@@ -111,8 +111,8 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                     )
                 )
         about = (
-            "Short jobs' times are from arrival to end, long jobs' from first task to end. Free cores are those that other jobs have "
-            "no quota for, from a long job's first stage to the end of its last one."
+            "Short jobs' times are from arrival to end, long jobs' from first task to end. Free cores are those without a "
+            "quota of another job, from a long job's first stage to the end of its last one."
         )
         return "\n".join([about, "", *table(COLUMNS, told)])
 

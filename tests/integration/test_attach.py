@@ -235,5 +235,5 @@ def test_executors_of_dynamic_allocation_come_and_go_and_are_paced_while_they_ar
     summary = home.summary("dynamic")
     assert (summary["app_id"], summary["executors_lost"], summary["tasks_failed"]) == (view.application_id, 0, 0)
     paced = {s.executor_id for s in home.samples(view.application_id) if s.quota > 0}
-    assert len(paced) >= 3, "the one that came again is paced, too"
+    assert paced - {"0", "1"}, "the one that came again is paced, too"
     eventually(lambda: groups() == [], "the end of the executors' groups")

@@ -1,0 +1,94 @@
+"""Executors in pods of a real Kubernetes, paced by an agent on their node that writes their control groups."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.integration.kubernetes_cluster import Kubernetes
+
+from controller.home import Home
+from controller.runtime.cgroup import CgroupTree, Group
+from controller.submit.properties import parse_properties
+from tests.integration.local_cluster import Job, LocalCluster, eventually
+from tests.integration.pacing import AIM, assert_paced, deadline_for
+from tests.integration.test_failures import assert_unharmed
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.groups]
+
+JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    place = tmp_path_factory.mktemp("node-mode")
+    (place / "shown").mkdir()
+    cluster = LocalCluster(Home(place / "home"), "adopt")
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
+
+
+@pytest.fixture(params=["installed", "spark35"])
+def python(request: pytest.FixtureRequest) -> Path:
+    return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
+
+
+@pytest.fixture
+def submit(home: LocalCluster, kubernetes: Kubernetes, executor_image: str, python: Path) -> Callable[..., Job]:
+    """Stock spark-submit with the settings of `sparkpace conf --attach`."""
+    settings = parse_properties(home.command("conf", "--attach").stdout)
+    attached = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+
+    def start(*words: str) -> Job:
+        return kubernetes.spark_submit(python, executor_image, *attached, *words)
+
+    return start
+
+
+def group_of(pod: Mapping[str, Any]) -> Group | None:
+    """Of its executor, once that runs."""
+    words = ("--podName", pod["metadata"]["name"])
+    processes = (p for p in psutil.process_iter(["cmdline"]) if words in pairwise(p.info["cmdline"] or ()))
+    return next((CgroupTree().group_of(process.pid) for process in processes), None)
+
+
+def quota(group: Group) -> float:
+    assert [path for path in group.cpu.iterdir() if path.is_dir()] == [], "nothing is made below a pod's group"
+    cores = CgroupTree().read_quota(group)
+    assert cores is not None
+    return cores
+
+
+def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_agent_is_killed(
+    home: LocalCluster, kubernetes: Kubernetes, submit: Callable[..., Job], python: Path
+) -> None:
+    name = f"pods-{python.parent.parent.name}"
+    assert submit("--name", name, *JOB).finish().ok().answer["ok"]
+    taught = home.summary(name)
+    assert taught["executors"] == 2
+    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
+    job = submit("--name", name, "--conf", deadline, *AIM, *JOB)
+    groups = [
+        eventually(lambda pod=pod: group_of(pod), "an executor") for pod in kubernetes.running("spark-role=executor", 2)
+    ]
+    eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")
+    home.kill_agent("w1")
+    home.restore()
+    assert job.finish().ok().answer["ok"]
+    summary = home.summary(name)
+    samples = home.samples(summary["app_id"])
+    assert_unharmed(summary, summary["app_id"])
+    assert_paced(summary, samples)
+    assert {sample.executor_id for sample in samples if sample.quota > 0} == {"1", "2"}
+    assert any(sample.progress for sample in samples), "what executors tell through their driver arrives"
+    eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
