@@ -1,11 +1,11 @@
-# make demo | experiments | test | fuzz | check | engine | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+# make demo | experiments | test | fuzz | check | engine | kubernetes | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
 PYTHON ?= python3
 RUNTIME ?=
 BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo experiments test fuzz check engine clean
+.PHONY: all setup jar demo experiments test fuzz check engine kubernetes clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -54,6 +54,10 @@ check: .venv/.stamp-env
 
 engine:
 	dockerfiles/engine.sh
+
+# One node on this machine, for tests; it ends with `dockerfiles/kubernetes.sh stop`. Another cluster: KUBECONFIG=...
+kubernetes: engine
+	@set -e; file=$$(dockerfiles/kubernetes.sh); echo "export SPARKPACE_TEST_KUBECONFIG=$$file"
 
 # What a build makes; out/ (results) and running clusters are yours to remove.
 clean:

@@ -1,14 +1,18 @@
-"""What every test may ask for: a Docker engine, a second Spark; how property tests run, and in which order.
+"""What every test may ask for: a Docker engine, a Kubernetes cluster, a second Spark; how property tests run, and in which
+order.
 
-`SPARKPACE_REQUIRE_DOCKER=1` (set by .ci/run) turns a skipped Docker test into a failure, so nothing passes unseen.
+`SPARKPACE_REQUIRE_DOCKER=1` and `SPARKPACE_REQUIRE_KUBERNETES=1` (set by .ci/run) turn a skipped test that needs one into a
+failure, so nothing passes unseen.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import docker
 import hypothesis
@@ -18,13 +22,21 @@ from controller.engines import docker_version
 from stage_model.errors import Unavailable
 from tests.fakes.small_disk import SmallDisk, mounted
 
-REQUIRE_DOCKER = os.environ.get("SPARKPACE_REQUIRE_DOCKER", "") not in {"", "0"}
+NEEDS = {"docker": "docker_engine", "kubernetes": "kubeconfig"}
+"""The fixture that every test of a marker needs."""
+REQUIRED = {marker for marker in NEEDS if os.environ.get(f"SPARKPACE_REQUIRE_{marker.upper()}", "") not in {"", "0"}}
 
 # A slow machine is no wrong answer, so there is no deadline; a gate must say the same twice, so it draws no new cases.
 PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("dev", PATIENT)
 hypothesis.settings.register_profile("gate", PATIENT, derandomize=True, max_examples=200)
-hypothesis.settings.load_profile("gate" if REQUIRE_DOCKER or os.environ.get("CI") else "dev")
+hypothesis.settings.load_profile("gate" if REQUIRED or os.environ.get("CI") else "dev")
+
+
+def _missing(marker: str, problem: str) -> NoReturn:
+    if marker in REQUIRED:
+        pytest.fail(problem)
+    pytest.skip(problem)
 
 
 @pytest.fixture(scope="session")
@@ -33,18 +45,33 @@ def docker_engine() -> Iterator[docker.DockerClient]:
     try:
         docker_version()
     except Unavailable as problem:
-        if REQUIRE_DOCKER:
-            pytest.fail(str(problem))
-        pytest.skip(str(problem))
+        _missing("docker", str(problem))
     client = docker.from_env(timeout=120)
     yield client
     client.close()
 
 
+@pytest.fixture(scope="session")
+def kubeconfig() -> Path:
+    """An administrator's, of a cluster that answers. It has a variable of its own, so that no test touches a user's cluster
+    unless they say so."""
+    given = os.environ.get("SPARKPACE_TEST_KUBECONFIG")
+    if not given:
+        _missing("kubernetes", "SPARKPACE_TEST_KUBECONFIG names no cluster; `make kubernetes` starts one")
+    ask = ["kubectl", "--kubeconfig", given, "--request-timeout", "20s", "get", "--raw", "/readyz"]
+    try:
+        subprocess.run(ask, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as problem:
+        why = getattr(problem, "stderr", None) or problem
+        _missing("kubernetes", f"no cluster answers at SPARKPACE_TEST_KUBECONFIG={given}: {why}")
+    return Path(given)
+
+
 @pytest.fixture(autouse=True)
-def _marked_docker_tests_have_an_engine(request: pytest.FixtureRequest) -> None:
-    if request.node.get_closest_marker("docker") is not None:
-        request.getfixturevalue("docker_engine")
+def _marked_tests_have_what_they_need(request: pytest.FixtureRequest) -> None:
+    for marker, fixture in NEEDS.items():
+        if request.node.get_closest_marker(marker) is not None:
+            request.getfixturevalue(fixture)
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +110,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     refused = item.get_closest_marker("groups") is not None and os.geteuid() != 0
-    needs_engine = item.get_closest_marker("docker") is not None and not refused
-    if REQUIRE_DOCKER and needs_engine and report.skipped and not hasattr(report, "wasxfail"):
-        report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped although SPARKPACE_REQUIRE_DOCKER is set: {report.longrepr}"
+    if report.skipped and not refused and not hasattr(report, "wasxfail"):
+        for marker in sorted(REQUIRED):
+            if item.get_closest_marker(marker) is not None:
+                report.outcome = "failed"
+                variable = f"SPARKPACE_REQUIRE_{marker.upper()}"
+                report.longrepr = f"{item.nodeid} was skipped although {variable} is set: {report.longrepr}"
     return report

@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from controller.home import Home
+from controller.runtime.image import ensure_executor_image
 from tests.integration.engine import Engine
+from tests.integration.kubernetes_cluster import Kubernetes, load_image, namespace
 from tests.integration.local_cluster import LocalCluster, eventually
 from tests.integration.pacing import deadline_for
 
@@ -111,6 +113,22 @@ def process_cluster(process_home: LocalCluster) -> Iterator[LocalCluster]:
     """One worker of two cores, executors as processes."""
     yield process_home
     _tidy(process_home)
+
+
+@pytest.fixture(scope="session")
+def executor_image(docker_engine: Any, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The project's own, on the cluster's node."""
+    lock = tmp_path_factory.mktemp("image") / "lock"
+    image = ensure_executor_image(docker_engine.api, os.environ.get("SPARKPACE_BASE_IMAGE"), lock)
+    load_image(image)
+    return image
+
+
+@pytest.fixture
+def kubernetes(kubeconfig: Path, tmp_path: Path) -> Iterator[Kubernetes]:
+    """A namespace of the test's own."""
+    with namespace(kubeconfig, tmp_path / "kubernetes") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

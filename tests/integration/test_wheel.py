@@ -60,7 +60,8 @@ def test_a_wheel_has_one_name_at_its_top_and_carries_what_is_no_python(wheel: Pa
         "controller/agent/executor_classes.txt.gz",
         "controller/submit/driver_classes.txt.gz",
         "controller/jars/sparkpace-bridge.jar",
-        *(f"dockerfiles/{name}" for name in ("compose.yaml", "engine.sh", "executor/Dockerfile", "node/Dockerfile")),
+        *(f"dockerfiles/{name}" for name in ("compose.yaml", "engine.sh", "kubernetes.sh")),
+        *(f"dockerfiles/{name}/Dockerfile" for name in ("executor", "node")),
         *(f"{information}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")),
     }
 

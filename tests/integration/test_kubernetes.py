@@ -1,0 +1,34 @@
+"""Stock Spark on a real Kubernetes cluster: what everything about pods builds on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.kubernetes_cluster import Kubernetes
+from tests.integration.local_cluster import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
+
+
+@pytest.fixture(params=["installed", "spark35"])
+def python(request: pytest.FixtureRequest) -> Path:
+    return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
+
+
+def test_a_stock_job_runs_in_two_pods_and_leaves_none(
+    kubernetes: Kubernetes, executor_image: str, python: Path, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go-on"
+    job = kubernetes.spark_submit(python, executor_image, "stages.py", "--work", "4", "--tasks", "8", "--hold", str(go_on))
+    pods = kubernetes.running("spark-role=executor", 2)
+    name, address = kubernetes.node()
+    assert {pod["spec"]["nodeName"] for pod in pods} == {name}
+    assert {pod["status"]["hostIP"] for pod in pods} == {address}
+    for pod in pods:
+        eventually(lambda pod=pod: "Starting executor ID" in kubernetes.logs(pod["metadata"]["name"]), "both executors' start")
+    go_on.touch()
+    assert job.finish().ok().answer["ok"]
+    eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
