@@ -16,7 +16,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/sparkpace
 mirror=${SPARKPACE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 version=1.20.2
 servers=(kubelet kube-apiserver kube-controller-manager kube-scheduler)
-bin=${SPARKPACE_K8S_BIN:-$cache/kubernetes-$version}
+bin=$(realpath -m "${SPARKPACE_K8S_BIN:-$cache/kubernetes-$version}")
 tools=$cache/kubernetes-tools
 # By links, so that `stop` and `load` take the programs of `start` whatever their own settings are.
 export PATH=$state/servers:$state/tools/usr/bin:$state/tools/usr/sbin:$PATH

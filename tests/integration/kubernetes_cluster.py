@@ -1,7 +1,7 @@
 """A Kubernetes cluster as `kubectl` shows it, one namespace at a time, and stock Spark jobs whose executors are its pods.
 
-A job's driver runs on this host, in client mode. Its pods mount Spark and the bridge's jar from this host, so the cluster's one
-node must be this machine (`dockerfiles/kubernetes.sh`). Not covered: what is asserted about jobs (the tests).
+A job's driver runs on this host, in client mode. Its pods mount Spark and the bridge's jar from this host, so the cluster's
+one node must be this machine (`dockerfiles/kubernetes.sh`). Not covered: what is asserted about jobs (the tests).
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ class Kubernetes:
 
     def kubectl(self, *words: str, given: str = "", timeout_s: float = PATIENCE_S) -> str:
         """Its stdout; `given` is its stdin."""
-        options = ("--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.folder / "cache"), "--namespace", self.namespace)
-        done = subprocess.run(
-            ["kubectl", *options, *words], input=given, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
+        files = ("--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.folder / "cache"))
+        command = ["kubectl", *files, "--namespace", self.namespace, *words]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout_s, check=False)
         assert done.returncode == 0, f"kubectl {words} ended with {done.returncode}:\n{done.stderr}"
         return done.stdout
 
@@ -95,7 +94,8 @@ class Kubernetes:
     def node(self) -> tuple[str, str]:
         """Name and address. Pods reach this host by that address."""
         (node,) = self.all("nodes")
-        return node["metadata"]["name"], next(at["address"] for at in node["status"]["addresses"] if at["type"] == "InternalIP")
+        addresses = {at["type"]: at["address"] for at in node["status"]["addresses"]}
+        return node["metadata"]["name"], addresses["InternalIP"]
 
     def server(self) -> str:
         """The API server's URL."""

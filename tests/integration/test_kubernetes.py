@@ -27,8 +27,8 @@ def test_a_stock_job_runs_in_two_pods_and_leaves_none(
     name, address = kubernetes.node()
     assert {pod["spec"]["nodeName"] for pod in pods} == {name}
     assert {pod["status"]["hostIP"] for pod in pods} == {address}
-    for pod in pods:
-        eventually(lambda pod=pod: "Starting executor ID" in kubernetes.logs(pod["metadata"]["name"]), "both executors' start")
+    names = [pod["metadata"]["name"] for pod in pods]
+    eventually(lambda: all("Starting executor ID" in kubernetes.logs(name) for name in names), "both executors' start")
     go_on.touch()
     assert job.finish().ok().answer["ok"]
     eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
