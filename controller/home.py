@@ -29,10 +29,13 @@ import msgspec
 
 from controller.files import write_whole
 from controller.processes import ProcessId
+from controller.tls import address_of
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, PaceError, Unavailable
 
 VARIABLE = "SPARKPACE_HOME"
+MASTER_VARIABLE = "SPARKPACE_MASTER"
+"""URL of a master that was not started by `up` in this home, as on another machine."""
 WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 """A worker's name is a file's, too."""
 USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
@@ -73,12 +76,15 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     started: float = 0.0
 
 
+NOBODY = ProcessId(pid=0, start=0, boot_id="")
+
+
 class Home:
     """One home directory; nothing is made before `create`. `local` has scratch directories of executors and of the driver's
-    side."""
+    side. `master_url` is of a master that was not started here, for a home without a cluster of its own."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, master_url: str | None = None) -> None:
+        self.path, self.master_url = path, master_url
         self.admin_token_file = path / "admin.token"
         self.submit_token_file = path / "submit.token"
         self.ca_key_file = path / "ca.key"
@@ -181,11 +187,18 @@ class Home:
             ) from error
 
     def need_cluster(self) -> Cluster:
-        """Like `cluster`. Raises `Unavailable` when no cluster was started here."""
+        """Like `cluster`, or what is known of a master elsewhere. Raises `Unavailable` without either, `BadInput` for a URL
+        that is none."""
         cluster = self.cluster()
-        if cluster is None:
-            raise Unavailable(f"no local cluster in {self.path}; start one with `sparkpace up`")
-        return cluster
+        if cluster is not None:
+            return cluster
+        if self.master_url is None:
+            raise Unavailable(
+                f"no local cluster in {self.path}; start one with `sparkpace up`, or set {MASTER_VARIABLE} to the URL of "
+                "one elsewhere"
+            )
+        host, port = address_of(self.master_url)
+        return Cluster(cluster_id="", url=self.master_url, host=host, port=port, runtime="", master=NOBODY)
 
     def write_cluster(self, cluster: Cluster) -> None:
         write_whole(self.cluster_file, msgspec.json.format(msgspec.json.encode(cluster)) + b"\n")
@@ -195,9 +208,9 @@ class Home:
 
 
 def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
-    """`--home`, else SPARKPACE_HOME, else ~/.sparkpace; always absolute."""
+    """`--home`, else SPARKPACE_HOME, else ~/.sparkpace; always absolute. Its master elsewhere is that of SPARKPACE_MASTER."""
     chosen = option or Path(environment.get(VARIABLE) or Path.home() / ".sparkpace")
-    return Home(chosen.expanduser().absolute())
+    return Home(chosen.expanduser().absolute(), environment.get(MASTER_VARIABLE) or None)
 
 
 def _make_token_in(folder: Path, name: str) -> Path:

@@ -46,6 +46,16 @@ def test_the_option_wins_over_the_environment_and_that_over_the_default(tmp_path
     assert find_home(Path("relative"), {}).path == Path.cwd() / "relative"
 
 
+def test_a_home_without_a_cluster_knows_the_master_that_the_environment_names(tmp_path: Path) -> None:
+    named = find_home(tmp_path, {"SPARKPACE_MASTER": "https://master.example:7171"})
+    found = named.need_cluster()
+    assert (found.url, found.host, found.port) == ("https://master.example:7171", "master.example", 7171)
+    with pytest.raises(BadInput, match="https://127.0.0.1:7070"):
+        find_home(tmp_path, {"SPARKPACE_MASTER": "http://master.example"}).need_cluster()
+    with pytest.raises(Unavailable, match="SPARKPACE_MASTER"):
+        find_home(tmp_path, {}).need_cluster()
+
+
 def test_create_makes_everything_private_and_keeps_tokens(home: Home) -> None:
     tokens = home.admin_token(), home.submit_token()
     home.create()

@@ -11,11 +11,11 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.integration.kubernetes_cluster import Kubernetes
 
 from controller.home import Home
 from controller.runtime.cgroup import CgroupTree, Group
 from controller.submit.properties import parse_properties
+from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 from tests.integration.test_failures import assert_unharmed
