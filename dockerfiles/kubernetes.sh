@@ -9,6 +9,8 @@
 # and with containerd if they need a newer one than 1.6), SPARKPACE_KUBERNETES_DIR (where its folder is, instead of /run and
 # /var/lib), SPARKPACE_DEBIAN_MIRROR, XDG_CACHE_HOME (the programs). Exit 69: there is no cluster, and why.
 set -euo pipefail
+# The kubelet asks the cloud that it might run in for a registry's password otherwise.
+export AWS_EC2_METADATA_DISABLED=true
 here=$(cd "$(dirname "$0")" && pwd)
 state=${SPARKPACE_KUBERNETES_DIR:-/run}/sparkpace-kubernetes # pid files, sockets, keys, logs
 data=${SPARKPACE_KUBERNETES_DIR:-/var/lib}/sparkpace-kubernetes/data # /run is small
@@ -65,6 +67,7 @@ need() { # command=package...
 bookworm() { # folder word...
     local folder=$1 line="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bookworm main"
     shift
+    command -v apt-get >/dev/null || fail "there is no apt-get here to fetch Debian's packages with; name a cluster with KUBECONFIG."
     if [ ! -d "$folder/apt" ]; then
         mkdir -p "$folder"/apt/{lists,archives}/partial
         printf 'deb %s\ndeb-src %s\n' "$line" "$line" >"$folder/apt/sources.list"
@@ -114,13 +117,17 @@ make_tools() { # work into
 
 # Debian's source package has neither a build that leaves out the rest nor the one file that is generated.
 make_servers() { # work into
-    local root=$1/root source=$1/go/src/k8s.io/kubernetes variables=k8s.io/kubernetes/vendor/k8s.io/component-base/version apis
+    local root=$1/root source=$1/go/src/k8s.io/kubernetes flags="-s -w" name apis
     need dpkg-source=dpkg-dev
     say "building Kubernetes $version from Debian's source (about 4 minutes, once)"
     unpack "$1" "$root" golang-1.19-go golang-1.19-src
     (cd "$1" && bookworm "$1" source kubernetes)
     mkdir -p "${source%/*}"
     mv "$1"/kubernetes-*/ "$source"
+    for name in component-base/version client-go/pkg/version; do
+        name=k8s.io/kubernetes/vendor/k8s.io/$name
+        flags+=" -X $name.gitVersion=v$version -X $name.gitMajor=1 -X $name.gitMinor=20"
+    done
     (
         cd "$source"
         export GOROOT=$root/usr/lib/go-1.19 GOPATH=$1/go GOCACHE=$1/cache GO111MODULE=off GOFLAGS=-trimpath CGO_ENABLED=0
@@ -131,14 +138,12 @@ make_servers() { # work into
         go run ./vendor/k8s.io/kube-openapi/cmd/openapi-gen --go-header-file hack/boilerplate/boilerplate.generatego.txt \
             --output-file-base zz_generated.openapi --output-package k8s.io/kubernetes/pkg/generated/openapi \
             --output-base "$1/go/src" --report-filename "$1/report" --input-dirs "$apis" &&
-            go build -o "$2/" -ldflags "-s -w -X $variables.gitVersion=v$version -X $variables.gitMajor=1 -X $variables.gitMinor=20" \
-                "${servers[@]/#/./cmd/}"
+            go build -o "$2/" -ldflags "$flags" "${servers[@]/#/./cmd/}"
     ) >"$1/log" 2>&1 || { tail -n 20 "$1/log" >&2; fail "Kubernetes could not be built; the last words are above."; }
 }
 
 make_programs() {
     local name
-    command -v apt-get >/dev/null || fail "there is no apt-get here to fetch Debian's packages with; name a cluster with KUBECONFIG."
     make_folder "${tools##*/}" make_tools
     if [ -z "${SPARKPACE_K8S_BIN:-}" ]; then make_folder "${bin##*/}" make_servers; fi
     for name in "${servers[@]}"; do
@@ -159,6 +164,7 @@ daemon() { # program argument...
     # 9 is our lock, which must not live as long as the daemon does.
     setsid "$@" </dev/null >>"$state/$1.log" 2>&1 9>&- &
     echo $! >"$state/$1.pid"
+    disown
 }
 
 # Until the words succeed, which need this daemon.
@@ -231,6 +237,9 @@ disable_apparmor = true
 restrict_oom_score_adj = true
 disable_hugetlb_controller = true
 tolerate_missing_hugetlb_controller = true
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+options = {Root = "$state/runc"}
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "$state/tools/usr/lib/cni"
 conf_dir = "$state/cni"
@@ -251,8 +260,8 @@ volumePluginDir: $state/plugins
 evictionHard: {memory.available: "50Mi", nodefs.available: "1%", imagefs.available: "1%", nodefs.inodesFree: "1%"}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-$(before 26 'featureGates: {LocalStorageCapacityIsolation: false}')
-$(from 26 'localStorageCapacityIsolation: false')
+$(before 25 'featureGates: {LocalStorageCapacityIsolation: false}')
+$(from 25 'localStorageCapacityIsolation: false')
 $(from 27 "containerRuntimeEndpoint: unix://$state/containerd.sock")
 $(from 30 "podLogsDir: $state/pods")
 $(from 31 'failCgroupV1: false')
@@ -338,7 +347,8 @@ make_sandbox() {
     [ -z "$(ctr images ls -q "name==docker.io/library/$sandbox:latest")" ] || return 0
     for base in ${SPARKPACE_BASE_IMAGE:-} sparkpace-base:bookworm "$(sed -n 's/^ARG BASE_IMAGE=//p' "$here/executor/Dockerfile")"; do
         docker image inspect "$base" >/dev/null 2>&1 || continue
-        printf 'FROM %s\nENTRYPOINT ["sleep", "infinity"]\n' "$base" | docker build -q -t "$sandbox" - >/dev/null
+        printf 'FROM %s\nENTRYPOINT ["sleep", "infinity"]\n' "$base" | docker build -q -t "$sandbox" - >"$state/build.log" 2>&1 ||
+            { cat "$state/build.log" >&2; fail "$sandbox could not be built."; }
         load_image "$sandbox"
         docker image rm "$sandbox" >/dev/null
         return
@@ -378,7 +388,6 @@ end_pods() {
 
 stop_cluster() {
     local what name value
-    [ -e "$state/before" ] || return 0
     end_daemons "${servers[@]}"
     end_pods
     end_daemons containerd etcd
@@ -420,6 +429,7 @@ case "${1:-start}" in
         echo "$state/admin.kubeconfig"
         ;;
     stop)
+        [ -e "$state/before" ] || exit 0
         with_lock
         stop_cluster
         ;;

@@ -1,4 +1,4 @@
-"""Stock Spark on a real Kubernetes cluster: what everything about pods builds on."""
+"""A real Kubernetes cluster: a pod, and stock Spark with executors in pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
+pytestmark = [pytest.mark.docker, pytest.mark.kubernetes]
 
 
 @pytest.fixture(params=["installed", "spark35"])
@@ -18,6 +18,19 @@ def python(request: pytest.FixtureRequest) -> Path:
     return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
 
 
+def test_a_pod_comes_speaks_and_goes(kubernetes: Kubernetes, executor_image: str) -> None:
+    container = {"name": "c", "image": executor_image, "command": ["/bin/sh", "-c", "echo here; exec sleep infinity"]}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    kubernetes.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"of": "test"}}, "spec": spec})
+    (pod,) = kubernetes.running("of=test", 1)
+    kubernetes.until("pod", "p", lambda found: found["status"]["containerStatuses"][0]["ready"], "ready")
+    eventually(lambda: kubernetes.logs(pod["metadata"]["name"]) == "here\n", "its output")
+    kubernetes.delete("pod", "p")
+    assert kubernetes.get("pod", "p") is None
+
+
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_stock_job_runs_in_two_pods_and_leaves_none(
     kubernetes: Kubernetes, executor_image: str, python: Path, tmp_path: Path
 ) -> None:
