@@ -12,8 +12,9 @@ set -euo pipefail
 # The kubelet asks the cloud that it might run in for a registry's password otherwise.
 export AWS_EC2_METADATA_DISABLED=true
 here=$(cd "$(dirname "$0")" && pwd)
-state=${SPARKPACE_KUBERNETES_DIR:-/run}/sparkpace-kubernetes # pid files, sockets, keys, logs
-data=${SPARKPACE_KUBERNETES_DIR:-/var/lib}/sparkpace-kubernetes/data # /run is small
+# Pid files, sockets, keys and logs; what is large does not belong in /run. Real paths, as the kernel lists mounts.
+state=$(realpath -m "${SPARKPACE_KUBERNETES_DIR:-/run}")/sparkpace-kubernetes
+data=$(realpath -m "${SPARKPACE_KUBERNETES_DIR:-/var/lib}")/sparkpace-kubernetes/data
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sparkpace
 mirror=${SPARKPACE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 version=1.20.2
@@ -153,7 +154,8 @@ make_programs() {
 
 # ---------------------------------------------------------------- daemons
 
-# Is the process of a daemon's pid file that daemon? A pid may have been given to another program since.
+# Is the process of a daemon's pid file that daemon? A pid may have been given to another program since; one that is dead and
+# not yet reaped has no program.
 alive() { # program
     [ -s "$state/$1.pid" ] && [[ $(readlink "/proc/$(cat "$state/$1.pid")/exe") = */"$1"* ]]
 }
@@ -434,6 +436,7 @@ case "${1:-start}" in
         stop_cluster
         ;;
     load)
+        with_lock
         alive containerd || fail "no cluster of \`$0 start\` runs here, and to no other can an image be given"
         load_image "${2:?name an image}"
         ;;
