@@ -52,15 +52,15 @@ def docker_engine() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture(scope="session")
-def kubeconfig() -> Path:
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An administrator's, of a cluster that answers. It has a variable of its own, so that no test touches a user's cluster
     unless they say so."""
     given = os.environ.get("SPARKPACE_TEST_KUBECONFIG")
     if not given:
         _missing("kubernetes", "SPARKPACE_TEST_KUBECONFIG names no cluster; `make kubernetes` starts one")
-    ask = ["kubectl", "--kubeconfig", given, "--request-timeout", "20s", "get", "--raw", "/readyz"]
+    options = ("--kubeconfig", given, "--cache-dir", str(tmp_path_factory.mktemp("kubectl")), "--request-timeout", "20s")
     try:
-        subprocess.run(ask, capture_output=True, text=True, check=True)
+        subprocess.run(["kubectl", *options, "get", "--raw", "/readyz"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as problem:
         why = getattr(problem, "stderr", None) or problem
         _missing("kubernetes", f"no cluster answers at SPARKPACE_TEST_KUBECONFIG={given}: {why}")
