@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from controller.home import Home
-from controller.runtime.image import ensure_executor_image
+from controller.runtime.image import choose_base, ensure_executor_image
 from tests.integration.engine import Engine
 from tests.integration.kubernetes_cluster import Kubernetes, load_image, namespace
 from tests.integration.local_cluster import LocalCluster, eventually
 from tests.integration.pacing import deadline_for
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 STAGES = ("stages.py", "--work", "4", "--tasks", "6", "--rounds", "3")
 """About ten core-seconds of executors: 30 tasks in 6 stages."""
 
@@ -113,6 +114,20 @@ def process_cluster(process_home: LocalCluster) -> Iterator[LocalCluster]:
     """One worker of two cores, executors as processes."""
     yield process_home
     _tidy(process_home)
+
+
+@pytest.fixture(scope="session")
+def node_image(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of the master and of agents, from this checkout's wheel; each process of a test run has its own."""
+    name = f"sparkpace-node:tests-{os.getpid()}"
+    dist = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(dist), str(ROOT)], check=True)
+    (dist / "Dockerfile").write_bytes((ROOT / "dockerfiles" / "node" / "Dockerfile").read_bytes())
+    base = choose_base(docker_engine.api, None)
+    arguments = {"PIP_OPTIONS": "--no-index", **({"BASE_IMAGE": base} if base else {})}
+    docker_engine.images.build(path=str(dist), tag=name, buildargs=arguments, network_mode="host", rm=True)
+    yield name
+    docker_engine.images.remove(name, force=True)
 
 
 @pytest.fixture(scope="session")
