@@ -436,8 +436,8 @@ case "${1:-start}" in
         stop_cluster
         ;;
     load)
-        with_lock
         alive containerd || fail "no cluster of \`$0 start\` runs here, and to no other can an image be given"
+        with_lock
         load_image "${2:?name an image}"
         ;;
     build)
