@@ -173,7 +173,7 @@ def namespace(kubeconfig: Path, folder: Path) -> Iterator[Kubernetes]:
         for job in cluster.jobs:
             job.kill()
         # The namespace itself takes five seconds more, in which it harms nobody.
-        cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false")
+        cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false", "--ignore-not-found")
         eventually(lambda: not cluster.all("pods"), "the end of the namespace's pods")
 
 

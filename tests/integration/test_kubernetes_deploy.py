@@ -77,7 +77,7 @@ def test_a_job_is_paced_by_what_kustomize_deploys_and_nothing_stays(
     kubernetes: Kubernetes, executor_image: str, node_image: str, tmp_path: Path
 ) -> None:
     load_image(node_image)
-    volume = {"name": "home", "emptyDir": {}, "persistentVolumeClaim": None}
+    volume: dict[str, Any] = {"name": "home", "emptyDir": {}, "persistentVolumeClaim": None}
     master = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -124,3 +124,5 @@ def test_a_job_is_paced_by_what_kustomize_deploys_and_nothing_stays(
             assert_paced(paced, ())
         eventually(lambda: not kubernetes.all("pods", "app=sparkpace-agent"), "the agent's end")
     eventually(lambda: not kubernetes.all("pods"), "the end of all pods")
+    assert list(Path("/run/sparkpace").iterdir()) == [], "an agent that was stopped leaves no records on its node"
+    Path("/run/sparkpace").rmdir()

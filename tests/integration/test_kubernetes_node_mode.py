@@ -62,6 +62,10 @@ def group_of(pod: Mapping[str, Any]) -> Group | None:
     return next((CgroupTree().group_of(process.pid) for process in processes), None)
 
 
+def _started(pod: Mapping[str, Any]) -> Group:
+    return eventually(lambda: group_of(pod), "an executor")
+
+
 def quota(group: Group) -> float:
     assert [path for path in group.cpu.iterdir() if path.is_dir()] == [], "nothing is made below a pod's group"
     cores = CgroupTree().read_quota(group)
@@ -78,9 +82,7 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
     assert taught["executors"] == 2
     deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
     job = submit("--name", name, "--conf", deadline, *AIM, *JOB)
-    groups = [
-        eventually(lambda pod=pod: group_of(pod), "an executor") for pod in kubernetes.running("spark-role=executor", 2)
-    ]
+    groups = [_started(pod) for pod in kubernetes.running("spark-role=executor", 2)]
     eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")
     home.kill_agent("w1")
     home.restore()
