@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -15,7 +18,7 @@ import pytest
 from controller.home import Home
 from controller.runtime.cgroup import CgroupTree, Group
 from controller.submit.properties import parse_properties
-from tests.integration.kubernetes_cluster import Kubernetes
+from tests.integration.kubernetes_cluster import SCRIPT, STATE, Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 from tests.integration.test_failures import assert_unharmed
@@ -43,16 +46,11 @@ def python(request: pytest.FixtureRequest) -> Path:
     return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
 
 
-@pytest.fixture
-def submit(home: LocalCluster, kubernetes: Kubernetes, executor_image: str, python: Path) -> Callable[..., Job]:
+def attached(home: LocalCluster, kubernetes: Kubernetes, image: str, python: Path) -> Callable[..., Job]:
     """Stock spark-submit with the settings of `sparkpace conf --attach`."""
     settings = parse_properties(home.command("conf", "--attach").stdout)
-    attached = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-
-    def start(*words: str) -> Job:
-        return kubernetes.spark_submit(python, executor_image, *attached, *words)
-
-    return start
+    words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    return lambda *more: kubernetes.spark_submit(python, image, *words, *more)
 
 
 def group_of(pod: Mapping[str, Any]) -> Group | None:
@@ -74,8 +72,9 @@ def quota(group: Group) -> float:
 
 
 def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_agent_is_killed(
-    home: LocalCluster, kubernetes: Kubernetes, submit: Callable[..., Job], python: Path
+    home: LocalCluster, kubernetes: Kubernetes, executor_image: str, python: Path
 ) -> None:
+    submit = attached(home, kubernetes, executor_image, python)
     name = f"pods-{python.parent.parent.name}"
     assert submit("--name", name, *JOB).finish().ok().answer["ok"]
     taught = home.summary(name)
@@ -94,3 +93,25 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"1", "2"}
     assert any(sample.progress for sample in samples), "what executors tell through their driver arrives"
     eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
+
+
+def test_quotas_move_while_the_api_server_and_the_kubelet_are_away(
+    home: LocalCluster, kubernetes: Kubernetes, executor_image: str
+) -> None:
+    if not (STATE / "kubelet.pid").exists():
+        pytest.skip("this cluster was not started by dockerfiles/kubernetes.sh, so it is not ours to harm")
+    submit = attached(home, kubernetes, executor_image, Path(sys.executable))
+    assert submit("--name", "alone", *JOB).finish().ok().answer["ok"]
+    taught = home.summary("alone")
+    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
+    job = submit("--name", "alone", "--conf", deadline, *AIM, *JOB)
+    view = eventually(lambda: next((v for v in home.views("alone") if v.executors == 2), None), "both executors")
+    for daemon in ("kube-apiserver", "kubelet"):
+        os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
+    before = len(home.samples(view.application_id))
+    eventually(lambda: len(home.samples(view.application_id)) >= before + 20, "ten periods of both executors")
+    subprocess.run([SCRIPT, "start"], check=True, capture_output=True)
+    assert job.finish().ok().answer["ok"]
+    summary = home.summary("alone")
+    assert_unharmed(summary, view.application_id)
+    assert_paced(summary, home.samples(view.application_id))
