@@ -5,11 +5,13 @@ A test gets its cluster clean and must leave it so: no application alive, no con
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,10 +141,26 @@ def executor_image(docker_engine: Any, kubeconfig: Path, tmp_path_factory: pytes
     return image
 
 
+@contextmanager
+def _turn(tmp_path_factory: pytest.TempPathFactory, how: int) -> Iterator[None]:
+    """Test processes share the cluster; who harms it has it alone."""
+    shared = tmp_path_factory.getbasetemp().parent
+    with (shared / "kubernetes.lock").open("w") as lock:
+        fcntl.flock(lock, how)
+        yield
+
+
 @pytest.fixture
-def kubernetes(kubeconfig: Path, tmp_path: Path) -> Iterator[Kubernetes]:
+def kubernetes(kubeconfig: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     """A namespace of the test's own."""
-    with namespace(kubeconfig, tmp_path / "kubernetes") as found:
+    with _turn(tmp_path_factory, fcntl.LOCK_SH), namespace(kubeconfig, tmp_path / "kubernetes") as found:
+        yield found
+
+
+@pytest.fixture
+def kubernetes_alone(kubeconfig: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    """The same while no other test uses the cluster."""
+    with _turn(tmp_path_factory, fcntl.LOCK_EX), namespace(kubeconfig, tmp_path / "kubernetes") as found:
         yield found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -129,3 +130,22 @@ def test_a_ca_file_that_is_missing_or_damaged_is_named(classes: str, tmp_path: P
     (tmp_path / "ca.pem").write_bytes(b"no PEM")
     damaged = subprocess.run([*command, str(tmp_path / "ca.pem")], capture_output=True, text=True, check=False)
     assert f"the CA file {tmp_path}/ca.pem cannot be used" in damaged.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root's and can be somebody else")
+def test_a_token_may_be_roots_file_for_a_group_of_the_drivers_as_a_pod_sees_a_secret(classes: str, tmp_path: Path) -> None:
+    token = tmp_path / "submit.token"
+    token.write_text("a-token\n")
+    # another user, who is let through the folders above all the same
+    nobody = ("--reuid", "65534", "--regid", "65534", "--clear-groups")
+    through = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
+    command = ["setpriv", *nobody, *through, "java", "-cp", classes, "org.sparkpace.bridge.TokenHarness", str(token)]
+
+    def read(mode: int, group: int) -> str:
+        os.chown(token, 0, group)
+        token.chmod(mode)
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert read(0o440, 65534) == "a-token\n"
+    assert "has mode rw-r--r--, open to others" in read(0o644, 65534)
+    assert "has mode rw-rw----, open to others" in read(0o660, 65534)

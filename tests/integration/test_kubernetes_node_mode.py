@@ -96,11 +96,11 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
 
 
 def test_quotas_move_while_the_api_server_and_the_kubelet_are_away(
-    home: LocalCluster, kubernetes: Kubernetes, executor_image: str
+    home: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str
 ) -> None:
     if not (STATE / "kubelet.pid").exists():
         pytest.skip("this cluster was not started by dockerfiles/kubernetes.sh, so it is not ours to harm")
-    submit = attached(home, kubernetes, executor_image, Path(sys.executable))
+    submit = attached(home, kubernetes_alone, executor_image, Path(sys.executable))
     assert submit("--name", "alone", *JOB).finish().ok().answer["ok"]
     taught = home.summary("alone")
     deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
