@@ -21,6 +21,11 @@ version=1.20.2
 servers=(kubelet kube-apiserver kube-controller-manager kube-scheduler)
 bin=$(realpath -m "${SPARKPACE_K8S_BIN:-$cache/kubernetes-$version}")
 tools=$cache/kubernetes-tools
+# A cluster that was not stopped goes on with the programs that it was started with.
+if [ -x "$state/servers/kubelet" ] && [ -x "$state/tools/usr/bin/containerd" ]; then
+    bin=$(realpath "$state/servers")
+    tools=$(realpath "$state/tools")
+fi
 # By links, so that `stop` and `load` take the programs of `start` whatever their own settings are.
 export PATH=$state/servers:$state/tools/usr/bin:$state/tools/usr/sbin:$PATH
 node=sparkpace
@@ -93,19 +98,19 @@ unpack() { # folder into package...
 }
 
 # A folder of the cache is there as a whole or not at all: it is made beside its place and renamed. A second one waits.
-make_folder() { # name function
-    [ ! -d "$cache/$1" ] || return 0
+make_folder() { # path function
+    [ ! -d "$1" ] || return 0
     mkdir -p "$cache"
     exec 8>"$cache/kubernetes.lock"
     flock 8
-    if [ ! -d "$cache/$1" ]; then
+    if [ ! -d "$1" ]; then
         work=$(mktemp -d "$cache/making.XXXXXX")
         # shellcheck disable=SC2064  # the path of now is meant
         trap "rm -rf '$work'" EXIT
         mkdir "$work/made"
         "$2" "$work" "$work/made"
         chmod 755 "$work/made"
-        mv "$work/made" "$cache/$1"
+        mv "$work/made" "$1"
         rm -rf "$work"
     fi
     exec 8>&-
@@ -145,8 +150,8 @@ make_servers() { # work into
 
 make_programs() {
     local name
-    make_folder "${tools##*/}" make_tools
-    if [ -z "${SPARKPACE_K8S_BIN:-}" ]; then make_folder "${bin##*/}" make_servers; fi
+    make_folder "$tools" make_tools
+    if [ -z "${SPARKPACE_K8S_BIN:-}" ]; then make_folder "$bin" make_servers; fi
     for name in "${servers[@]}"; do
         [ -x "$bin/$name" ] || fail "there is no $name in $bin"
     done

@@ -21,7 +21,7 @@ from experiments.harness.live_cluster import spark_home
 from tests.integration.local_cluster import APPS, PATIENCE_S, QUICK_JVM, Job, eventually
 
 SCRIPT = Path(__file__).parents[2] / "dockerfiles" / "kubernetes.sh"
-STATE = Path(os.environ.get("SPARKPACE_KUBERNETES_DIR") or "/run/sparkpace-kubernetes")
+STATE = Path(os.environ.get("SPARKPACE_KUBERNETES_DIR") or "/run", "sparkpace-kubernetes")
 """Where the script keeps its daemons' pids."""
 EXECUTOR = "spark-kubernetes-executor"
 """Spark's name of its container."""
