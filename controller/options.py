@@ -51,10 +51,6 @@ class MasterOptions:
     """Who starts workers for what fits nowhere; None: nobody."""
 
 
-ADOPT = "adopt"
-"""The runtime whose executors other cluster managers start."""
-
-
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     """`sparkpace agent`. `runtime` is a row of `controller.runtime.table`: "auto" was decided by the command line."""
@@ -89,6 +85,10 @@ class AgentOptions:
     """Others work on this machine: what they use is not for executors."""
     signals: bool = False
     """Adopted executors that cannot be paced otherwise may be stopped and continued."""
+    nodes: int = 1
+    """Machines that its executors are on; each has `cores` for them."""
+    namespace: str | None = None
+    """Of Kubernetes; None: all."""
 
     @property
     def own_networks(self) -> bool:

@@ -48,13 +48,15 @@ class MemoryProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`sequence` grows by one with every write; `stages` holds stage attempts touched in the last minute, newest last;
-    `memory` is None before the first order about off-heap memory was looked at."""
+    `memory` is None before the first order about off-heap memory was looked at; `cpu_s` is the CPU that its container has
+    used, None where the agent counts that itself."""
 
     schema: int
     executor: str
     sequence: int
     stages: tuple[StageProgress, ...] = ()
     memory: MemoryProgress | None = None
+    cpu_s: float | None = None
 
 
 def what_is_wrong(progress: Progress, executor_id: str) -> str:
@@ -69,6 +71,8 @@ def what_is_wrong(progress: Progress, executor_id: str) -> str:
         numbers = (s.stage, s.attempt, s.running, s.done, s.failed, s.records_done, s.records_running, s.cpu_ns)
         if any(not 0 <= n < _LARGEST for n in numbers):
             return f"holds an impossible number in stage {s.stage}"
+    if progress.cpu_s is not None and not 0 <= progress.cpu_s < _LARGEST:
+        return "holds an impossible number for its CPU"
     memory = progress.memory
     sizes = (memory.order, memory.budget, memory.execution, memory.storage) if memory else ()
     return "holds an impossible number for its memory" if any(not 0 <= n < _LARGEST for n in sizes) else ""

@@ -64,7 +64,8 @@ class AdoptingBeginner:
         spec = start.spec
         assert isinstance(spec, AdoptedSpec)
         serves = Serves(spec.spark_application_id, spec.executor_id, spec.driver_url)
-        self._runtime.adopt(Adoption(start.key, ToldProcess(**structs.asdict(spec.process)), serves, cores()))
+        process = ToldProcess(**structs.asdict(spec.process))
+        self._runtime.adopt(Adoption(start.key, process, serves, cores(), spec.host, spec.slots))
 
     def read_spec(self, data: bytes) -> AdoptedSpec:
         return msgspec.json.decode(data, type=AdoptedSpec)

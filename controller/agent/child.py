@@ -79,6 +79,7 @@ class Child:
             quota=QuotaSettings(period_s=options.period_s, floor=options.floor),
             over_limit=self.local_use.take,
             machine_busy_s=machine_busy_s if options.shared else None,
+            nodes=options.nodes,
         )
         self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from controller.agent.accounting import Account
 from controller.agent.apply import QuotaChange, changes
-from controller.agent.arbitrate import arbitrate
+from controller.agent.arbitrate import CoreRequest, arbitrate
 from controller.agent.asking import is_squeezed, request
 from controller.agent.decide import ObservedExecutor, aged, decide_demand, with_others
 from controller.runtime.base import ExecutorKey, Observed
@@ -60,7 +60,7 @@ class Seen(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """A worker of `cores` with its executors and their applications' plans, by application."""
+    """A worker with its executors and their applications' plans, by application. It has `cores`, or each of its nodes has."""
 
     cores: float
     period_s: float
@@ -112,7 +112,8 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
     dt_s = snapshot.period_s if state.at_s is None else now_s - state.at_s
     troubles: dict[ExecutorKey, Exception] = {}
     looks: list[tuple[ExecutorKey, Seen, Held, Account, Decision | None]] = []
-    requests = []
+    requests = defaultdict[str, list[CoreRequest[ExecutorKey]]](list)
+    """By node."""
     accounts: dict[ExecutorKey, Account] = {}
     # what goes wrong with an executor is its trouble alone: whoever carries out the orders tells it
     for key, seen in snapshot.executors.items():
@@ -134,9 +135,12 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
                     decision = _decision(snapshot, account.executor(now_s), before.law, plan, dt_s, now_s - timed.at_s)
             except Exception as error:  # noqa: BLE001 - told by the shell
                 troubles[key] = error
-            requests.append(request(key, key.application_id, decision, plan, seen.floor))
+            node = seen.observed.node if seen.observed else ""
+            requests[node].append(request(key, key.application_id, decision, plan, seen.floor))
         looks.append((key, seen, before, account, decision))
-    grants = arbitrate(requests, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
+    grants: dict[ExecutorKey, float] = {}
+    for alike in requests.values():
+        grants |= arbitrate(alike, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
     due = now_s - state.sampled_s >= SAMPLED_AFTER * snapshot.period_s
     held: dict[ExecutorKey, Held] = {}
     current: dict[ExecutorKey, float | None] = {}

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -24,12 +24,14 @@ from controller.agent.foreign import Foreign
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher
 from controller.agent.local_use import OVER_CODE
+from controller.agent.needed import Needed
 from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
+from controller.agent.told_cpu import ToldCpu
 from controller.processes import ProcessId, alive
-from controller.runtime.base import ExecutorKey, Observed, Runtime
+from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
 from controller.runtime.process_identity import seen_here
 from controller.wire.worker import AdoptedSpec, Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
@@ -58,6 +60,9 @@ class _Known:
     """What the runtime said of it last."""
     progress: Progress | None = None
     """What it told in this period."""
+    told_cpu: ToldCpu = field(default_factory=ToldCpu)
+    """Its CPU, where the runtime cannot count it."""
+    needed: Needed = field(default_factory=Needed)
     memory: MemoryProgress | None = None
     """What it said last of its off-heap memory."""
     complaint: str = ""
@@ -88,9 +93,11 @@ class Agent:
         clock: Callable[[], float] = time.monotonic,
         over_limit: Callable[[], Mapping[str, str]] = dict,
         machine_busy_s: Callable[[], float] | None = None,
+        nodes: int = 1,
     ) -> None:
         """`over_limit`: applications that keep too much on the disk, with the reason; each finding is told once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too."""
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `nodes` that the worker's
+        cores are on, alike."""
         self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
         self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
         self.received: Received | None = None
@@ -102,6 +109,7 @@ class Agent:
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)
         self._over_limit = over_limit
         self._machine_busy_s, self._foreign = machine_busy_s, Foreign()
+        self._node_cores = worker.cores / nodes
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, and why."""
         self._heard_s = 0.0
@@ -118,8 +126,9 @@ class Agent:
         now_s = self.phases.begin()
         self._drivers.clear()
         self._take_desired()
-        observed = self.runtime.observe()
+        observed = dict(self.runtime.observe())
         self._read_progress(observed)
+        self._count_told(observed)
         self.phases.ended("look")
         self._share_memory(observed)
         self.phases.ended("share memory")
@@ -190,6 +199,17 @@ class Agent:
                 self.note(f"{error}; its container CPU is used instead")
         known.memory = known.progress.memory if known.progress else known.memory
 
+    def _count_told(self, observed: dict[ExecutorKey, Observed]) -> None:
+        """Where the runtime cannot count an executor's CPU, it is what the executor tells, within its quota."""
+        for key, seen in observed.items():
+            known = self.known.get(key)
+            if seen.counted or known is None:
+                continue
+            told_s = known.progress.cpu_s if known.progress else None
+            quota = self._node_cores if seen.quota_cores is None else seen.quota_cores
+            known.told_cpu = known.told_cpu.after(self.clock(), told_s, quota)
+            observed[key] = replace(seen, cpu_s=known.told_cpu.cpu_s)
+
     @staticmethod
     def _written_progress(key: ExecutorKey, known: _Known) -> Progress | None:
         uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
@@ -205,7 +225,7 @@ class Agent:
     def _adopt(self, key: ExecutorKey, seen: Observed) -> _Known:
         """An executor found here: its slots are the worker's until the master describes it again."""
         spec = self.launcher.remembered(key)
-        slots = spec.slots if spec else max(1, round(self.worker.cores + 0.49))
+        slots = spec.slots if spec else max(1, round(self._node_cores + 0.49))
         known = self.known[key] = self._know(key, slots, spec)
         what = "running" if seen.running else "ended"
         self.note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
@@ -239,7 +259,7 @@ class Agent:
             )
             for key, known in self.known.items()
         }
-        cores = self.worker.cores
+        cores = self._node_cores
         if self._machine_busy_s is not None:
             own_s = sum([seen.cpu_s for seen in observed.values()])
             self._foreign = self._foreign.after(self.clock(), self._machine_busy_s(), own_s)
@@ -255,18 +275,33 @@ class Agent:
     # ------------------------------------------------------------------ act
 
     def _apply(self, orders: Orders, observed: Mapping[ExecutorKey, Observed]) -> None:
+        self._tell_needs(observed)
         current = {key: observed[key].quota_cores for key in orders.grants if key in observed and observed[key].running}
         lowered = True
         for change in orders.changes:  # those that lower come first
-            if (change.lowers or lowered or self._has_room(current, change)) and self._set_quota(change):
+            node = observed[change.key].node
+            there = {key: cores for key, cores in current.items() if observed[key].node == node}
+            if (change.lowers or lowered or self._has_room(there, change)) and self._set_quota(change):
                 current[change.key] = change.cores
             elif change.lowers:
                 lowered = False
 
     def _has_room(self, current: Mapping[ExecutorKey, float | None], change: QuotaChange) -> bool:
-        """After a failed lowering a quota is raised only while the sum of what is really set stays within the worker."""
+        """After a failed lowering a quota is raised only while the sum of what is really set stays within its node."""
         others = sum(math.inf if cores is None else cores for key, cores in current.items() if key != change.key)
-        return others + change.cores <= self.worker.cores + SAME_CORES
+        return others + change.cores <= self._node_cores + SAME_CORES
+
+    def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
+        """To a runtime that sets cores aside for executors."""
+        if not isinstance(self.runtime, TakesNeeds):
+            return
+        for key, held in self.state.held.items():
+            known = self.known.get(key)
+            if known is None or key not in observed:
+                continue
+            known.needed = known.needed.after(self.clock(), held.decision)
+            if known.needed.cores is not None:
+                self.runtime.tell_need(key, known.needed.cores)
 
     def _set_quota(self, change: QuotaChange) -> bool:
         """Whether it was written, or the executor is gone and needs none."""
@@ -410,6 +445,7 @@ class Agent:
                     off_heap_storage_mb=answer.storage_mb if answer else 0,
                     log_dir=known.log_dir,
                     stages=tuple(held.account.uses(self._heard_s - REPEATED_S)) if held else (),
+                    risk=seen.risk if seen else "",
                 )
             )
         desired = self.received.desired if self.received else None

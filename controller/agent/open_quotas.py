@@ -13,11 +13,15 @@ import sys
 from controller.agent.site import make_runtime
 from controller.home import Home
 from controller.options import AgentOptions
-from controller.runtime.base import Runtime
+from controller.runtime.base import ExecutorKey, Runtime
 from controller.service_log import log_to_stderr
+from controller.waiting import wait_until
 from stage_model.errors import PaceError
 
 log = logging.getLogger("sparkpace.agent")
+
+LET_GO_S = 6.0
+"""Longest wait for executors to have what they had; the supervisor waits 10 s for a child to end."""
 
 
 def open_all(runtime: Runtime, cores: float) -> bool:
@@ -37,14 +41,21 @@ def open_all(runtime: Runtime, cores: float) -> bool:
 def let_go_all(runtime: Runtime) -> bool:
     """Executors of another cluster manager have what they had before they were adopted, and no trace of that is left; whether
     all have."""
-    failed = 0
+    failed = set[ExecutorKey]()
     for key, seen in runtime.observe().items():
         try:
             if seen.running:
                 runtime.stop(key)
+        except Exception:
+            failed.add(key)
+            log.exception("executor %s of %s was not let go", *key[::-1])
+    # some need a server for it, which takes a moment
+    wait_until(lambda: not any(seen.running for key, seen in runtime.observe().items() if key not in failed), LET_GO_S)
+    for key in runtime.observe():
+        try:
             runtime.remove(key)
         except Exception:
-            failed += 1
+            failed.add(key)
             log.exception("executor %s of %s was not let go", *key[::-1])
     return not failed
 

@@ -11,11 +11,11 @@ from controller.agent.beginning import AdoptingBeginner, Beginner, StartingBegin
 from controller.agent.launch import Site
 from controller.files import cache_root
 from controller.home import ORDERS
-from controller.options import ADOPT, AgentOptions
+from controller.options import AgentOptions
 from controller.runtime.base import Adopter, Starter
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.process_identity import boot_id
-from controller.runtime.table import Owner, runtime_module
+from controller.runtime.table import ADOPTING, EVERYWHERE, Owner, runtime_module
 from controller.wire.worker import WorkerInfo
 
 
@@ -44,7 +44,7 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
     return WorkerInfo(
         worker_id=options.worker_id,
         host=_address(options),
-        cores=options.cores,
+        cores=options.cores * options.nodes,
         memory_mb=options.memory_mb,
         runtime=options.runtime,
         pid=os.getpid(),
@@ -54,7 +54,9 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         labels=options.labels,
         period_s=options.period_s,
         own_networks=options.own_networks,
-        adopts=options.runtime == ADOPT,
+        adopts=options.runtime in ADOPTING,
+        everywhere=options.runtime in EVERYWHERE,
+        nodes=options.nodes,
     )
 
 
@@ -62,7 +64,9 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
     """The runtime of that name. Raises `Unavailable` when it cannot work here and never has."""
     folder = options.home / "agents" / options.worker_id
     pool = parse_pool(options.network_pool or DEFAULT_POOL) if options.own_networks else None
-    owner = Owner(cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb, options.signals)
+    owner = Owner(
+        cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb, options.signals, options.namespace
+    )
     return runtime_module(options.runtime).make(owner)
 
 

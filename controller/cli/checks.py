@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.home import WORKER_ID, User
+from controller.runtime.table import EVERYWHERE
 from stage_model.errors import BadInput, Unavailable
 from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
 from stage_model.units import parse_duration, parse_memory_mb
@@ -43,6 +44,16 @@ def parse_tmp_limit(text: str) -> int:
     if tmp_mb < LEAST_TMP_MB:
         raise BadInput(f"--tmp-limit {text} is too little for a JVM; it must be {LEAST_TMP_MB}m or more")
     return tmp_mb
+
+
+def check_adopting(runtime: str, *, nodes: int, namespace: str | None, shared: bool, signals: bool) -> None:
+    """Options that only one kind of runtime has. Raises `BadInput`."""
+    if runtime in EVERYWHERE and (shared or signals):
+        raise BadInput(f"--runtime {runtime} sees no processes; accepted: no --shared and no --signals")
+    if runtime not in EVERYWHERE and (nodes != 1 or namespace is not None):
+        raise BadInput(f"--nodes and --namespace are of pods; accepted: --runtime {' or '.join(EVERYWHERE)} with them")
+    if namespace is not None and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace):
+        raise BadInput(f"--namespace {namespace[:80]!r} is none; accepted: a name of Kubernetes, as spark-jobs")
 
 
 def parse_period(text: str) -> float:

@@ -80,14 +80,24 @@ def network_options(function: F) -> F:
 
 def adopt_options(function: F) -> F:
     """Of whoever starts agents that adopt."""
-    shared = click.option("--shared", is_flag=True, help="With --runtime adopt: of --cores, what other work there leaves.")
-    return shared(
+    for option in (
+        click.option("--namespace", help="With --runtime kubernetes: of the pods that are paced [default: all]."),
+        click.option(
+            "--nodes",
+            type=click.IntRange(1, 10_000),
+            default=1,
+            show_default=True,
+            help="With --runtime kubernetes: how many there are; each has --cores for executors.",
+        ),
         click.option(
             "--signals",
             is_flag=True,
             help="With --runtime adopt: stop and continue executors whose control group may not be divided.",
-        )(function)
-    )
+        ),
+        click.option("--shared", is_flag=True, help="With --runtime adopt: of --cores, what other work there leaves."),
+    ):
+        function = option(function)
+    return function
 
 
 def home_option(function: F) -> F:

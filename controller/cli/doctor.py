@@ -19,7 +19,7 @@ from controller.home import Cluster, Home, read_token
 from controller.local.cluster import look
 from controller.local.healing import missing
 from controller.runtime import packet_filter
-from controller.runtime.table import choose_runtime
+from controller.runtime.table import ADOPTING, choose_runtime
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from stage_model.errors import PaceError, Unavailable
@@ -68,8 +68,14 @@ def cgroups(root: Path) -> str:
     raise Unavailable("not writable, so the runtime `process` paces by suspending; delegate a cgroup, or run as root")
 
 
+OTHERS = "executors are as their cluster manager starts them"
+"""Of a cluster that adopts."""
+
+
 def isolation(cluster: Cluster | None) -> str:
     """What keeps executors from what listens on this machine. Raises `Unavailable` when nothing but authentication does."""
+    if cluster is not None and cluster.runtime in ADOPTING:
+        return OTHERS
     if cluster is not None and (cluster.runtime != "docker" or cluster.network == "host"):
         what = "run as processes of this machine" if cluster.runtime != "docker" else "have the host's network, as chosen"
         raise Unavailable(f"executors {what}, {packet_filter.BEYOND}")
@@ -82,6 +88,8 @@ def limits(runtime: str) -> str:
     """What holds executors back in a runtime. Raises `Unavailable` where hardly anything does."""
     if runtime == "docker":
         return "containers: own file system (read-only), bounded /tmp, processes, open files, memory and output"
+    if runtime in ADOPTING:
+        return OTHERS
     raise Unavailable(
         f"runtime {runtime} bounds CPU, core dumps, output and the local directory alone: executors read and write all that "
         f"their user may, and start as many processes; use `up --runtime docker` for jobs of strangers"

@@ -15,6 +15,7 @@ import click
 from controller.addresses import on_this_machine
 from controller.cli.checks import (
     check_address,
+    check_adopting,
     check_memory_mb,
     checked_folders,
     checked_names,
@@ -133,6 +134,7 @@ def agent(
     """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
     address_of(master_url)
     parse_pool(plain["network_pool"])
+    check_adopting(**{name: plain[name] for name in ("runtime", "nodes", "namespace", "shared", "signals")})
     options = AgentOptions(
         home=home.path,
         worker_id=parse_worker_id(worker_id),

@@ -15,7 +15,15 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from controller.addresses import is_local
-from controller.cli.checks import LEAST_MB, check_port, checked_folders, checked_names, parse_period, parse_tmp_limit
+from controller.cli.checks import (
+    LEAST_MB,
+    check_adopting,
+    check_port,
+    checked_folders,
+    checked_names,
+    parse_period,
+    parse_tmp_limit,
+)
 from controller.cli.common import (
     POLICY_HELP,
     adopt_options,
@@ -36,10 +44,9 @@ from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
 from controller.local_limit import parse_local_limit
-from controller.options import ADOPT
 from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
-from controller.runtime.table import RUNTIMES, choose_runtime, runtime_module
+from controller.runtime.table import ADOPTING, EVERYWHERE, RUNTIMES, choose_runtime, runtime_module
 from controller.submit.spark_install import find_spark
 from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable
@@ -101,6 +108,8 @@ def up(
     network_pool: str,
     signals: bool,
     shared: bool,
+    nodes: int,
+    namespace: str | None,
     driver_host: str | None,
     law: str,
     memory_policy: str,
@@ -113,8 +122,11 @@ def up(
     nothing was missing."""
     if each and any(_given(context, name) for name in ("workers", "cores", "memory")):
         raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
-    if runtime == ADOPT:
-        workers = _only_one(context, each, workers)
+    check_adopting(runtime, nodes=nodes, namespace=namespace, shared=shared, signals=signals)
+    if runtime in ADOPTING:
+        workers = _only_one(context, each, workers, runtime)
+    if runtime in EVERYWHERE and cores is None and not each:
+        raise BadInput(f"--runtime {runtime} cannot know how large the nodes are; accepted: --cores, of each node, with it")
     sizes = _each(each, floor) if each else _alike(workers, cores, memory, floor)
     every_agent = {
         "period": f"{parse_period(period):g}s",
@@ -127,6 +139,8 @@ def up(
         "network-pool": room_for(parse_pool(network_pool), len(sizes)),
         "signals": signals,
         "shared": shared,
+        "nodes": nodes if runtime in EVERYWHERE else None,
+        "namespace": namespace,
     }
     agent_words = option_words(every_agent)
     started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
@@ -158,10 +172,13 @@ def up(
             _start(home, *(ready or _ready(plan, runtime)), options)
 
 
-def _only_one(context: click.Context, each: tuple[str, ...], workers: int) -> int:
+def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runtime: str) -> int:
     """Raises `BadInput` for several agents that would pace the same executors."""
     if len(each) > 1 or (workers != 1 and _given(context, "workers")):
-        raise BadInput("--runtime adopt wants one worker: an agent sees all executors of its machine; accepted: --workers 1")
+        of = "cluster" if runtime in EVERYWHERE else "machine"
+        raise BadInput(
+            f"--runtime {runtime} wants one worker: an agent sees all executors of its {of}; accepted: --workers 1"
+        )
     return 1
 
 
@@ -193,16 +210,18 @@ def _checked_driver_host(given: str | None) -> str:
 def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:
     """A new cluster. Says where it is."""
     # without a Spark here, agents prepare executors when they see the first
-    if plan.runtime != ADOPT:
+    if plan.runtime not in ADOPTING:
         with suppress(Unavailable), Console(stderr=True).status("preparing for jobs: image and class archives, made once"):
             prepare(home, plan, spark=find_spark(os.environ), java_home=java.home)
     cluster = start(home, plan, options)
-    if plan.runtime == ADOPT:
+    if plan.runtime in ADOPTING:
+        everywhere = plan.runtime in EVERYWHERE
+        where = "Spark executors' pods of a whole Kubernetes cluster" if everywhere else "executors of this machine"
+        size = f"nodes of {plan.workers[0].cores:g} cores each" if everywhere else _described(plan.workers)
         click.echo(
-            f"Sparkpace runs at {cluster.url} and paces executors of this machine that other cluster managers start, on "
-            f"{_described(plan.workers)}.\n"
-            f"Submit with `sparkpace submit --master spark://HOST:PORT --deadline 10min app.py`, "
-            f"or stock spark-submit with the settings of `sparkpace conf --attach`."
+            f"Sparkpace runs at {cluster.url} and paces {where} that other cluster managers start, on {size}.\n"
+            f"Submit with `sparkpace submit --master {'k8s://URL' if everywhere else 'spark://HOST:PORT'} --deadline 10min "
+            f"app.py`, or stock spark-submit with the settings of `sparkpace conf --attach`."
         )
         return
     click.echo(

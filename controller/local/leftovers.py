@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from controller.home import ORDERS, Home
 from controller.local.locks import agent_lock
 from controller.master.providers import GROWN
-from controller.options import ADOPT
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_runtime import end_containers
-from controller.runtime.table import RUNTIMES, Owner, runtime_module
+from controller.runtime.table import ADOPTING, RUNTIMES, Owner, runtime_module
 from stage_model.errors import PaceError
 
 
@@ -47,7 +46,7 @@ def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, lef
             names = _group_names(home, worker_id, cluster_id)
             owner = Owner(cluster_id, worker_id, home.agent(worker_id))
             # processes may be of an earlier life of the worker, with another runtime
-            for name in {"process", ADOPT, *({runtime} & RUNTIMES.keys())}:
+            for name in {"process", *ADOPTING, *({runtime} & RUNTIMES.keys())}:
                 removed.executors += runtime_module(name).end_all(owner)
             # what its executors proved themselves with, where no agent saw them end
             shutil.rmtree(home.agent(worker_id) / ORDERS, ignore_errors=True)

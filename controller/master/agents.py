@@ -159,7 +159,7 @@ class Agents:
             executor = application.executors.get(sample.executor_id) if application else None
             if application and executor and executor.record.worker_id == worker.info.worker_id:
                 with guarded(application, "taking in a sample"):
-                    fresh[application.id].append(executor.sampled(sample, worker.info.cores))
+                    fresh[application.id].append(executor.sampled(sample, worker.info.cores / worker.info.nodes))
                     planning.watch_forecast(application, sample)
         for application_id, samples in fresh.items():
             theirs = self.registry.applications[application_id]
@@ -183,6 +183,9 @@ class Agents:
             return False
         if report.state == "exited":
             executors.gone(application, executor, report.exit_code, report.reason, now_s)
+        elif report.state == "running" and report.risk:
+            application.notify(f"executor {report.executor_id}: {report.risk}")
+            return False
         elif report.state == "refused" and application.attached:
             application.notify(f"executor {report.executor_id} goes on at whatever speed it has: {report.reason}")
             return False

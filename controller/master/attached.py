@@ -1,7 +1,8 @@
 """Executors that another cluster manager has started, of an application that is attached by conf alone.
 
 Its driver tells which live and what they have done; each goes to the worker whose agent sees its process. Nothing of them is
-started, ended or placed here. One that no agent sees goes on as it would without us, and its user is told.
+started, ended or placed here. One that no agent sees goes on as it would without us, and its user is told. Pods of Kubernetes
+go to the agent of their node, if there is one, else to one that paces the pods of the whole cluster; never to both.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from controller.wire.worker import AdoptedSpec, WorkerInfo
 
 log = logging.getLogger("sparkpace.master")
 
+K8S = "k8s://"
 NO_AGENT = (
     "executor {} on {} goes on at whatever speed it has: no Sparkpace agent with `--runtime adopt` is on that machine; start "
     "one there"
 )
+OR_ANYWHERE = ", or one with `--runtime kubernetes` anywhere"
 
 
 def take_executors(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
@@ -52,9 +55,10 @@ def _adopted(application: Application, one: AttachedExecutor, registry: Registry
     if len(application.executors) >= EXECUTORS:
         application.notify(f"it has had {EXECUTORS} executors, as many as an application may; further ones are not paced")
         return None
-    worker = _worker_of(one, registry, now_s)
+    pod = application.record.registration.conf.get("spark.master", "").startswith(K8S)
+    worker = _worker_of(one, registry, now_s, pod=pod)
     if worker is None:
-        application.notify(NO_AGENT.format(one.executor_id[:40], one.host[:80]))
+        application.notify(NO_AGENT.format(one.executor_id[:40], one.host[:80]) + (OR_ANYWHERE if pod else ""))
         return None
     spec = AdoptedSpec(
         application_id=application.id,
@@ -63,6 +67,7 @@ def _adopted(application: Application, one: AttachedExecutor, registry: Registry
         process=one.process,
         spark_application_id=application.record.spark_application_id,
         driver_url=application.record.registration.driver_url,
+        host=one.host,
     )
     record = ExecutorRecord(
         executor_id=one.executor_id,
@@ -78,8 +83,10 @@ def _adopted(application: Application, one: AttachedExecutor, registry: Registry
     return executor
 
 
-def _worker_of(one: AttachedExecutor, registry: Registry, now_s: float) -> WorkerInfo | None:
-    """The one whose agent runs in the same boot of the same machine. Of several, the one that joined first: each executor has
-    one agent."""
-    there = (w for w in registry.workers.adopting(now_s) if w.boot_id == one.process.boot_id)
-    return next(there, None)
+def _worker_of(one: AttachedExecutor, registry: Registry, now_s: float, *, pod: bool) -> WorkerInfo | None:
+    """The one whose agent runs in the same boot of the same machine; where there is none, for a pod, one whose agent paces
+    pods everywhere. Of several, the one that joined first: each executor has one agent."""
+    adopting = registry.workers.adopting(now_s)
+    there = [w for w in adopting if w.boot_id == one.process.boot_id and not w.everywhere]
+    there += [w for w in adopting if w.everywhere and pod]
+    return next(iter(there), None)

@@ -207,11 +207,12 @@ def _asked_shares(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> lis
     instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
     left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
     shares = []
-    for worker in sorted(workers, key=lambda w: -w.cores):
-        slots = int(min(left, math.ceil(worker.cores)))
+    for cores in sorted((w.cores / w.nodes for w in workers for _ in range(w.nodes)), reverse=True):
+        slots = int(min(left, math.ceil(cores)))
+        if not slots:
+            break
         left -= slots
-        if slots:
-            shares.append((worker.cores, slots))
+        shares.append((cores, slots))
     return shares
 
 

@@ -1,8 +1,8 @@
 """What every runtime can do: see, pace and remove the executors of one worker, and start or adopt them.
 
-Implementations: `docker` (real), `process` (embedded default without an engine), `adopt` (executors of other cluster
-managers), and in memory `tests.fakes.runtime`. One contract suite (`tests/controller/runtime/test_contract.py`) runs over
-all. Cores are floats, memory is bytes.
+Implementations: `docker` (real), `process` (embedded default without an engine), `adopt` and `kubernetes` (executors of
+other cluster managers), and in memory `tests.fakes.runtime`. One contract suite (`tests/controller/runtime/test_contract.py`)
+runs over all. Cores are floats, memory is bytes.
 """
 
 from __future__ import annotations
@@ -88,12 +88,15 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """An executor that somebody else has started: its process as it told, and what that must be."""
+    """An executor that somebody else has started: its process as it told, and what that must be. `host` is its address as its
+    driver knows it; it has `slots`."""
 
     key: ExecutorKey
     process: ToldProcess
     serves: Serves
     cores: float
+    host: str = ""
+    slots: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +124,9 @@ class JavaProgram(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What is true of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
-    since its start. `memory_limit_bytes` None: nothing holds its memory back, which no runtime can mend afterwards. `remark`:
-    what its operator should know."""
+    since its start; `counted` false: the runtime cannot count it, so what the executor tells is used. `memory_limit_bytes`
+    None: nothing holds its memory back, which no runtime can mend afterwards. `node`: of executors on several, those that
+    share the cores of one. `remark`: what its operator should know, `risk`: its user, too."""
 
     key: ExecutorKey
     running: bool
@@ -134,6 +138,9 @@ class Observed:
     pid: int | None = None
     memory_limit_bytes: int | None = None
     remark: str = ""
+    risk: str = ""
+    counted: bool = True
+    node: str = ""
 
 
 class Runtime(Protocol):
@@ -201,3 +208,11 @@ class Adopter(Runtime, Protocol):
     def adopt(self, adoption: Adoption) -> None:
         """Paces it from now on, or does nothing if it does already. Raises `RuntimeRefused` for one that is not what it says
         or cannot be paced here, `RuntimeFailed` when a later try may work."""
+
+
+@runtime_checkable
+class TakesNeeds(Protocol):
+    """A runtime that sets cores aside for an executor besides limiting it."""
+
+    def tell_need(self, key: ExecutorKey, cores: float) -> None:
+        """What the forecast asks for during the rest of the run; does nothing if the executor is gone."""

@@ -68,13 +68,24 @@ class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
     before_cpu_s: float = 0.0
 
 
+class PodRecord(RecordedExecutor, frozen=True, kw_only=True):
+    """A pod that somebody else has started, with what its CPU was in thousandths of a core when it was first seen."""
+
+    uid: str
+    namespace: str
+    slots: int
+    limit_m: int | None
+    request_m: int | None
+
+
 R = TypeVar("R", bound=RecordedExecutor)
 
 
 def write(path: Path, record: RecordedExecutor) -> None:
     """Atomic: a reader sees the old record or the new one. Raises OSError."""
     path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-    write_whole(path, msgspec.json.encode(record, enc_hook=str), lasting=False)  # what it names ends with this boot
+    # a process or a container ends with this boot, a pod elsewhere does not
+    write_whole(path, msgspec.json.encode(record, enc_hook=str), lasting=isinstance(record, PodRecord))
 
 
 P = TypeVar("P", Record, AdoptedRecord)

@@ -16,17 +16,23 @@ RUNTIMES: Mapping[str, str] = {
     "docker": "controller.runtime.docker_runtime",
     "process": "controller.runtime.process_runtime",
     "adopt": "controller.runtime.adopt_runtime",
+    "kubernetes": "controller.runtime.kubernetes_runtime",
 }
 """Modules, imported when used: an agent carries the libraries of its own runtime alone."""
 STARTING = ("docker", "process")
 """Those that start executors themselves: `auto` takes the first one that works on this machine."""
+ADOPTING = tuple(name for name in RUNTIMES if name not in STARTING)
+"""Those whose executors other cluster managers start."""
+EVERYWHERE = ("kubernetes",)
+"""Of these, those whose executors may be on any machine, not on the agent's alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose executors a runtime runs: a cluster's on one worker. `folder` is the agent's own; `image` the name of a container
     image (None: the runtime's own); `pool` is where networks of applications come from, where there are any; `tmp_mb` of /tmp
-    in a container; `signals`: executors that cannot be paced otherwise may be stopped and continued."""
+    in a container; `signals`: executors that cannot be paced otherwise may be stopped and continued; `namespace`: Kubernetes'
+    (None: all)."""
 
     cluster_id: str
     worker_id: str
@@ -35,6 +41,7 @@ class Owner:
     pool: NetworkPool | None = None
     tmp_mb: int = TMP_MB
     signals: bool = False
+    namespace: str | None = None
 
 
 class RuntimeModule(Protocol):

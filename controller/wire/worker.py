@@ -65,7 +65,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
 
 class AdoptedSpec(Message, frozen=True, kw_only=True):
     """One executor that another cluster manager has started and that should be paced: its process as it told, which must be
-    that of executor `executor_id` of `spark_application_id` and this driver."""
+    that of executor `executor_id` of `spark_application_id` and this driver, which knows it at the address `host`."""
 
     application_id: str
     executor_id: str
@@ -73,6 +73,7 @@ class AdoptedSpec(Message, frozen=True, kw_only=True):
     process: ExecutorProcess
     spark_application_id: str
     driver_url: str
+    host: str = ""
 
 
 class Desired(Message, frozen=True, kw_only=True):
@@ -124,8 +125,9 @@ class StageUse(Message, frozen=True, kw_only=True):
 class ExecutorReport(Message, frozen=True, kw_only=True):
     """`state`: starting, running, exited, or refused (with `reason`: this executor can never start here).
 
-    `memory_limit_mb` is read back from the runtime. Of its off-heap budget, `off_heap_mb` is what it has acknowledged (None:
-    nothing yet, or its size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
+    `risk`: what its user should know while it runs. `memory_limit_mb` is read back from the runtime. Of its off-heap
+    budget, `off_heap_mb` is what it has acknowledged (None: nothing yet, or its size is fixed), of which tasks hold
+    `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
 
     application_id: str
     executor_id: str
@@ -142,6 +144,7 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
     off_heap_storage_mb: int = 0
     log_dir: str = ""
     stages: tuple[StageUse, ...] = ()
+    risk: str = ""
 
 
 class Sample(Message, frozen=True, kw_only=True):
@@ -171,7 +174,8 @@ class Sample(Message, frozen=True, kw_only=True):
 class WorkerInfo(Message, frozen=True, kw_only=True):
     """What a worker offers. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
     that it has already; `period_s`: its agent's control period; `own_networks`: its executors have addresses that only this
-    host knows; `adopts`: it paces executors that other cluster managers start there, and starts none."""
+    host knows; `adopts`: it paces executors that other cluster managers start there, and starts none; `everywhere`: on any of
+    `nodes` machines alike, over which its cores are spread."""
 
     worker_id: str
     host: str
@@ -187,6 +191,8 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
     period_s: PeriodS = 1.0
     own_networks: bool = False
     adopts: bool = False
+    everywhere: bool = False
+    nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1
 
 
 class WorkerSync(Message, frozen=True, kw_only=True):

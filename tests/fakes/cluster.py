@@ -84,6 +84,8 @@ class FakeCluster:
         period_s: float = 1.0,
         own_networks: bool = False,
         adopts: bool = False,
+        everywhere: bool = False,
+        nodes: int = 1,
         boot: str = "",
         **changed: Any,
     ) -> WorkerReply:
@@ -95,7 +97,7 @@ class FakeCluster:
             worker=WorkerInfo(
                 worker_id=worker_id,
                 host="127.0.0.1",
-                cores=1.0,
+                cores=1.0 * nodes,
                 memory_mb=memory_mb,
                 runtime="fake",
                 pid=1,
@@ -103,6 +105,8 @@ class FakeCluster:
                 period_s=period_s,
                 own_networks=own_networks,
                 adopts=adopts,
+                everywhere=everywhere,
+                nodes=nodes,
             ),
             executors=reports,
             **changed,

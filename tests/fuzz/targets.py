@@ -32,7 +32,10 @@ from controller.runs.eventlog_files import read_event_log_file
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SAMPLES, STAGES, SUMMARY, read_samples, read_stages, read_summary
 from controller.runtime.executor_record import ContainerRecord, Record, read_all, write
+from controller.runtime.pod_cpu import pod_cpu
+from controller.runtime.pod_resize import Paced, Wish, next_step, seen, why_not_paced
 from controller.runtime.process_identity import ProcessIdentity
+from controller.runtime.told_process import Serves
 from controller.submit.job_options import job_options
 from controller.submit.mounts import parse_mounts
 from controller.submit.properties import format_properties, parse_properties
@@ -50,6 +53,7 @@ from stage_model.history.profile import parse_profile, profile
 from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
 from stage_model.units import parse_cores, parse_deadline, parse_duration, parse_memory_mb, parse_priority
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
+from tests.fakes.kube_api import KubeState, executor_pod
 from tests.fakes.messages import made_up
 from tests.fakes.records import run, stage
 from tests.fakes.worker import FakeWorker, spec
@@ -499,6 +503,22 @@ def _message_seeds() -> Iterator[bytes]:
             yield bytes([number]) + made_up(kind, full=full)
 
 
+# ---------------------------------------------------------------- pods of Kubernetes
+
+POD_SEEDS = (
+    json.dumps(KubeState().create("jobs", executor_pod("exec-1", Serves("spark-1", "1", "spark://d:1")))).encode(),
+    b'{"metadata":{"uid":"u","namespace":"n","name":"x","resourceVersion":"7"},"spec":{"containers":[{"name":"c"}]}}',
+)
+
+
+def _pods(data: bytes) -> None:
+    raw = msgspec.json.decode(data)
+    pod = pod_cpu(raw) if isinstance(raw, dict) else None
+    if pod is not None and not why_not_paced(pod):
+        patch = next_step(pod, Wish(0.5, 0.1), seen(pod, Paced(pod.wanted), 1.0), 1.0).patch
+        assert patch is None or patch.limit_m is not None
+
+
 TARGETS = {
     target.name: target
     for target in (
@@ -527,6 +547,7 @@ TARGETS = {
             (b"--deadline\n10s\n--conf\na=b\n--mount=/x:rw\n--verbose\napp.py\n--x", b"--conf=a=b\n-c\nd=e\n--force\nx.jar"),
             (BadInput,),
         ),
+        Target("pods", _pods, POD_SEEDS, UNREADABLE),
         Target("store", _store, STORE_SEEDS, slow=True),
         Target("api", _api, tuple(conversations()), slow=True),
     )

@@ -123,7 +123,8 @@ def node_image(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     """Of the master and of agents, from this checkout's wheel; each process of a test run has its own."""
     name = f"sparkpace-node:tests-{os.getpid()}"
     dist = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(dist), str(ROOT)], check=True)
+    wheels = ["pip", "wheel", "--quiet", "--wheel-dir", str(dist), f"{ROOT}[kubernetes]"]
+    subprocess.run([sys.executable, "-m", *wheels], check=True)
     (dist / "Dockerfile").write_bytes((ROOT / "dockerfiles" / "node" / "Dockerfile").read_bytes())
     base = choose_base(docker_engine.api, None)
     arguments = {"PIP_OPTIONS": "--no-index", **({"BASE_IMAGE": base} if base else {})}

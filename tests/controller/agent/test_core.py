@@ -132,6 +132,21 @@ def test_samples_come_once_a_period_and_at_once_when_it_exits_for_the_last_time(
     assert counts == [1, 0, 1, 1, 0]
 
 
+def test_each_node_shares_its_own_cores_among_its_own_executors() -> None:
+    keys = [ExecutorKey("app", str(number)) for number in range(4)]
+    nodes = ("a", "a", "a", "b")
+    executors = {
+        key: structs.replace(seen(key, tasks=None), observed=Observed(key, True, 0.5, 0.0, 0, node=node))
+        for key, node in zip(keys, nodes, strict=True)
+    }
+    # without a plan each asks for its two slots; a node has two cores
+    orders, _ = period(State(), 0.0, executors)
+    shares = [orders.grants[key] for key in keys]
+    assert sum(shares[:3]) == pytest.approx(2.0)
+    assert max(shares[:3]) - min(shares[:3]) <= 0.05 + 1e-9
+    assert shares[3] == 2.0
+
+
 def test_a_floor_of_its_own_is_kept() -> None:
     # nothing to do
     orders, _ = period(State(), 0.0, {KEY: Seen(2, seen().observed, None, 0.75)}, plan(stages=()))

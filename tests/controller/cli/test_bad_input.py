@@ -210,6 +210,30 @@ def test_up_without_a_docker_engine(place: Path, monkeypatch: pytest.MonkeyPatch
     assert_nothing_left(place)
 
 
+def test_up_without_a_kubernetes_cluster(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(place / "none"))
+    pods = ("up", "--runtime", "kubernetes", "--cores", "2", "--port", "0")
+    assert_refused(run(*pods), 69, "finds no cluster", "KUBECONFIG")
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--runtime", "kubernetes"], ["cannot know how large the nodes are", "--cores"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--workers", "3"], ["wants one worker", "of its cluster"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--shared"], ["no --shared"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--signals"], ["no --signals"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--namespace", "A B"], ["--namespace 'A B'"]),
+        (["--runtime", "adopt", "--nodes", "2"], ["--nodes", "--runtime kubernetes"]),
+        (["--runtime", "process", "--namespace", "jobs"], ["--namespace", "--runtime kubernetes"]),
+    ],
+)
+def test_options_of_pods(place: Path, arguments: list[str], said: list[str]) -> None:
+    assert_refused(run("up", *arguments), 2, *said)
+    assert_nothing_left(place)
+
+
 def test_up_on_a_taken_port(place: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.cli.doctor import limits
+from controller.runtime.table import ADOPTING
 from stage_model.errors import Unavailable
 
 
@@ -12,3 +13,5 @@ def test_it_says_what_a_runtime_does_not_limit() -> None:
     assert "read-only" in limits("docker")
     with pytest.raises(Unavailable, match=r"runtime process bounds .* alone: .* use `up --runtime docker`"):
         limits("process")
+    for name in ADOPTING:
+        assert "their cluster manager" in limits(name)

@@ -97,6 +97,58 @@ def test_of_two_agents_on_a_machine_the_first_has_it(cluster: FakeCluster) -> No
     assert desired(cluster, "second").adopted == ()
 
 
+K8S = {"spark.master": "k8s://https://10.0.0.1:6443"}
+
+
+def everywhere(cluster: FakeCluster, *reports: Any, nodes: int = 1) -> Desired:
+    return cluster.worker("pods", *reports, adopts=True, everywhere=True, nodes=nodes, boot="the agent's own").desired
+
+
+def test_a_pod_is_paced_by_the_agent_of_its_node_else_by_the_one_that_is_everywhere(cluster: FakeCluster) -> None:
+    everywhere(cluster)
+    desired(cluster)
+    application_id = attach(cluster, conf=K8S)
+    tell(cluster, application_id, executor("0"), executor("1", "another machine"))
+    assert [spec.executor_id for spec in desired(cluster).adopted] == ["0"]
+    [spec] = everywhere(cluster).adopted
+    assert (spec.executor_id, spec.host) == ("1", "node")
+    # an agent that comes to that node later changes nothing: each executor has one agent
+    assert desired(cluster, "late", boot="another machine").adopted == ()
+    tell(cluster, application_id, executor("0"), executor("1", "another machine"))
+    assert desired(cluster, "late", boot="another machine").adopted == ()
+    assert len(everywhere(cluster).adopted) == 1
+
+
+def test_what_is_no_pod_is_nothing_for_the_agent_that_is_everywhere(cluster: FakeCluster) -> None:
+    everywhere(cluster)
+    application_id = attach(cluster, conf={"spark.master": "spark://here:7077"})
+    said = tell(cluster, application_id, executor("0"), executor("1", "the agent's own"))
+    assert (everywhere(cluster).adopted, len(said.notices)) == ((), 2)
+    assert not any("--runtime kubernetes" in line for line in said.notices)
+
+
+def test_where_no_agent_sees_a_pod_both_ways_are_named(cluster: FakeCluster) -> None:
+    said = tell(cluster, attach(cluster, conf=K8S), executor("0"))
+    assert any("--runtime adopt" in line and "--runtime kubernetes" in line for line in said.notices)
+
+
+def test_what_its_agent_says_of_a_running_executor_reaches_its_user_once(cluster: FakeCluster) -> None:
+    everywhere(cluster)
+    application_id = attach(cluster, conf=K8S)
+    tell(cluster, application_id, executor("0"))
+    for _ in range(3):
+        everywhere(cluster, report(application_id, "0", risk="its node has no room"))
+    assert tell(cluster, application_id, executor("0")).notices == ("executor 0: its node has no room",)
+    assert tell(cluster, application_id, executor("0")).notices == ()
+
+
+def test_the_cores_of_several_nodes_are_what_an_application_may_get(cluster: FakeCluster) -> None:
+    everywhere(cluster, nodes=3)
+    for conf, cores in (({}, 3.0), ({"spark.executor.instances": "2", "spark.executor.cores": "1"}, 2.0)):
+        application = cluster.state.applications[attach(cluster, conf=K8S | conf)]
+        assert cluster.state.workers.capacity(application, cluster.now_s).cores == cores
+
+
 def test_what_it_tells_goes_to_its_agent(cluster: FakeCluster) -> None:
     desired(cluster)
     application_id = attach(cluster)

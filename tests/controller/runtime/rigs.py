@@ -22,9 +22,12 @@ from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Run
 from controller.runtime.cgroup import CgroupTree
 from controller.runtime.docker_engine import DockerRuntime
 from controller.runtime.engine_client import connect
+from controller.runtime.kubernetes import KubernetesRuntime
+from controller.runtime.kubernetes_api import KubernetesApi
 from controller.runtime.process import ProcessRuntime
 from controller.runtime.told_process import BACKENDS, Serves, ToldProcess
 from stage_model.errors import RuntimeFailed
+from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 from tests.fakes.runtime import FakeHost, FakeRuntime
 
 KEY = ExecutorKey("app-1", "1")
@@ -59,6 +62,7 @@ class Rig(ABC, Generic[R]):
     """Its runtime starts executors and ends them; else it adopts them and lets them go."""
     knows_exit_of_adopted = True
     limits_memory = True
+    sees_processes = True
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -317,6 +321,66 @@ class CgroupAdoptRig(AdoptRig):
         return Rig.held_back(self, runtime, key)
 
 
+class KubernetesRig(Rig[KubernetesRuntime]):
+    """Its executors are pods of a stand-in for an API server, which run nothing."""
+
+    runs_programs = False
+    starts = False
+    limits_memory = False
+    knows_exit_of_adopted = False
+    sees_processes = False
+    SERVES = AdoptRig.SERVES
+    NAMESPACE = "jobs"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.state = KubeState(cores=4.0)
+        self._server = contextlib.ExitStack()
+        self.config = self._server.enter_context(kube_server(self.state))
+        self._busy = False
+
+    def make(self, worker: str) -> KubernetesRuntime:
+        state_dir = self.directory / "state" / worker
+        return KubernetesRuntime(self.cluster, worker, state_dir, KubernetesApi(self.config))
+
+    def start(self, runtime: KubernetesRuntime, program: str, *, cores: float = 0.5) -> ExecutorKey:
+        name = f"executor-{len(self.state.events)}"
+        pod = self.state.create(self.NAMESPACE, executor_pod(name, self.SERVES, limit="600m", request="100m"))
+        process = ToldProcess(7, 1, "another machine", "pid:[1]", 185)
+        self.last = Adoption(KEY, process, self.SERVES, cores, pod["status"]["podIP"], 2)
+        self.until(lambda: self._adopted(runtime))
+        self._busy = program == BUSY
+        self.until(lambda: runtime.observe()[KEY].quota_cores == cores)
+        if program == EXITS_WITH_3:
+            self.state.finish(self.NAMESPACE, name, 3)
+        return KEY
+
+    def _adopted(self, runtime: KubernetesRuntime) -> bool:
+        """It may not have seen the pod yet."""
+        try:
+            runtime.adopt(self.last)
+        except RuntimeFailed:
+            return False
+        return True
+
+    def again(self, runtime: KubernetesRuntime) -> None:
+        runtime.adopt(self.last)
+
+    def restart(self, runtime: KubernetesRuntime) -> KubernetesRuntime:
+        """Once all that was wished for is there."""
+        with runtime._changed:
+            runtime._changed.wait_for(runtime._idle, DEADLINE_S)
+        return super().restart(runtime)
+
+    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
+        """One busy thread is, by less than a core."""
+        return self._busy and (runtime.observe()[key].quota_cores or 0.0) < 1.0
+
+    def close(self) -> None:
+        super().close()
+        self._server.close()
+
+
 class DockerRig(StartingRig[DockerRuntime]):
     base_url: str | None = None
     """None: the engine's own."""
@@ -347,5 +411,6 @@ RIGS: Mapping[str, Callable[[Path], Rig[Any]]] = {
     "docker": DockerRig,
     "adopt-signals": AdoptRig,
     "adopt-cgroup": CgroupAdoptRig,
+    "kubernetes": KubernetesRig,
 }
 """By runtime, and after a hyphen how it paces."""

@@ -1,0 +1,203 @@
+"""What a pod of a Spark executor says of itself and its CPU, from the API server's JSON. Pure.
+
+Whoever may create pods writes most of this, so it is hostile input: what does not fit its type makes no `PodCpu`. Cores are
+whole thousandths here, as Kubernetes counts them ("250m" is 250), because sums of floats drift.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+CONTAINER = "spark-kubernetes-executor"
+"""As Spark names it, unless a pod template does."""
+APPLICATION_LABEL, EXECUTOR_LABEL = "spark-app-selector", "spark-exec-id"
+DRIVER_ENV, EXECUTOR_ENV, APPLICATION_ENV = "SPARK_DRIVER_URL", "SPARK_EXECUTOR_ID", "SPARK_APPLICATION_ID"
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+DEFERRED = "Deferred"
+MOST_CORES_M = 1_000_000
+_QUANTITY = re.compile(r"([0-9]{1,9})(?:\.([0-9]{0,9}))?(n|u|m|k)?")
+_EXPONENT = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuM:
+    """Thousandths of a core. None: none is set."""
+
+    limit_m: int | None = None
+    request_m: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodCpu:
+    """`wanted` is what the pod's spec asks for, `actual` what its node has put into force (None: it does not tell yet).
+    `pending` is why its last resize has not been carried out: Deferred, Infeasible, or another word of the node's (empty:
+    none waits). `driver_url` and what follows is what its environment and its labels say it is."""
+
+    uid: str
+    namespace: str
+    name: str
+    container: str
+    version: int = 0
+    """Grows with every change."""
+    node: str = ""
+    ip: str = ""
+    ended: bool = False
+    leaving: bool = False
+    """It is about to be ended."""
+    qos: str = BURSTABLE
+    wanted: CpuM = CpuM()
+    actual: CpuM | None = None
+    pending: str = ""
+    message: str = ""
+    driver_url: str = ""
+    executor_id: str = ""
+    application_id: str = ""
+    labels: tuple[str, str] = ("", "")
+    """Application and executor, as its labels have them."""
+
+
+def parse_cores_m(quantity: object) -> int | None:
+    """Thousandths of a core, rounded up; None for what is no amount of CPU."""
+    found = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int | float) else None
+    if found is None:
+        return None
+    whole, part = found[1], (found[2] or "").ljust(9, "0")
+    shift = _EXPONENT[found[3]] + 3 - 9
+    value = int(whole + part)
+    cores_m = value * 10**shift if shift >= 0 else -(-value // 10**-shift)
+    return cores_m if cores_m <= MOST_CORES_M else None
+
+
+def cores_text(cores_m: int) -> str:
+    """As a patch has it."""
+    return f"{cores_m}m"
+
+
+class _Metadata(msgspec.Struct):
+    uid: str
+    namespace: str
+    name: str
+    labels: dict[str, str] | None = None
+    deletionTimestamp: Any = None  # noqa: N815 - as Kubernetes has it, here and below
+    resourceVersion: str = ""  # noqa: N815
+
+
+class _Resources(msgspec.Struct):
+    limits: dict[str, Any] | None = None
+    requests: dict[str, Any] | None = None
+
+    def cpu(self) -> CpuM:
+        return CpuM(_cpu_of(self.limits), _cpu_of(self.requests))
+
+
+class _Env(msgspec.Struct):
+    name: str
+    value: str | None = None
+
+
+class _Container(msgspec.Struct):
+    name: str
+    env: list[_Env] | None = None
+    resources: _Resources | None = None
+
+
+class _Spec(msgspec.Struct):
+    containers: list[_Container]
+    nodeName: str | None = None  # noqa: N815
+
+
+class _State(msgspec.Struct):
+    terminated: dict[str, Any] | None = None
+
+
+class _ContainerStatus(msgspec.Struct):
+    name: str
+    state: _State | None = None
+    resources: _Resources | None = None
+    allocatedResources: dict[str, Any] | None = None  # noqa: N815
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    podIP: str | None = None  # noqa: N815
+    qosClass: str | None = None  # noqa: N815
+    conditions: list[_Condition] | None = None
+    containerStatuses: list[_ContainerStatus] | None = None  # noqa: N815
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:
+    """None for what is no pod with a container."""
+    try:
+        read = msgspec.convert(dict(pod), _Pod)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+    if not read.spec.containers:
+        return None
+    metadata, status = read.metadata, read.status
+    container = next((one for one in read.spec.containers if one.name == CONTAINER), read.spec.containers[0])
+    told = {one.name: one.value or "" for one in container.env or ()}
+    shown = next((one for one in status.containerStatuses or () if one.name == container.name), None)
+    state = shown.state if shown else None
+    pending, message = _pending(status.conditions or ())
+    labels = metadata.labels or {}
+    return PodCpu(
+        uid=metadata.uid,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        container=container.name,
+        version=int(metadata.resourceVersion) if re.fullmatch("[0-9]{1,18}", metadata.resourceVersion) else 0,
+        node=read.spec.nodeName or "",
+        ip=status.podIP or "",
+        ended=status.phase in ("Succeeded", "Failed") or (state is not None and state.terminated is not None),
+        leaving=metadata.deletionTimestamp is not None,
+        qos=status.qosClass or "",
+        wanted=(container.resources or _Resources()).cpu(),
+        actual=_actual(shown),
+        pending=pending,
+        message=message,
+        driver_url=told.get(DRIVER_ENV, ""),
+        executor_id=told.get(EXECUTOR_ENV, ""),
+        application_id=told.get(APPLICATION_ENV, ""),
+        labels=(labels.get(APPLICATION_LABEL, ""), labels.get(EXECUTOR_LABEL, "")),
+    )
+
+
+def _actual(shown: _ContainerStatus | None) -> CpuM | None:
+    """What is in force. The request is what the node has set aside, where it says so: it may be ahead of what runs."""
+    if shown is None or shown.resources is None:
+        return None
+    cpu = shown.resources.cpu()
+    allocated_m = _cpu_of(shown.allocatedResources)
+    return CpuM(cpu.limit_m, cpu.request_m if allocated_m is None else allocated_m)
+
+
+def _pending(conditions: Sequence[_Condition]) -> tuple[str, str]:
+    """Of a resize that waits, or that was begun and failed. One that is merely under way is no news."""
+    for one in conditions:
+        if one.status == "False":
+            continue
+        if one.type == "PodResizePending" or (one.type == "PodResizeInProgress" and one.reason):
+            return one.reason or DEFERRED, one.message or ""
+    return "", ""
+
+
+def _cpu_of(amounts: Mapping[str, Any] | None) -> int | None:
+    return parse_cores_m(amounts.get("cpu")) if amounts else None

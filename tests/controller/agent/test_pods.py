@@ -1,0 +1,150 @@
+"""A whole agent that paces pods, on the stand-in for an API server. Its clock is the test's, its runtime's is real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.agent.beginning import AdoptingBeginner
+from controller.agent.launcher import Launcher
+from controller.agent.loop import Agent, Received
+from controller.agent.site import make_site, make_worker
+from controller.runtime.base import ExecutorKey
+from controller.runtime.pod_cpu import CpuM, PodCpu
+from controller.wire.driver import ExecutorProcess
+from controller.wire.worker import AdoptedSpec, Desired, WorkerSync
+from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.progress import SCHEMA, Progress, StageProgress
+from stage_model.settings import QuotaSettings
+from tests.controller.runtime.kube_worlds import World, standin_world
+from tests.fakes.options import agent_options
+from tests.fakes.worker import report_of
+
+pytestmark = pytest.mark.kubernetes_api
+
+KEY = ExecutorKey("app", "1")
+
+
+class PodsWorker:
+    """An agent of three nodes with two cores each."""
+
+    def __init__(self, world: World) -> None:
+        options = agent_options(world.folder, runtime="kubernetes", nodes=3)
+        self.world, self.now_s, self.cpu_s = world, 1000.0, 40.0
+        self.runtime, site = world.runtime(), make_site(options)
+        self.launcher = Launcher(
+            self.runtime, AdoptingBeginner(self.runtime), site, world.folder / "records", clock=lambda: self.now_s
+        )
+        self.agent = Agent(
+            make_worker(options),
+            site,
+            self.runtime,
+            self.launcher,
+            instance="life",
+            period_s=1.0,
+            quota=QuotaSettings(),
+            clock=lambda: self.now_s,
+            nodes=options.nodes,
+        )
+
+    def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
+        serves = self.world.serves()
+        spec = AdoptedSpec(
+            application_id="app",
+            executor_id="1",
+            slots=2,
+            process=ExecutorProcess(pid=7, start_ticks=1, boot_id="its own", pid_namespace="pid:[1]", uid=185),
+            spark_application_id=serves.spark_application_id,
+            driver_url=serves.driver_url,
+            host=pod.ip,
+        )
+        progress = {} if told is None else {"app/1": told}
+        desired = Desired(
+            cluster_id="cluster", generation=1, version=1, adopted=(spec,), applications=plans, progress=progress
+        )
+        self.agent.received = Received(desired, self.now_s)
+
+    def tick(self, seconds: float = 1.0) -> WorkerSync:
+        self.now_s += seconds
+        report = self.agent.run_once()
+        while not self.launcher._starts.empty():
+            self.launcher._starts.get()()
+        return report
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[PodsWorker]:
+    with standin_world(tmp_path) as world:
+        yield PodsWorker(world)
+
+
+def told(cpu_s: float, running: int = 2) -> Progress:
+    stage = StageProgress(stage=1, attempt=0, running=running, done=0)
+    return Progress(schema=SCHEMA, executor="1", sequence=1, stages=(stage,), cpu_s=cpu_s)
+
+
+def plan(left_s: float) -> ApplicationPlan:
+    """20 tasks under way; alpha 1, so 50 core-seconds in 100 s ask for exactly half a core."""
+    return ApplicationPlan(
+        application_id="app",
+        name="app",
+        settings={"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0},
+        deadline_s=2 * left_s,
+        left_s=left_s,
+        elapsed_s=left_s,
+        stages=(StagePlan(stage=1, attempt=0, tasks=20, work_core_s=50.0),),
+        slots=2,
+        cores=2.0,
+    )
+
+
+def test_what_the_master_is_told_of_its_cores(worker: PodsWorker) -> None:
+    info = worker.agent.worker
+    assert (info.cores, info.nodes, info.adopts, info.everywhere) == (6.0, 3, True, True)
+
+
+def test_a_pod_is_taken_over_its_limit_follows_the_law_and_its_request_the_need(worker: PodsWorker) -> None:
+    world = worker.world
+    pod = world.pod(limit="2", request="1500m")
+    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    worker.want(pod, plan(100.0), told=told(500.0))
+    worker.tick()
+    worker.tick()
+
+    def followed() -> bool:
+        worker.tick(0.0)
+        # two seconds have passed: 50 / 98 is 0.51, in quanta 0.55; the request, 1.2 times that, has to be below the limit
+        return world.look().actual == CpuM(550, 549)
+
+    world.until(followed)
+    report = report_of(worker.tick(0.0), KEY)
+    assert (report.state, report.quota_cores, report.cpu_core_s, report.risk) == ("running", 0.55, 0.0, "")
+
+
+def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
+    world = worker.world
+    pod = world.pod(limit="500m", request="400m")
+    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    worker.want(pod, plan(100.0), told=told(500.0))
+    for _ in range(3):
+        worker.tick()
+    world.until(lambda: worker.runtime.observe()[KEY].quota_cores == 0.5)
+    worker.tick()
+    before = report_of(worker.tick(), KEY).cpu_core_s
+    worker.want(pod, plan(100.0), told=told(500.4))
+    assert report_of(worker.tick(), KEY).cpu_core_s == pytest.approx(before + 0.4)
+    worker.want(pod, plan(100.0), told=told(9999.0))
+    assert report_of(worker.tick(), KEY).cpu_core_s <= before + 0.4 + 0.5 * 6
+
+
+def test_one_that_is_no_pod_of_the_cluster_is_told_with_the_reason(worker: PodsWorker) -> None:
+    pod = worker.world.pod()
+    world_ip = pod.ip
+    worker.want(PodCpu(**{name: getattr(pod, name) for name in pod.__slots__} | {"ip": "192.0.2.9"}))
+    worker.world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    worker.tick()
+    report = report_of(worker.tick(), KEY)
+    assert report.state == "refused"
+    assert f"has address {world_ip}, not 192.0.2.9" in report.reason

@@ -1,0 +1,205 @@
+"""Where the suite of resizing pods runs: on the stand-in, and on a real server from 1.33 on.
+
+The real one is that of the kubeconfig which `SPARKPACE_TEST_KUBECONFIG` names. Each test has a namespace of its own there,
+which is deleted after it, and pods of the image `SPARKPACE_TEST_IMAGE`, which only has to go on running."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import msgspec
+from lightkube import ALL_NS, ApiError, Client, KubeConfig, SingleConfig
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.core_v1 import LimitRange, Namespace, Node, Pod
+
+from controller.runtime.base import Adoption, ExecutorKey
+from controller.runtime.kubernetes import KubernetesRuntime
+from controller.runtime.kubernetes_api import KubernetesApi
+from controller.runtime.pod_cpu import PodCpu, parse_cores_m, pod_cpu
+from controller.runtime.told_process import Serves, ToldProcess
+from stage_model.errors import RuntimeFailed
+from tests.fakes.kube_api import KubeState, executor_pod, kube_server
+
+KUBECONFIG = os.environ.get("SPARKPACE_TEST_KUBECONFIG", "")
+IMAGE = os.environ.get("SPARKPACE_TEST_IMAGE", "localhost/pause:1")
+DEADLINE_S = 120.0
+"""Until what must come counts as missing."""
+PROCESS = ToldProcess(7, 1, "another machine", "pid:[1]", 185)
+
+T = TypeVar("T")
+
+
+@dataclass
+class World:
+    """One namespace of a cluster. `state`: the stand-in's; None on a real server. `skipped_s` puts the runtime's clock
+    forward."""
+
+    config: SingleConfig
+    folder: Path
+    state: KubeState | None = None
+    namespace: str = field(default_factory=lambda: f"sparkpace-{uuid.uuid4().hex[:8]}")
+    application: str = field(default_factory=lambda: f"spark-{uuid.uuid4().hex}")
+    skipped_s: float = 0.0
+    runtimes: list[KubernetesRuntime] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.client = Client(self.config, timeout=httpx2.Timeout(30.0))
+
+    @property
+    def standin(self) -> KubeState:
+        assert self.state is not None
+        return self.state
+
+    def now(self) -> float:
+        return time.monotonic() + self.skipped_s
+
+    def until(self, found: Callable[[], T | None]) -> T:
+        """The first truthy answer."""
+        end_s = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end_s:
+            if answer := found():
+                return answer
+            time.sleep(0.02)
+        raise AssertionError(f"not within {DEADLINE_S} s")
+
+    # ---------------------------------------------------------------- pods
+
+    def serves(self, executor_id: str = "1") -> Serves:
+        return Serves(self.application, executor_id, "spark://CoarseGrainedScheduler@driver:7078")
+
+    def pod(self, name: str = "exec-1", executor_id: str = "1", **changed: Any) -> PodCpu:
+        """Made, and seen to run with what it asks for."""
+        self.create(executor_pod(name, self.serves(executor_id), image=IMAGE, **changed))
+        return self.until(lambda: self._started(name))
+
+    def create(self, pod: dict[str, Any]) -> None:
+        def made() -> bool:
+            try:
+                self.client.create(msgspec.convert(pod, Pod), namespace=self.namespace)
+            except ApiError as error:
+                if error.status.code != 403 or "serviceaccount" not in (error.status.message or ""):
+                    raise
+                return False  # a new namespace has none for a moment
+            return True
+
+        self.until(made)
+
+    def _started(self, name: str) -> PodCpu | None:
+        pod = self.look(name)
+        return pod if pod.ip and pod.node and (pod.actual is not None or pod.qos == "BestEffort") else None
+
+    def raw(self, name: str) -> dict[str, Any]:
+        raw: dict[str, Any] = self.client.get(Pod, name, namespace=self.namespace).to_dict()
+        return raw
+
+    def look(self, name: str = "exec-1") -> PodCpu:
+        pod = pod_cpu(self.raw(name))
+        assert pod is not None
+        return pod
+
+    def delete(self, name: str) -> None:
+        self.client.delete(Pod, name, namespace=self.namespace, grace_period=0)
+
+    def free_m(self) -> tuple[str, int]:
+        """A node, and the thousandths of a core that nobody has asked for there."""
+        node = next(iter(self.client.list(Node))).to_dict()
+        name, total_m = node["metadata"]["name"], parse_cores_m(node["status"]["allocatable"]["cpu"])
+        assert total_m is not None
+        there = [pod.to_dict() for pod in self.client.list(Pod, namespace=ALL_NS)]
+        return name, total_m - sum(self._asked_m(pod) for pod in there if pod["spec"].get("nodeName") == name)
+
+    @staticmethod
+    def _asked_m(pod: dict[str, Any]) -> int:
+        if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            return 0
+        amounts = [one.get("resources", {}).get("requests", {}).get("cpu", "0") for one in pod["spec"]["containers"]]
+        return sum(parse_cores_m(amount) or 0 for amount in amounts)
+
+    def most_cores(self, cores: str) -> None:
+        """From now on, as the limit of a container."""
+        limits = [{"type": "Container", "max": {"cpu": cores}}]
+        wanted = {"metadata": {"name": "most"}, "spec": {"limits": limits}}
+        self.client.create(msgspec.convert(wanted, LimitRange), namespace=self.namespace)
+
+    # ---------------------------------------------------------------- the runtime
+
+    def runtime(self) -> KubernetesRuntime:
+        api = KubernetesApi(self.config, self.namespace)
+        made = KubernetesRuntime("cluster", "w1", self.folder / "pods", api, clock=self.now)
+        self.runtimes.append(made)
+        return made
+
+    def adoption(self, pod: PodCpu, cores: float = 0.3, executor_id: str = "1", slots: int = 2) -> Adoption:
+        key = ExecutorKey("app", executor_id)
+        return Adoption(key, PROCESS, self.serves(executor_id), cores, pod.ip, slots)
+
+    def adopt(self, runtime: KubernetesRuntime, adoption: Adoption) -> ExecutorKey:
+        """Once the runtime has seen its pod."""
+
+        def adopted() -> bool:
+            try:
+                runtime.adopt(adoption)
+            except RuntimeFailed:
+                return False
+            return True
+
+        self.until(adopted)
+        return adoption.key
+
+    def skip(self, runtime: KubernetesRuntime, seconds: float) -> None:
+        """Time passes for the runtime."""
+        self.skipped_s += seconds
+        with runtime._changed:
+            runtime._changed.notify_all()
+
+    def close(self) -> None:
+        for runtime in self.runtimes:
+            runtime.close()
+        self.client.close()
+
+
+@contextmanager
+def standin_world(folder: Path, cores: float = 2.0) -> Iterator[World]:
+    state = KubeState(cores)
+    with kube_server(state) as config:
+        world = World(config, folder, state)
+        yield world
+        world.close()
+
+
+@functools.cache
+def why_no_real_server() -> str:
+    """Empty where there is one that can resize pods."""
+    if not KUBECONFIG:
+        return "SPARKPACE_TEST_KUBECONFIG names no kubeconfig of a cluster from 1.33 on"
+    with Client(_real_config()) as client:
+        said = client._client._client.get("/api/v1").json()
+    names = [one["name"] for one in said["resources"]]
+    return "" if "pods/resize" in names else f"the server of {KUBECONFIG} is older than 1.33: it cannot resize pods"
+
+
+def _real_config() -> SingleConfig:
+    config = KubeConfig.from_file(KUBECONFIG).get()
+    assert config is not None
+    return config
+
+
+@contextmanager
+def real_world(folder: Path) -> Iterator[World]:
+    world = World(_real_config(), folder)
+    world.client.create(Namespace(metadata=ObjectMeta(name=world.namespace)))
+    try:
+        yield world
+        world.close()
+    finally:
+        with Client(_real_config()) as client:
+            client.delete(Namespace, world.namespace)
