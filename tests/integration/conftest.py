@@ -22,7 +22,7 @@ from controller.home import Home
 from controller.runtime.image import choose_base, ensure_executor_image
 from tests.integration.engine import Engine
 from tests.integration.kubernetes_cluster import Kubernetes, load_image, namespace
-from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.local_cluster import LocalCluster, adopted_groups, eventually
 from tests.integration.pacing import deadline_for
 
 HERE = Path(__file__).resolve().parent
@@ -116,6 +116,27 @@ def process_cluster(process_home: LocalCluster) -> Iterator[LocalCluster]:
     """One worker of two cores, executors as processes."""
     yield process_home
     _tidy(process_home)
+
+
+@pytest.fixture(params=["installed", "spark35"])
+def python(request: pytest.FixtureRequest) -> Path:
+    """One with Spark 4.3, one with Spark 3.5."""
+    return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
+
+
+@pytest.fixture(scope="module")
+def adopting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A master, and an agent that paces what others start on this machine; nothing of that stays."""
+    place = tmp_path_factory.mktemp("adopting")
+    (place / "shown").mkdir()
+    cluster = LocalCluster(Home(place / "home"), "adopt")
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
+    assert adopted_groups(cluster) == []
 
 
 @pytest.fixture(scope="session")

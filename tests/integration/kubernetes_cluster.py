@@ -18,7 +18,7 @@ from typing import Any
 
 from controller.submit.bridge_jar import bridge_jar
 from experiments.harness.live_cluster import spark_home
-from tests.integration.local_cluster import APPS, PATIENCE_S, QUICK_JVM, Job, eventually
+from tests.integration.local_cluster import APPS, PATIENCE_S, QUICK_JVM, Job, conf_words, eventually
 
 SCRIPT = Path(__file__).parents[2] / "dockerfiles" / "kubernetes.sh"
 STATE = Path(os.environ.get("SPARKPACE_KUBERNETES_DIR") or "/run", "sparkpace-kubernetes")
@@ -126,12 +126,11 @@ class Kubernetes:
             "spark.pyspark.driver.python": python,
             "spark.ui.enabled": "false",
         }
-        options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
         number = len(self.jobs)
         out, err = (self.folder / f"job-{number}.{name}" for name in ("out", "err"))
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                [str(python.parent / "spark-submit"), "--master", f"k8s://{self.server()}", *options, *words],
+                [str(python.parent / "spark-submit"), "--master", f"k8s://{self.server()}", *conf_words(conf), *words],
                 env=self._environment(home),
                 cwd=APPS,
                 stdin=subprocess.DEVNULL,

@@ -25,6 +25,7 @@ from controller.engines import machine_cores
 from controller.home import AgentProcess, Cluster, Home
 from controller.processes import alive, identify, send, send_group
 from controller.runs.run_folder import read_samples
+from controller.runtime.cgroup import ADOPTED
 from controller.start import ours
 from controller.submit.bridge_jar import bridge_jar
 from controller.wire.command import ApplicationView
@@ -43,6 +44,20 @@ spark.driver.memory 512m
 spark.executor.memory 512m
 """
 T = TypeVar("T")
+
+
+def conf_words(conf: Mapping[str, object]) -> list[str]:
+    """Options of spark-submit."""
+    return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+
+
+def adopted_groups(cluster: LocalCluster) -> list[Path]:
+    """What its agent has made among control groups to pace executors of others; they are named after their applications."""
+    applications = [folder.name for folder in cluster.home.runs.iterdir()]
+    below = (
+        Path(place, name) for place, names, _ in os.walk("/sys/fs/cgroup") for name in names if Path(place).name == ADOPTED
+    )
+    return [group for group in below if any(application in group.name for application in applications)]
 
 
 def eventually(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.home import Home
-from controller.runtime.cgroup import ADOPTED
 from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
-from tests.integration.local_cluster import Finished, Job, LocalCluster, eventually
+from tests.integration.local_cluster import Finished, Job, LocalCluster, adopted_groups, conf_words, eventually
 from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, deadline_for
 from tests.integration.spark_standalone import standalone
 from tests.integration.test_failures import assert_unharmed
@@ -30,77 +27,52 @@ LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "3")
 ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    place = tmp_path_factory.mktemp("adopt")
-    (place / "shown").mkdir()
-    cluster = LocalCluster(Home(place / "home"), "adopt")
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
-    assert groups() == []
-
-
-def groups() -> list[Path]:
-    """What adopting leaves among control groups while it paces."""
-    return [Path(place, ADOPTED) for place, folders, _ in os.walk("/sys/fs/cgroup") if ADOPTED in folders]
-
-
-def _attached(home: LocalCluster, name: str, executors: int) -> ApplicationView:
+def _attached(adopting: LocalCluster, name: str, executors: int) -> ApplicationView:
     def look() -> ApplicationView | None:
-        return next((view for view in home.views(name) if view.executors == executors), None)
+        return next((view for view in adopting.views(name) if view.executors == executors), None)
 
     return eventually(look, f"{executors} executors of {name}")
 
 
-@pytest.fixture(params=["installed", "spark35"])
-def python(request: pytest.FixtureRequest) -> Path:
-    return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
-
-
 @pytest.fixture
-def submit(home: LocalCluster, python: Path) -> Callable[..., Finished]:
+def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
     """`sparkpace submit --master` with the Spark of that Python."""
     variables = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python)}
 
     def run(*words: str) -> Finished:
-        return home.start(home.sparkpace().command(("submit", "--master", SPARKS, *words)), variables).finish()
+        return adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, *words)), variables).finish()
 
     return run
 
 
 def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
-    home: LocalCluster, submit: Callable[..., Finished], python: Path
+    adopting: LocalCluster, submit: Callable[..., Finished], python: Path
 ) -> None:
     name = f"job-{python.parent.parent.name}"
     assert submit("--name", name, *JOB).ok().answer["ok"]
-    taught = home.summary(name)
+    taught = adopting.summary(name)
     assert taught["executors"] == 2
     assert submit("--name", name, "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM, *JOB).ok().answer["ok"]
-    summary = home.summary(name)
-    samples = home.samples(summary["app_id"])
+    summary = adopting.summary(name)
+    samples = adopting.samples(summary["app_id"])
     assert_paced(summary, samples)
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"0", "1"}
     assert any(sample.progress for sample in samples), "what executors tell through their driver arrives"
-    eventually(lambda: groups() == [], "the end of the executors' groups")
+    eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 
 def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
-    home: LocalCluster, submit: Callable[..., Finished], python: Path
+    adopting: LocalCluster, submit: Callable[..., Finished], python: Path
 ) -> None:
     name = f"hurried-{python.parent.parent.name}"
     submit("--name", name, *JOB).ok()
-    home.summary(name)
+    adopting.summary(name)
     refused = submit("--name", name, "--deadline", "1s", *JOB)
     assert (refused.code, "cannot be met" in refused.err) == (75, True)
-    attached = parse_properties(home.command("conf", "--attach").stdout)
+    attached = parse_properties(adopting.command("conf", "--attach").stdout)
     settings = attached | {"spark.pace.deadline": "1s", "spark.app.name": name, "spark.ui.enabled": "false"}
-    words = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    job = home.start(
-        [str(python.parent / "spark-submit"), "--master", SPARKS, *words, *JOB],
+    job = adopting.start(
+        [str(python.parent / "spark-submit"), "--master", SPARKS, *conf_words(settings), *JOB],
         {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
     ).finish()
     assert job.code != 0
@@ -110,7 +82,7 @@ def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
 
 
 def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(
-    home: LocalCluster, submit: Callable[..., Finished], tmp_path: Path
+    adopting: LocalCluster, submit: Callable[..., Finished], tmp_path: Path
 ) -> None:
     nobody = submit("--conf", f"spark.pace.master=sparkpace://127.0.0.1:{free_port()}", *JOB).ok()
     assert nobody.answer["ok"]
@@ -126,19 +98,20 @@ def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(
     assert none.err.count("this application runs without Sparkpace: there is no CA file") == 1
 
 
-def test_agent_and_master_may_die_and_the_job_loses_nothing(home: LocalCluster) -> None:
-    job = home.start(home.sparkpace().command(("submit", "--master", SPARKS, "--name", "lasting", *ENDLESS)))
-    view = _attached(home, "lasting", 2)
-    home.kill_agent("w1")
-    home.kill_master()
-    home.restore()
-    home.await_workers()
-    eventually(lambda: home.client().application(view.application_id).executors == 2, "the same executors")
+def test_agent_and_master_may_die_and_the_job_loses_nothing(adopting: LocalCluster) -> None:
+    job = adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, "--name", "lasting", *ENDLESS)))
+    view = _attached(adopting, "lasting", 2)
+    eventually(lambda: len(adopted_groups(adopting)) == 2, "a group of each executor")
+    adopting.kill_agent("w1")
+    adopting.kill_master()
+    adopting.restore()
+    adopting.await_workers()
+    eventually(lambda: adopting.client().application(view.application_id).executors == 2, "the same executors")
     executors = [p for p in psutil.process_iter() if _is_executor(p, job.driver().pid)]
     assert len(executors) == 2
-    home.command("kill", "lasting")
+    adopting.command("kill", "lasting")
     assert job.finish().code != 0
-    eventually(lambda: groups() == [], "the end of the executors' groups")
+    eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 
 def _is_executor(process: psutil.Process, driver: int) -> bool:
@@ -151,20 +124,19 @@ def _is_executor(process: psutil.Process, driver: int) -> bool:
         return False
 
 
-def test_a_stock_job_without_our_settings_knows_nothing_of_us(home: LocalCluster, tmp_path: Path) -> None:
+def test_a_stock_job_without_our_settings_knows_nothing_of_us(adopting: LocalCluster, tmp_path: Path) -> None:
     """The plugin alone, without `spark.pace.master`: nothing is said and nobody is asked."""
-    jar = home.command("jar").stdout.strip()
+    jar = adopting.command("jar").stdout.strip()
     conf = {"spark.plugins": "org.sparkpace.bridge.PacePlugin", "spark.jars": jar, "spark.ui.enabled": "false"}
-    words = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
     python = Path(sys.executable)
-    before = len(home.client().applications())
-    done = home.start(
-        [str(python.parent / "spark-submit"), "--master", SPARKS, *words, *JOB],
+    before = len(adopting.client().applications())
+    done = adopting.start(
+        [str(python.parent / "spark-submit"), "--master", SPARKS, *conf_words(conf), *JOB],
         {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
     ).finish()
     assert done.ok().answer["ok"]
     assert "Sparkpace" not in done.err
-    assert len(home.client().applications()) == before
+    assert len(adopting.client().applications()) == before
 
 
 # ---------------------------------------------------------------- a Master and Workers of their own
@@ -177,44 +149,44 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def to_workers(home: LocalCluster, workers: str) -> Callable[..., Job]:
+def to_workers(adopting: LocalCluster, workers: str) -> Callable[..., Job]:
     """`sparkpace submit --master spark://...`, two executors of one core at most."""
     local = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1")
     two = ("--conf", "spark.cores.max=2", "--conf", "spark.executor.cores=1")
 
     def start(*words: str) -> Job:
-        return home.start(home.sparkpace().command(("submit", "--master", workers, *local, *two, *words)))
+        return adopting.start(adopting.sparkpace().command(("submit", "--master", workers, *local, *two, *words)))
 
     return start
 
 
 def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
-    home: LocalCluster, to_workers: Callable[..., Job]
+    adopting: LocalCluster, to_workers: Callable[..., Job]
 ) -> None:
     to_workers("--name", "long", *LONG).finish().ok()
-    alone = home.summary("long")
+    alone = adopting.summary("long")
     assert alone["executors"] == 2
     profile = ("--profile", alone["profile"])
     low = to_workers(
         *("--name", "squeezed", "--priority", "low", "--deadline", f"{1.35 * alone['end_s']:.1f}s"), *profile, *LONG
     )
-    before = _attached(home, "squeezed", 2)
-    eventually(lambda: home.client().application(before.application_id).used_cores > 0.1, "work of the first job")
+    before = _attached(adopting, "squeezed", 2)
+    eventually(lambda: adopting.client().application(before.application_id).used_cores > 0.1, "work of the first job")
     easy = f"{1.12 * alone['end_s'] / AIM_SHARE:.1f}s"
     high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *profile, *LONG).finish().ok()
     assert high.answer["ok"]
     assert low.finish().ok().answer["ok"]
-    summary = home.summary("squeezed")
+    summary = adopting.summary("squeezed")
     assert_unharmed(summary, before.application_id)
     assert summary["withheld_core_s"] > 0
-    samples = home.samples(before.application_id)
+    samples = adopting.samples(before.application_id)
     assert any(s.demand > s.grant + 0.05 and s.quota > 0 for s in samples)
     assert all(s.grant >= 0.1 for s in samples if s.quota > 0), "a squeezed executor keeps its floor"
-    eventually(lambda: groups() == [], "the end of the executors' groups")
+    eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 
 def test_executors_of_dynamic_allocation_come_and_go_and_are_paced_while_they_are_there(
-    home: LocalCluster, to_workers: Callable[..., Job], tmp_path: Path
+    adopting: LocalCluster, to_workers: Callable[..., Job], tmp_path: Path
 ) -> None:
     dynamic = {
         "enabled": "true",
@@ -228,12 +200,12 @@ def test_executors_of_dynamic_allocation_come_and_go_and_are_paced_while_they_ar
     go_on = tmp_path / "go-on"
     work = ("stages.py", "--work", "1200", "--tasks", "8", "--rounds", "2", "--hold", str(go_on))
     job = to_workers("--name", "dynamic", *settings, *work)
-    view = _attached(home, "dynamic", 2)
-    _attached(home, "dynamic", 1)
+    view = _attached(adopting, "dynamic", 2)
+    _attached(adopting, "dynamic", 1)
     go_on.touch()
     assert job.finish().ok().answer["ok"]
-    summary = home.summary("dynamic")
+    summary = adopting.summary("dynamic")
     assert (summary["app_id"], summary["executors_lost"], summary["tasks_failed"]) == (view.application_id, 0, 0)
-    paced = {s.executor_id for s in home.samples(view.application_id) if s.quota > 0}
+    paced = {s.executor_id for s in adopting.samples(view.application_id) if s.quota > 0}
     assert paced - {"0", "1"}, "the one that came again is paced, too"
-    eventually(lambda: groups() == [], "the end of the executors' groups")
+    eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,6 @@ from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.kubernetes]
-
-
-@pytest.fixture(params=["installed", "spark35"])
-def python(request: pytest.FixtureRequest) -> Path:
-    return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
 
 
 def test_a_pod_comes_speaks_and_goes(kubernetes: Kubernetes, executor_image: str) -> None:

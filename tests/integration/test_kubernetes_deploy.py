@@ -16,7 +16,7 @@ from controller.home import Home
 from controller.submit.attaching import attach_settings
 from controller.wire.command import ApplicationView
 from tests.integration.kubernetes_cluster import Kubernetes, load_image
-from tests.integration.local_cluster import eventually
+from tests.integration.local_cluster import conf_words, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
@@ -109,7 +109,7 @@ def test_a_job_is_paced_by_what_kustomize_deploys_and_nothing_stays(
             home.ca_file.write_text(tokens["ca.pem"])
             home.submit_token_file.write_text(inside.run("cat", f"{HOME}/submit.token"))
             settings = attach_settings(home, home.need_cluster())
-            words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+            words = conf_words(settings)
 
             def run(*more: str) -> dict[str, Any]:
                 job = kubernetes.spark_submit(Path(sys.executable), executor_image, *words, "--name", "deployed", *more, *JOB)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from controller.home import Home
 from controller.runtime.cgroup import CgroupTree, Group
 from controller.submit.properties import parse_properties
 from tests.integration.kubernetes_cluster import SCRIPT, STATE, Kubernetes
-from tests.integration.local_cluster import Job, LocalCluster, eventually
+from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 from tests.integration.test_failures import assert_unharmed
 
@@ -28,29 +27,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.ma
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    place = tmp_path_factory.mktemp("node-mode")
-    (place / "shown").mkdir()
-    cluster = LocalCluster(Home(place / "home"), "adopt")
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
-
-
-@pytest.fixture(params=["installed", "spark35"])
-def python(request: pytest.FixtureRequest) -> Path:
-    return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
-
-
-def attached(home: LocalCluster, kubernetes: Kubernetes, image: str, python: Path) -> Callable[..., Job]:
+def attached(adopting: LocalCluster, kubernetes: Kubernetes, image: str, python: Path) -> Callable[..., Job]:
     """Stock spark-submit with the settings of `sparkpace conf --attach`."""
-    settings = parse_properties(home.command("conf", "--attach").stdout)
-    words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    return lambda *more: kubernetes.spark_submit(python, image, *words, *more)
+    settings = parse_properties(adopting.command("conf", "--attach").stdout)
+    return lambda *more: kubernetes.spark_submit(python, image, *conf_words(settings), *more)
 
 
 def group_of(pod: Mapping[str, Any]) -> Group | None:
@@ -72,22 +52,22 @@ def quota(group: Group) -> float:
 
 
 def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_agent_is_killed(
-    home: LocalCluster, kubernetes: Kubernetes, executor_image: str, python: Path
+    adopting: LocalCluster, kubernetes: Kubernetes, executor_image: str, python: Path
 ) -> None:
-    submit = attached(home, kubernetes, executor_image, python)
+    submit = attached(adopting, kubernetes, executor_image, python)
     name = f"pods-{python.parent.parent.name}"
     assert submit("--name", name, *JOB).finish().ok().answer["ok"]
-    taught = home.summary(name)
+    taught = adopting.summary(name)
     assert taught["executors"] == 2
     deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
     job = submit("--name", name, "--conf", deadline, *AIM, *JOB)
     groups = [_started(pod) for pod in kubernetes.running("spark-role=executor", 2)]
     eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")
-    home.kill_agent("w1")
-    home.restore()
+    adopting.kill_agent("w1")
+    adopting.restore()
     assert job.finish().ok().answer["ok"]
-    summary = home.summary(name)
-    samples = home.samples(summary["app_id"])
+    summary = adopting.summary(name)
+    samples = adopting.samples(summary["app_id"])
     assert_unharmed(summary, summary["app_id"])
     assert_paced(summary, samples)
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"1", "2"}
@@ -96,22 +76,22 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
 
 
 def test_quotas_move_while_the_api_server_and_the_kubelet_are_away(
-    home: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str
+    adopting: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str
 ) -> None:
     if not (STATE / "kubelet.pid").exists():
         pytest.skip("this cluster was not started by dockerfiles/kubernetes.sh, so it is not ours to harm")
-    submit = attached(home, kubernetes_alone, executor_image, Path(sys.executable))
+    submit = attached(adopting, kubernetes_alone, executor_image, Path(sys.executable))
     assert submit("--name", "alone", *JOB).finish().ok().answer["ok"]
-    taught = home.summary("alone")
+    taught = adopting.summary("alone")
     deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
     job = submit("--name", "alone", "--conf", deadline, *AIM, *JOB)
-    view = eventually(lambda: next((v for v in home.views("alone") if v.executors == 2), None), "both executors")
+    view = eventually(lambda: next((v for v in adopting.views("alone") if v.executors == 2), None), "both executors")
     for daemon in ("kube-apiserver", "kubelet"):
         os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
-    before = len(home.samples(view.application_id))
-    eventually(lambda: len(home.samples(view.application_id)) >= before + 20, "ten periods of both executors")
+    before = len(adopting.samples(view.application_id))
+    eventually(lambda: len(adopting.samples(view.application_id)) >= before + 20, "ten periods of both executors")
     subprocess.run([SCRIPT, "start"], check=True, capture_output=True)
     assert job.finish().ok().answer["ok"]
-    summary = home.summary("alone")
+    summary = adopting.summary("alone")
     assert_unharmed(summary, view.application_id)
-    assert_paced(summary, home.samples(view.application_id))
+    assert_paced(summary, adopting.samples(view.application_id))
