@@ -18,7 +18,7 @@ MAX_STAGES = 64
 _LARGEST = 1 << 53
 
 
-class StageProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StageProgress(msgspec.Struct, frozen=True, kw_only=True):
     """One stage attempt on one executor.
 
     `records_done` are records read (input and shuffle) by tasks that ended well, `records_running` those read so far by
@@ -36,7 +36,7 @@ class StageProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cpu_ns: int = 0
 
 
-class MemoryProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Off-heap memory, bytes: `order` is the number of the last order that was looked at, `budget` what Spark may use now
     (above the ordered size: it still shrinks), `execution` what running tasks hold of it, `storage` cached data."""
 
@@ -46,7 +46,7 @@ class MemoryProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     storage: int = 0
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """`sequence` grows by one with every write; `stages` holds stage attempts touched in the last minute, newest last;
     `memory` is None before the first order about off-heap memory was looked at; `cpu_s` is the CPU that its container has
     used, None where the agent counts that itself."""

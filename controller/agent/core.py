@@ -45,13 +45,15 @@ class TimedPlan(Struct, frozen=True):
 
 class Seen(Struct, frozen=True):
     """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it told nothing that can
-    be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have."""
+    be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have. `silent`: what it told is
+    too old to go by."""
 
     slots: int
     observed: Observed | None
     progress: Progress | None
     floor: float
     waits: bool = False
+    silent: bool = False
 
     @property
     def shares(self) -> bool:
@@ -127,12 +129,14 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
         before = state.held.get(key) or Held(accounts[key])
         account, plan, decision = accounts[key], None, None
         if seen.shares:
-            # fail open: without a plan, or one that nothing can be decided by, an executor gets all it can use
+            # fail open: where nothing can be decided, an executor gets all it can use
             decision = Decision(float(account.slots), before.law, "no plan yet")
             try:
                 if timed := snapshot.plans.get(key.application_id):
                     plan = with_others(timed.now(now_s), beside.get(key, ()))
-                    decision = _decision(snapshot, account.executor(now_s), before.law, plan, dt_s, now_s - timed.at_s)
+                    executor = account.executor(now_s)
+                    asked = _decision(snapshot, executor, before.law, plan, dt_s, now_s - timed.at_s)
+                    decision = structs.replace(decision, reason="not heard of lately") if seen.silent else asked
             except Exception as error:  # noqa: BLE001 - told by the shell
                 troubles[key] = error
             node = seen.observed.node if seen.observed else ""

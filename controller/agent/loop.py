@@ -42,6 +42,9 @@ log = logging.getLogger("sparkpace.agent")
 
 REPEATED_S = 60.0
 """A stage's counters are reported for so long after it ran, or after the master last answered: a report may be lost."""
+UNHEARD_S = 10.0
+"""An executor that tells through its driver speaks every 2 s. One that has not been heard of for so long may have work that
+nobody here knows of."""
 COMPLAINT_S = 60.0
 """Between two notes about one executor's progress file."""
 
@@ -60,6 +63,8 @@ class _Known:
     """What the runtime said of it last."""
     progress: Progress | None = None
     """What it told in this period."""
+    heard: tuple[int, float] | None = None
+    """Of one that tells through its driver: the number of its last word, and when that was new."""
     told_cpu: ToldCpu = field(default_factory=ToldCpu)
     """Its CPU, where the runtime cannot count it."""
     needed: Needed = field(default_factory=Needed)
@@ -218,6 +223,9 @@ class Agent:
     def _told_progress(self, key: ExecutorKey) -> Progress | None:
         """What it told through its driver. Raises `ProgressRefused`."""
         progress = self.received.desired.progress.get("/".join(key)) if self.received else None
+        known = self.known[key]
+        if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
+            known.heard = progress.sequence, self.clock()
         if progress is not None and (wrong := what_is_wrong(progress, key.executor_id)):
             raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
         return progress
@@ -256,6 +264,7 @@ class Agent:
                 progress=known.progress if key in observed else None,
                 floor=max(self.quota.floor, self.resizing.least_cores(key)),
                 waits=self._waits(key, known),
+                silent=known.heard is not None and self.clock() - known.heard[1] > UNHEARD_S,
             )
             for key, known in self.known.items()
         }
@@ -388,7 +397,8 @@ class Agent:
             desired = self.received.desired if self.received else None
             over = desired is not None and key.application_id in desired.ended
             self.launcher.forget(key, application_over=over)
-            self.resizing.forget(key)
+            if not self.worker.adopts:
+                self.resizing.forget(key)
             self.known.pop(key, None)
             self._troubles.pop(key, None)
             self._ended.pop(key, None)

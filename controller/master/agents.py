@@ -175,6 +175,7 @@ class Agents:
         if executor is None or executor.record.worker_id != worker_id:
             return False
         application.take(executor, instance, report)
+        executor.at_risk = executor.at_risk and bool(report.risk)
         # one that was thought removed but shows itself (a start crossed the order to stop) is to be stopped again
         if executor.cleaned:
             executor.cleaned = False
@@ -184,7 +185,10 @@ class Agents:
         if report.state == "exited":
             executors.gone(application, executor, report.exit_code, report.reason, now_s)
         elif report.state == "running" and report.risk:
-            application.notify(f"executor {report.executor_id}: {report.risk}")
+            # its words differ each time, so it is told once until it is over
+            if not executor.at_risk:
+                executor.at_risk = True
+                application.notify(f"executor {report.executor_id}: {report.risk}")
             return False
         elif report.state == "refused" and application.attached:
             application.notify(f"executor {report.executor_id} goes on at whatever speed it has: {report.reason}")

@@ -57,6 +57,8 @@ class Executor:
     hunger: Hunger = UNTOLD
     progress: Progress | None = None
     """What an adopted one told last."""
+    at_risk: bool = False
+    """Its user has been told of what its agent reports as a risk to the deadline."""
 
     @property
     def live(self) -> bool:

@@ -74,7 +74,13 @@ class AdoptRuntime:
         if key in self._known and self._look(self._known[key]).running:
             return
         process = find_told(adoption.process, adoption.serves)
+        for other in self._known.values():
+            if other.record.process == process and other.record.key != key and self._look(other).running:
+                raise RuntimeRefused(
+                    f"its process is paced as executor {'/'.join(other.record.key)} already; accepted: one application for it"
+                )
         outer = self._cgroups.group_of(process.pid)
+        outer = None if outer is None else self._cgroups.undivided(outer)
         record = AdoptedRecord(
             cluster_id=self._cluster_id,
             worker_id=self._worker_id,
@@ -89,10 +95,12 @@ class AdoptRuntime:
         try:
             if outer is not None and self._is_its_own(outer.cpu, process):
                 record = self._own(record, outer)
-            elif outer is not None and self._cgroups.delegated(outer := self._cgroups.outer_of(outer)):
+            elif outer is not None and self._cgroups.delegated(outer):
                 record = self._child(record, outer, name, path)
             elif not self._signals:
                 raise RuntimeRefused(self._why_not(outer))
+            elif not process_tree.may_signal(process):
+                raise RuntimeRefused("this agent may not stop and continue it; accepted: an agent of its user, or of root")
             executor_record.write(path, record)
             self._take(path, record)
             self.set_quota(key, adoption.cores)
@@ -130,10 +138,14 @@ class AdoptRuntime:
     def _is_its_own(self, directory: Path, process: ProcessIdentity) -> bool:
         """Whether nobody else is in the executor's group: only what it has started, and what has started it and is no Java
         (an init of a container, the shell of YARN; a standalone Worker is Java and may start others)."""
-        its = set(process_tree.descendants(process))
-        others = [pid for pid in self._cgroups.pids_in(directory) if pid not in its]
+        its, inside = set(process_tree.descendants(process)), self._cgroups.pids_in(directory)
+        others = [pid for pid in inside if pid not in its]
         above = set(process_tree.ancestors(process))
-        return not self._cgroups.is_root(directory) and all(pid in above and not _is_java(pid) for pid in others)
+        return (
+            process.pid in inside
+            and not self._cgroups.is_root(directory)
+            and all(pid in above and not _is_java(pid) for pid in others)
+        )
 
     def _why_not(self, outer: Group | None) -> str:
         if outer is None:

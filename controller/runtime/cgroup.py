@@ -313,11 +313,15 @@ class CgroupTree:
             if not pids:
                 return
 
-    def outer_of(self, group: Group) -> Group:
-        """The group that `create_below` divides for a process in `group`."""
-        if group.cpu.name != REST:
-            return group
-        return Group(group.cpu.parent, group.cpuacct.parent, group.memory.parent if group.memory else None)
+    @staticmethod
+    def undivided(group: Group) -> Group:
+        """The group that was there before `create_below` made `group`, if it did: an earlier agent may have left one."""
+        ups = 1 if group.cpu.name == REST else 2 if group.cpu.parent.name == ADOPTED else 0
+        for _ in range(ups):
+            # of a version with hierarchies apart nothing was made for memory
+            memory = group.memory.parent if group.memory == group.cpu else group.memory
+            group = Group(group.cpu.parent, group.cpuacct.parent, memory)
+        return group
 
     def _make(self, base: Group, name: str, group: Group) -> None:
         for attempt in range(MAKE_ROUNDS):

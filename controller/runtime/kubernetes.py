@@ -398,7 +398,7 @@ class KubernetesRuntime:
             if now_s < known.done.sent_s + pod_resize.INTERVAL_S:
                 known.due_s = known.done.sent_s + pod_resize.INTERVAL_S
                 return None
-            known.done = replace(known.done, sent_s=now_s)
+            known.done = replace(known.done, sent=known.parting[0], sent_s=now_s, arrived=False)
             return _Patch(key, pod, known.parting[0], parting=True)
         if known.wish is None:
             return None

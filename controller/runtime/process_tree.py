@@ -63,9 +63,18 @@ def _session(pid: int) -> int | None:
 
 
 def signal_all(pids: tuple[int, ...], number: int) -> None:
+    """Those that are there and that this process may signal."""
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
+
+
+def may_signal(process: ProcessIdentity) -> bool:
+    try:
+        os.kill(process.pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def kill(leader: ProcessIdentity) -> None:

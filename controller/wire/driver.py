@@ -16,8 +16,8 @@ Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Ports = Annotated[tuple[Port, ...], msgspec.Meta(max_length=16)]
-ProfileId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,10}$")]
-"""Spark's number of a resource profile."""
+SparkNumber = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,10}\Z")]
+"""Spark's number of a resource profile or, under its own cluster managers, of an executor."""
 MOST_CREDENTIALS = 1 << 12
 """Bytes."""
 
@@ -33,7 +33,7 @@ class ExecutorWish(Message, frozen=True, kw_only=True):
     python_mb: Count | None = None
 
 
-Wishes = Annotated[dict[ProfileId, ExecutorWish], msgspec.Meta(max_length=1000)]
+Wishes = Annotated[dict[SparkNumber, ExecutorWish], msgspec.Meta(max_length=1000)]
 """By resource profile; Spark names all that an application ever had."""
 
 
@@ -63,11 +63,11 @@ class ExecutorProcess(Message, frozen=True, kw_only=True):
 
 class AttachedExecutor(Message, frozen=True, kw_only=True):
     """An executor that the cluster manager of an attached application has started, as its plugin tells. `slots` are its
-    cores in Spark's eyes."""
+    cores in Spark's eyes. Its id is a number, as with all of Spark's cluster managers: files are named after it."""
 
-    executor_id: Text
+    executor_id: SparkNumber
     host: Text
-    profile_id: ProfileId = "0"
+    profile_id: SparkNumber = "0"
     slots: Annotated[int, msgspec.Meta(ge=1, le=4096)]
     process: ExecutorProcess
     progress: Progress | None = None

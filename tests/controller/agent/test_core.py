@@ -200,3 +200,20 @@ def test_executors_of_one_application_on_a_worker_count_what_the_others_do() -> 
     alone = both(1.0) | {two: seen(two, running=False)}
     orders, _ = period(state, 4.0, alone, of_both)
     assert orders.grants[one] > 0.25  # what the other had begun is to be done again
+
+
+def test_an_executor_that_has_not_been_heard_of_gets_all_it_can_use_at_its_own_priority() -> None:
+    # it said that nothing runs; by that it gets its floor, and a stage may have begun since
+    quiet, low = seen(tasks=0), plan(priority=10, stages=())
+    _, state = period(State(), 1.0, {KEY: seen()}, plan(priority=10))
+    _, state = period(state, 2.0, {KEY: quiet}, low)
+    orders, state = period(state, 20.0, {KEY: quiet}, low)
+    assert orders.grants[KEY] == QUOTA.floor
+    both = {KEY: structs.replace(quiet, silent=True), OTHER: seen(OTHER)}
+    orders, state = period(state, 21.0, both, low, plan("other"))
+    # of two cores the other one, of normal priority, comes first
+    assert orders.grants[KEY] == pytest.approx(2.0 - orders.grants[OTHER])
+    assert orders.grants[OTHER] > 0.5
+    decision = state.held[KEY].decision
+    assert decision is not None
+    assert decision.reason == "not heard of lately"

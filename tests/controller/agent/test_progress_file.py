@@ -84,7 +84,6 @@ def test_another_owner_is_refused(tmp_path: Path) -> None:
         b"\xff\xfe",
         b"[" * 60_000,
         b'{"stages":' * 6_000,
-        {**GOOD, "extra": 1},
         {**GOOD, "sequence": "3"},
         {**GOOD, "stages": [{**STAGE, "running": 1.5}]},
         {**GOOD, "stages": [{**STAGE, "done": True}]},
@@ -95,11 +94,18 @@ def test_another_owner_is_refused(tmp_path: Path) -> None:
         + b"9" * 5000
         + b"}]}",
     ],
-    ids=range(14),
+    ids=range(13),
 )
 def test_what_does_not_fit_the_schema_is_refused(tmp_path: Path, content: object) -> None:
     write(tmp_path, content)
     assert "does not fit its schema" in refusal(tmp_path)
+
+
+def test_a_field_of_a_newer_plugin_is_ignored(tmp_path: Path) -> None:
+    write(tmp_path, {**GOOD, "extra": 1, "stages": [{**STAGE, "mood": 2}]})
+    found = read_progress(tmp_path, "7", os.getuid())
+    assert found is not None
+    assert len(found.stages) == 1
 
 
 @pytest.mark.parametrize("name", ["order", "budget", "execution", "storage"])

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -284,3 +285,10 @@ def test_its_user_only_says_for_whom_it_counts() -> None:
     assert vouched(SAID, seen).boot_id == ""  # silence tells when it has ended
     told = vouched(SAID, dataclasses.replace(seen, driver=driver))
     assert (told.uid, told.pid, told.pid_namespace, told.boot_id) == (1000, 8, "ours", SAID.boot_id)
+
+
+@pytest.mark.parametrize("name", ["/home/victim", "../..", "", "1\n", "12345678901"])
+def test_an_executors_id_is_a_number_as_files_are_named_after_it(name: str) -> None:
+    told = msgspec.to_builtins(executor("1")) | {"executor_id": name}
+    with pytest.raises(msgspec.ValidationError, match="executor_id"):
+        msgspec.convert(told, type=AttachedExecutor)

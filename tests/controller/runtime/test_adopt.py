@@ -17,7 +17,7 @@ import pytest
 from controller.agent.open_quotas import let_go_all
 from controller.runtime import process_identity
 from controller.runtime.adopt import AdoptRuntime
-from controller.runtime.base import Adoption
+from controller.runtime.base import Adoption, ExecutorKey
 from controller.runtime.cgroup import ADOPTED, DELEGATE, REST, CgroupTree, Group
 from controller.runtime.told_process import BACKENDS
 from stage_model.errors import RuntimeRefused
@@ -160,6 +160,36 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
     assert tree.read_quota(container) == pytest.approx(0.9)
 
 
+def test_a_process_has_one_application(grouped: CgroupAdoptRig) -> None:
+    runtime, what = grouped.runtime(), adoption(grouped)
+    runtime.adopt(what)
+    thief = dataclasses.replace(what, key=ExecutorKey("app-2", KEY.executor_id), cores=0.1)
+    with pytest.raises(RuntimeRefused, match="paced as executor app-1/1 already"):
+        runtime.adopt(thief)
+    assert runtime.observe()[KEY].quota_cores == pytest.approx(0.5)
+
+
+def test_a_group_that_a_forgotten_agent_left_is_not_taken_for_the_executors_own(grouped: CgroupAdoptRig) -> None:
+    what = adoption(grouped, BUSY)
+    tree = CgroupTree()
+    owners = tree.group_of(what.process.pid)
+    grouped.runtime().adopt(dataclasses.replace(what, cores=0.1))
+    left = tree.group_of(what.process.pid)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "elsewhere")
+    successor.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert owners is not None
+    assert left is not None
+    assert group is not None
+    assert group != left
+    assert group.cpu.parent == owners.cpu / ADOPTED
+    assert successor.set_quota(KEY, 1.5)
+    assert successor.observe()[KEY].quota_cores == pytest.approx(1.5), "the old agent's quota is no limit"
+    successor.stop(KEY)
+    assert tree.group_of(what.process.pid) == owners
+    tree.dissolve(left, owners)
+
+
 def test_an_agent_that_is_stopped_leaves_nothing_of_adopting(grouped: CgroupAdoptRig) -> None:
     runtime = grouped.runtime()
     runtime.adopt(adoption(grouped, BUSY))
@@ -274,5 +304,5 @@ def test_version_2_is_divided_only_where_its_owner_was_handed_it(two: CgroupTree
 def test_the_rest_of_a_divided_group_is_divided_no_further(two: CgroupTree, tmp_path: Path) -> None:
     service = _service(tmp_path)
     rest = Group(service.cpu / REST, service.cpu / REST, service.cpu / REST)
-    assert two.outer_of(rest) == service
-    assert two.outer_of(service) == service
+    assert two.undivided(rest) == service
+    assert two.undivided(service) == service

@@ -32,12 +32,18 @@ final class ExecutorReports extends SparkListener {
     try {
       JsonNode report = Json.MAPPER.readTree((String) message);
       String id = report.path("progress").path("executor").asText();
-      if (!added.containsKey(id) || !report.path("process").isObject()) return;
+      if (!added.containsKey(id) || !isProcess(report.path("process"))) return;
       told.put(id, report);
       if (!added.containsKey(id)) told.remove(id); // it went meanwhile
       news = true;
     } catch (IOException e) { // not our plugin's words
     }
+  }
+
+  /** One report that the master cannot read would keep out all that the driver tells. */
+  private static boolean isProcess(JsonNode process) {
+    return process.path("pid").isInt() && process.path("start_ticks").canConvertToLong() && process.path("uid").isInt()
+        && process.path("start_ticks").isIntegralNumber() && process.path("boot_id").isTextual() && process.path("pid_namespace").isTextual();
   }
 
   /** Whether somebody told something since the last `living`. */
