@@ -34,7 +34,7 @@ from controller.submit.submission import (
     command,
     driver_file,
     driver_variables,
-    memory_settings,
+    executor_settings,
 )
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
@@ -98,7 +98,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     java = None if "dry-run" in given.flags else find_java(os.environ)
     cluster = home.need_cluster()
     client = submit_client(home)
-    reply, profile = _plan(job, home, client, memory_settings(job, spark=spark, environment=os.environ))
+    reply, profile = _plan(job, home, client, executor_settings(job, spark=spark, environment=os.environ))
     if java is None:
         print_plan(reply, profile)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)

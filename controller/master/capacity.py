@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from controller.submit.allocation import most_executors
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import initial_cores
 
@@ -33,6 +35,45 @@ def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], 
         executors=max(1, len(chosen)),
         period_s=max((w.period_s for w in workers), default=1.0),
     )
+
+
+def asked_capacity(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> Capacity:
+    """Of an attached application that has no executors yet: what its settings ask for of these workers."""
+    shares = _asked_shares(conf, workers)
+    return capacity_of(shares, len(shares), workers)
+
+
+def capacity_of(shares: Sequence[tuple[float, int]], executors: int, workers: Sequence[WorkerInfo]) -> Capacity:
+    """`shares`: cores and slots of each worker."""
+    cores = [min(has, slots) for has, slots in shares]
+    return Capacity(
+        cores=sum(cores),
+        slots=sum(slots for _, slots in shares) or 1,
+        speed_limit=min([1.0, *cores]),
+        executors=max(1, executors),
+        period_s=max((w.period_s for w in workers), default=1.0),
+    )
+
+
+def _asked_shares(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> list[tuple[float, int]]:
+    """Cores and slots of each worker as a cluster manager would share an application out that asks for a number of cores
+    (spark.cores.max), or of executors of so many; without either it is all there are."""
+    per = _whole(conf, "spark.executor.cores")
+    instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
+    left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
+    shares = []
+    for cores in sorted((w.cores / w.nodes for w in workers for _ in range(w.nodes)), reverse=True):
+        slots = int(min(left, math.ceil(cores)))
+        if not slots:
+            break
+        left -= slots
+        shares.append((cores, slots))
+    return shares
+
+
+def _whole(conf: Mapping[str, str], key: str) -> int | None:
+    text = conf.get(key, "").strip()
+    return int(text) if text.isdecimal() and int(text) else None
 
 
 def initial(work_core_s: float, length_s: float, most: Capacity) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.master.capacity import Capacity, capacity, initial
+from controller.master.capacity import Capacity, asked_capacity, capacity, initial
 from controller.runs.profile_store import ProfileStore, read_plain
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
@@ -101,7 +101,10 @@ def plan_reply(
         profile: Profile | None = parse_profile(request.profile_json.encode())
     else:
         profile = store.load(request.profile) if request.profile else None
-    most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
+    if request.attached:
+        most = asked_capacity(request.conf or {}, workers)
+    else:
+        most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
     if profile is None:
         named = f"no profile {request.profile!r}" if request.profile else "no profile"
         return PlanReply(

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from controller.master.application import Application
-from controller.master.capacity import Capacity, capacity
+from controller.master.capacity import Capacity, asked_capacity, capacity, capacity_of
 from controller.master.executor_spec import executor_slots
 from controller.master.store import Store
 from controller.submit.allocation import most_executors
@@ -186,39 +186,10 @@ def attached_capacity(application: Application, workers: Sequence[WorkerInfo]) -
     executors = [e for e in application.executors.values() if e.live or application.ended]
     for executor in executors:
         slots_on[executor.record.worker_id] += executor.record.slots
-    if executors:
-        shares = [(w.cores, slots_on[w.worker_id]) for w in workers if w.worker_id in slots_on]
-    else:
-        shares = _asked_shares(application.record.registration.conf, workers)
-    cores = [min(has, slots) for has, slots in shares]
-    return Capacity(
-        cores=sum(cores),
-        slots=sum(slots for _, slots in shares) or 1,
-        speed_limit=min([1.0, *cores]),
-        executors=max(1, len(executors) or len(shares)),
-        period_s=max((w.period_s for w in workers), default=1.0),
-    )
-
-
-def _asked_shares(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> list[tuple[float, int]]:
-    """Cores and slots of each worker as a cluster manager would share an application out that asks for a number of cores
-    (spark.cores.max), or of executors of so many; without either it is all there are."""
-    per = _whole(conf, "spark.executor.cores")
-    instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
-    left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
-    shares = []
-    for cores in sorted((w.cores / w.nodes for w in workers for _ in range(w.nodes)), reverse=True):
-        slots = int(min(left, math.ceil(cores)))
-        if not slots:
-            break
-        left -= slots
-        shares.append((cores, slots))
-    return shares
-
-
-def _whole(conf: Mapping[str, str], key: str) -> int | None:
-    text = conf.get(key, "").strip()
-    return int(text) if text.isdecimal() and int(text) else None
+    if not executors:
+        return asked_capacity(application.record.registration.conf, workers)
+    shares = [(w.cores, slots_on[w.worker_id]) for w in workers if w.worker_id in slots_on]
+    return capacity_of(shares, len(executors), workers)
 
 
 def _text(value: object) -> str:

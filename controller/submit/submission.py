@@ -35,7 +35,14 @@ INSTANCES = "spark.executor.instances"
 DRIVER_PLACES = ("spark.driver.host", "spark.driver.bindAddress")
 LOOPBACK = "127.0.0.1"
 OFF_HEAP, PAGES = "spark.memory.offHeap.", "spark.buffer.pageSize"
-EXECUTOR_OPTIONS = {"--executor-memory": "spark.executor.memory", "--executor-cores": "spark.executor.cores"}
+EXECUTOR_OPTIONS = {
+    "--executor-memory": "spark.executor.memory",
+    "--executor-cores": "spark.executor.cores",
+    "--num-executors": "spark.executor.instances",
+    "--total-executor-cores": "spark.cores.max",
+}
+EXECUTORS = ("spark.executor.", "spark.cores.max", "spark.dynamicAllocation.")
+"""Settings that say how many executors there are, and how large."""
 MOST_ARGUMENTS = 8192
 """Characters; longer arguments are not recorded with the run (one word of a command line is bounded by the kernel)."""
 
@@ -182,13 +189,13 @@ def _driver_address(cluster: Cluster) -> str:
     return cluster.driver_host or (LOOPBACK if cluster.host in ("localhost", LOOPBACK, "::1") else "")
 
 
-def memory_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings that an executor's memory follows from, as the driver will start with them."""
+def executor_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the number, size and memory of executors follow from, as the driver will start with them."""
     users = _users_settings(job, spark, environment)
     given = job.arguments.spark_options
     options = {setting: given[option] for option, setting in EXECUTOR_OPTIONS.items() if option in given}
     found = {**_our_settings(users), **users, **options}
-    return {key: value for key, value in found.items() if key.startswith(("spark.executor.", OFF_HEAP, PAGES))}
+    return {key: value for key, value in found.items() if key.startswith((*EXECUTORS, OFF_HEAP, PAGES))}
 
 
 def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:

@@ -39,8 +39,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
 
     `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), say which cores and stage deadlines
     follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
-    settings that an executor's memory follows from (None: not known, not checked). `attached`: on workers that adopt
-    executors of other cluster managers, else on those that start them."""
+    settings that number, size and memory of executors follow from (None: not known, memory is not checked). `attached`: on
+    workers that adopt executors of other cluster managers, else on those that start them."""
 
     profile: Text | None = None
     profile_json: str | None = None

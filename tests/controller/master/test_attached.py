@@ -148,6 +148,9 @@ def test_the_cores_of_several_nodes_are_what_an_application_may_get(cluster: Fak
     for conf, cores in (({}, 3.0), ({"spark.executor.instances": "2", "spark.executor.cores": "1"}, 2.0)):
         application = cluster.state.applications[attach(cluster, conf=K8S | conf)]
         assert cluster.state.workers.capacity(application, cluster.now_s).cores == cores
+    # and a plan made before the driver starts says the same
+    asked = answered(cluster.state.admission.plan(PlanRequest(conf=conf, executor_cores=1, attached=True), cluster.now_s))
+    assert asked.cluster_cores == cores
 
 
 def test_what_it_tells_goes_to_its_agent(cluster: FakeCluster) -> None:
