@@ -28,13 +28,13 @@ def running(folder: Path, what: Asked) -> Iterator[Mapping[str, LocalCluster]]:
         for name, asked in wanted.items():
             found[name] = stack.enter_context(LocalCluster(folder, name).running(asked.up))
             if asked.executors:
-                found[name].options = stack.enter_context(STARTERS[asked.executors](folder / name))
+                found[name].options = stack.enter_context(STARTERS[asked.executors](folder))
         yield found
 
 
 @contextmanager
 def _standalone(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Spark's Master and Workers, which may use all cores of the machine: quotas are set by us alone."""
+    """Spark's Master and Workers. They see the inputs in that folder and may use all cores: quotas are set by us alone."""
     with standalone(folder, workers=WORKERS, cores_each=machine_cores(), slots=SLOTS) as spark:
         settings = {
             "spark.cores.max": WORKERS,

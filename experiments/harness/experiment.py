@@ -172,6 +172,10 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
         job, inside = run_alone(cluster.folder, step, order, workers=len(cores), cores_each=max(cores), limit_s=SLICE_S)
         return watch.record(step, session, cluster, inside, [job])
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
+    for order, job in zip(sorted(orders, key=lambda order: order.delay_s), jobs, strict=True):
+        # Its time would become the others' deadline. One with a deadline that fails is a result.
+        if order.deadline_s is None and job.exit_code != 0:
+            raise SystemExit(f"{step}: {job.job} ended with {job.exit_code}; the log is in {cluster.logs}")
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
     return watch.record(step, session, cluster, inside, jobs)
 
