@@ -10,6 +10,7 @@ import math
 import re
 from datetime import UTC, datetime
 
+from stage_model import clock_times
 from stage_model.errors import BadInput
 
 PRIORITIES = {"low": 0, "normal": 50, "high": 100}
@@ -33,7 +34,7 @@ _LONGEST_S = 366 * 86_400.0
 _LONGEST_TEXT = 100
 """Longer input is no duration, and refusals quote what they refuse."""
 _DURATIONS = "a duration like 90s, 10min or 1h30m"
-_DEADLINES = f"{_DURATIONS}, or a time like 2030-01-31T18:00"
+_DEADLINES = f"{_DURATIONS}, {clock_times.ACCEPTED}, or 2030-01-31T18:00"
 
 
 def parse_duration(text: str, *, option: str = "duration") -> float:
@@ -45,14 +46,14 @@ def parse_duration(text: str, *, option: str = "duration") -> float:
 
 
 def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> float:
-    """Seconds from `now` to the deadline: `text` is a duration or an ISO time.
+    """Seconds from `now` to the deadline: `text` is a duration, an ISO time or a clock time (`stage_model.clock_times`).
 
-    `now` must be aware; a time without a zone is taken in that of `now` (the user's). Raises `BadInput` for anything
-    that is not a moment after `now`, at most 366 days away.
+    `now` must be aware; a time without a zone is taken in that of `now` (the user's, with its rules of summer time).
+    Raises `BadInput` for anything that is not a moment after `now`, at most 366 days away.
     """
     if now.tzinfo is None:
         raise ValueError("now must be an aware datetime")
-    at = _iso_time(text)
+    at = clock_times.next_time(text, now, option=option) or _iso_time(text)
     if at is None:
         return _positive_duration(text, option, _DEADLINES)
     if at.tzinfo is None:
@@ -73,8 +74,8 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
 
 
 def is_time(text: str) -> bool:
-    """Whether a deadline is an ISO time rather than a duration."""
-    return _iso_time(text) is not None
+    """Whether a deadline is a moment rather than a duration."""
+    return clock_times.is_clock_time(text) or _iso_time(text) is not None
 
 
 def format_duration(seconds: float) -> str:

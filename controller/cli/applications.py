@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import os
+from datetime import datetime
 
 import click
 import msgspec
@@ -11,6 +12,7 @@ from controller.cli.common import choose, home_option, table_console
 from controller.cli.tables import applications_table
 from controller.client import submit_client
 from controller.home import Home
+from controller.local_zone import local_zone
 from controller.submit.driver_run import RECORD_S
 from controller.waiting import wait_until
 from controller.wire.command import Change
@@ -62,7 +64,7 @@ def kill_application(home: Home, application: str) -> None:
 @click.command("set")
 @home_option
 @click.argument("application", metavar="APP")
-@click.option("--deadline", help="90s, 10min, 1h30m after submission, an ISO time, or `none`.")
+@click.option("--deadline", help="90s, 10min, 1h30m after submission, 'by 07:00', an ISO time, or `none`.")
 @click.option("--priority", help="low, normal, high, or 0 to 100; larger wins.")
 @click.option("--labels", help="Of workers for executors to come, as zone=a,disk!=hdd,gpu,!spot, or nothing.")
 @click.option("--force", is_flag=True, help="Even if that deadline cannot be met.")
@@ -73,7 +75,7 @@ def set_(home: Home, application: str, deadline: str | None, priority: str | Non
     if priority is not None:
         parse_priority(priority)
     none = deadline is not None and deadline.strip().lower() == "none"
-    now = datetime.now(UTC).astimezone()
+    now = datetime.now(local_zone(os.environ))
     left_s = None if deadline is None or none else parse_deadline(deadline, now, option="--deadline")
     parse_requirements(labels or "", option="--labels")
     client = submit_client(home)

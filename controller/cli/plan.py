@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import os
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from controller.cli.common import home_option, table_console
 from controller.cli.tables import figures_table
 from controller.client import submit_client
 from controller.home import Home
+from controller.local_zone import local_zone
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlanReply, PlanRequest
@@ -24,7 +26,7 @@ from stage_model.units import format_duration, parse_deadline, parse_priority
 @click.command()
 @home_option
 @click.option("--profile", required=True, help="Name of a stored profile, or a profile's file.")
-@click.option("--deadline", help="90s, 10min, 1h30m, or an ISO time.")
+@click.option("--deadline", help="90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
 @click.option("--num-executors", type=click.IntRange(min=1), help="[default: one per worker]")
 @click.option("--executor-cores", type=click.IntRange(min=1), help="[default: all slots of a worker]")
 @click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: beside whose promises it must fit.")
@@ -47,7 +49,7 @@ def plan(
     as_json: bool,
 ) -> None:
     """Says whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline."""
-    now = datetime.now(UTC).astimezone()
+    now = datetime.now(local_zone(os.environ))
     deadline_s = None if deadline is None else parse_deadline(deadline, now, option="--deadline")
     chosen = read_profile(profile, Path.cwd())
     request = PlanRequest(

@@ -7,11 +7,13 @@ job events, so a restart of the master replays it. Not covered: what follows for
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import heappop, heappush
 
+from controller.local_zone import local_zone
 from controller.wire.limits import NOTICE_LENGTH
 from stage_model.errors import BadInput
 from stage_model.history.events import AnyEvent, JobEnd, JobStart
@@ -71,7 +73,7 @@ class Actions:
             return ""
         try:
             wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
-            deadline_s = parse_deadline(text, datetime.fromtimestamp(wall_ms / 1000, UTC), option=DEADLINE)
+            deadline_s = parse_deadline(text, datetime.fromtimestamp(wall_ms / 1000, local_zone(os.environ)), option=DEADLINE)
             given = self._own(event, PRIORITY)
             priority = None if given is None else parse_priority(given, option=PRIORITY)
         except BadInput as error:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller.local_zone import local_zone
 from controller.master.application import ID, Application, ApplicationRecord, beyond_unknown
 from controller.master.beside import Beside
 from controller.master.capacity import Capacity
@@ -33,6 +35,7 @@ from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.promises import Promised
+from stage_model.units import is_time
 
 HIGHEST_ID = 2**31 - 1
 """Of users, groups and processes."""
@@ -53,9 +56,8 @@ class Admission:
         if registration.attached:
             check_attached({key.removeprefix(PREFIX): "" for key in registration.conf if key.startswith(PREFIX)})
         # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
-        # ones; what runs already is not judged again, and an hour of the day counts from its submission
+        # ones; what runs already is not judged again
         outlived, age_s = registration.application_id is not None, registration.age_s
-        now = datetime.now().astimezone()
         record = ApplicationRecord(
             application_id=checked_id(registration.application_id) if registration.application_id else new_id(),
             token_hash=token_hash,
@@ -67,12 +69,14 @@ class Admission:
             outlived=outlived,
             options=job_options(
                 registration.conf,
-                age_s=0.0 if outlived else age_s,
-                now=now - timedelta(seconds=age_s) if outlived else now,
+                submitted=datetime.now(local_zone(os.environ)) - timedelta(seconds=age_s),
                 working_dir=Path(registration.working_dir),
                 default_law=self.default_law,
             ),
         )
+        asked, deadline_s = registration.conf.get(f"{PREFIX}deadline", ""), record.options.deadline_s
+        if not outlived and deadline_s is not None and deadline_s <= age_s and is_time(asked):
+            raise BadInput(f"{PREFIX}deadline {asked!r} is in the past, if only since the submission; accepted: a later time")
         started_s, profiles = record.started_monotonic_s, self.registry.profiles
         application = await beside(lambda: make_application(record, started_s, profiles, clock(), restored=outlived))
         now_s = clock()

@@ -15,7 +15,7 @@ from controller.wire.worker import Mount
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.laws import parse_constants, parse_law
-from stage_model.units import NORMAL_PRIORITY, is_time, parse_deadline, parse_priority
+from stage_model.units import NORMAL_PRIORITY, parse_deadline, parse_priority
 
 PREFIX = "spark.pace."
 CLOSED = "closed"
@@ -55,10 +55,10 @@ class JobOptions:
     placement: PlacementOptions = field(default_factory=PlacementOptions)
 
 
-def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working_dir: Path, default_law: str) -> JobOptions:
+def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Path, default_law: str) -> JobOptions:
     """Raises `BadInput` naming the setting, also for a `spark.pace.*` key that nobody reads.
 
-    `age_s` seconds have passed since submission, so an absolute deadline is that much longer than what is left of it."""
+    A deadline counts from `submitted` (aware), also one that is a time: the next 07:00 is the next one after that."""
     own = {key[len(PREFIX) :]: value for key, value in conf.items() if key.startswith(PREFIX)}
     for name, value in own.items():
         if name not in KNOWN and not name.startswith("law."):
@@ -72,10 +72,7 @@ def job_options(conf: Mapping[str, str], *, age_s: float, now: datetime, working
         raise BadInput(f"{PREFIX}mounts names {len(mounts)} paths; accepted: {MOST_MOUNTS} at most")
     deadline_s = None
     if "deadline" in own:
-        text = own["deadline"]
-        deadline_s = parse_deadline(text, now, option=f"{PREFIX}deadline")
-        if is_time(text):
-            deadline_s += age_s
+        deadline_s = parse_deadline(own["deadline"], submitted, option=f"{PREFIX}deadline")
     force = own.get("force", "false")
     if force not in ("true", "false"):
         raise BadInput(f"{PREFIX}force is {force!r}; accepted: true or false")

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from controller.home import Cluster, Home
+from controller.local_zone import local_zone
 from controller.submit.allocation import most_executors
 from controller.submit.attaching import JARS, attach_settings, check_attached, joined
 from controller.submit.authentication import authenticated
@@ -83,7 +84,7 @@ def check_submission(
     master = _other_master(arguments)
     if master is None and options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client")) != "client":
         raise BadInput("--deploy-mode cluster is not offered; the driver runs here, in client mode")
-    now = datetime.fromtimestamp(submitted_ms / 1000).astimezone()
+    now = datetime.fromtimestamp(submitted_ms / 1000, local_zone(os.environ))
     deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
     priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
     law = parse_law(own["law"]) if "law" in own else None
@@ -93,7 +94,7 @@ def check_submission(
     profile = read_profile(own.get("profile"), working_dir, None if "force" in arguments.flags else main)
     parse_after(own.get("after", ""))
     # what the master would refuse later, with a driver started for nothing
-    job_options(arguments.conf, age_s=0.0, now=now, working_dir=working_dir, default_law="forecast")
+    job_options(arguments.conf, submitted=now, working_dir=working_dir, default_law="forecast")
     job = Submission(
         arguments=arguments,
         submission=_identifier(submission),

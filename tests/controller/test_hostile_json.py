@@ -76,7 +76,7 @@ def reads_summary(path: Path, data: bytes) -> None:
 def reads_arguments(path: Path, data: bytes) -> None:
     conf = {"spark.pace.arguments": data.decode(errors="replace")}
     with pytest.raises(BadInput, match="accepted: a JSON list of strings"):
-        job_options(conf, age_s=0, now=datetime(2030, 1, 1, tzinfo=UTC), working_dir=path, default_law="forecast")
+        job_options(conf, submitted=datetime(2030, 1, 1, tzinfo=UTC), working_dir=path, default_law="forecast")
 
 
 def reads_answer(path: Path, data: bytes) -> None:

@@ -332,7 +332,7 @@ def _text(data: bytes) -> None:
 def _conf(data: bytes) -> None:
     """The settings of an application, as JSON, to the command line of an executor."""
     conf = msgspec.json.decode(data, type=dict[str, str])
-    options = job_options(conf, age_s=1.0, now=NOW, working_dir=Path("/tmp"), default_law="forecast")
+    options = job_options(conf, submitted=NOW, working_dir=Path("/tmp"), default_law="forecast")
     asked = registration(conf=conf)
     for profile_id, wish in (("0", driver.ExecutorWish()), ("1", driver.ExecutorWish(cores=3, heap_mb=100))):
         slots = executor_slots(conf, wish, profile_id, 2.5)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stage_model.errors import BadInput
 from stage_model.units import (
     format_duration,
+    is_time,
     parse_cores,
     parse_deadline,
     parse_duration,
@@ -58,7 +59,10 @@ def test_what_is_no_deadline_is_refused_with_option_value_and_remedy(text: str) 
         parse_deadline(text, NOW)
     refusal = str(caught.value)
     assert refusal.startswith("--deadline ")
-    assert refusal.endswith("give a duration like 90s, 10min or 1h30m, or a time like 2030-01-31T18:00.")
+    assert refusal.endswith(
+        "give a duration like 90s, 10min or 1h30m, a time like 'by 07:00' or 'weekdays 07:00 Europe/Berlin', "
+        "or 2030-01-31T18:00."
+    )
     assert text.strip()[:90] in refusal
     assert len(refusal) < 350
 
@@ -86,6 +90,13 @@ def test_a_deadline_over_a_change_of_summer_time_counts_real_hours() -> None:
 def test_a_deadline_in_the_past_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=f"--deadline '{text}' is in the past"):
         parse_deadline(text, NOW)
+
+
+def test_a_deadline_may_be_a_time_of_the_day() -> None:
+    assert parse_deadline("by 12:30", NOW) == 1800
+    assert parse_deadline("12:00", NOW) == 86_400, "the next one"
+    assert is_time("by 12:30")
+    assert not is_time("12min30s")
 
 
 def test_a_clock_without_a_zone_is_a_programming_error() -> None:

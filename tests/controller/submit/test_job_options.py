@@ -14,13 +14,13 @@ from stage_model.errors import BadInput
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
 
 
-def options(age_s: float = 0.0, working_dir: Path = Path("/"), **own: str) -> JobOptions:
-    return read(own, age_s, working_dir)
+def options(working_dir: Path = Path("/"), **own: str) -> JobOptions:
+    return read(own, working_dir)
 
 
-def read(own: dict[str, str], age_s: float = 0.0, working_dir: Path = Path("/")) -> JobOptions:
+def read(own: dict[str, str], working_dir: Path = Path("/")) -> JobOptions:
     conf = {f"spark.pace.{key.replace('_', '.')}": value for key, value in own.items()}
-    return job_options({"spark.app.name": "x", **conf}, age_s=age_s, now=NOW, working_dir=working_dir, default_law="forecast")
+    return job_options({"spark.app.name": "x", **conf}, submitted=NOW, working_dir=working_dir, default_law="forecast")
 
 
 def test_nothing_said_is_no_deadline_and_normal_priority() -> None:
@@ -45,9 +45,9 @@ def test_constants_of_the_laws_are_passed_on() -> None:
 
 
 def test_a_duration_counts_from_submission_and_a_time_is_one() -> None:
-    assert options(age_s=5.0, deadline="90s").deadline_s == 90.0
-    # in 60 s, 5 s after submission
-    assert options(age_s=5.0, deadline="2030-01-31T12:01:00+00:00").deadline_s == pytest.approx(65.0)
+    assert options(deadline="90s").deadline_s == 90.0
+    assert options(deadline="2030-01-31T12:01:00+00:00").deadline_s == pytest.approx(60.0)
+    assert options(deadline="by 12:01").deadline_s == pytest.approx(60.0)
 
 
 def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
