@@ -9,7 +9,7 @@ import click
 from controller.cli.common import home_option
 from controller.files import write_whole
 from controller.home import Home
-from controller.submit.attaching import attach_settings
+from controller.submit.attaching import attach_settings, pod_settings
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.properties import format_properties
@@ -23,7 +23,8 @@ OURS = "# Written by `sparkpace conf`, which may write it anew. It holds a secre
 @home_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write them to this file, with a new secret (0600).")
 @click.option("--attach", is_flag=True, help="For executors that another cluster manager starts.")
-def conf(home: Home, out: Path | None, attach: bool) -> None:
+@click.option("--kubernetes", is_flag=True, help="With --attach: for a driver in a pod, as of --deploy-mode cluster.")
+def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
     """The driver's settings for `spark-submit --properties-file`.
 
     Printed without the secret of Spark's own authentication, so a driver is refused that has no more than what is printed."""
@@ -32,8 +33,14 @@ def conf(home: Home, out: Path | None, attach: bool) -> None:
             raise BadInput(
                 "--attach and --out exclude each other: what attaches a job holds no secret; accepted: one of them"
             )
-        click.echo(format_properties(attach_settings(home, home.need_cluster())), nl=False)
+        cluster = home.need_cluster()
+        click.echo(format_properties(pod_settings(cluster) if kubernetes else attach_settings(home, cluster)), nl=False)
         return
+    if kubernetes:
+        raise BadInput(
+            "--kubernetes without --attach has no meaning, as there Spark's own cluster manager starts executors; accepted: "
+            "--attach --kubernetes"
+        )
     settings = driver_settings() | {
         CLASS_PATH: str(bridge_jar()),
         "spark.pace.token.file": str(home.submit_token_file),

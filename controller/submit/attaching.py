@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 
 from controller.home import Cluster, Home
-from controller.submit.bridge_jar import bridge_jar, driver_settings
+from controller.submit.bridge_jar import JAR, bridge_jar, driver_settings
 from stage_model.errors import BadInput
 
 JARS, PLUGINS = "spark.jars", "spark.plugins"
 MEMORY = ("spark.memory.", "spark.buffer.")
 """Off-heap memory is the cluster manager's affair, so nothing of ours is set about it."""
+SUBMIT_SECRET, SUBMIT_PATH = "sparkpace-submit", "/etc/sparkpace"
+"""Of Kubernetes, with `ca.pem` and `submit.token`, and where it is in the driver's pod."""
+BRIDGE_SECRET, BRIDGE_PATH = "sparkpace-bridge", "/opt/sparkpace"
+"""Of Kubernetes, with the bridge jar, and where it is in all pods of a job. The jar is no secret, but of what can hold a file
+Spark mounts these by settings alone."""
 STARTING = ("image", "python", "mounts", "network", "after", "placement.", "locality.")
 """Settings that say how and where executors start, below `spark.pace.`."""
 
@@ -18,12 +24,45 @@ STARTING = ("image", "python", "mounts", "network", "after", "placement.", "loca
 def attach_settings(home: Home, cluster: Cluster) -> dict[str, str]:
     """What any driver needs to attach to this cluster's master; the jar's path and the home's are this machine's."""
     return {
-        **{key: value for key, value in driver_settings().items() if not key.startswith(MEMORY)},
+        **_attaching(cluster),
         JARS: str(bridge_jar()),
-        "spark.pace.master": f"sparkpace://{cluster.host}:{cluster.port}",
         "spark.pace.token.file": str(home.submit_token_file),
         "spark.pace.ca.file": str(home.ca_file),
     }
+
+
+def pod_settings(cluster: Cluster) -> dict[str, str]:
+    """The same for a driver in a pod of Kubernetes: all files come from the two secrets, so images and pod templates need
+    nothing. Raises `BadInput` for a master that no pod reaches."""
+    if _is_ones_own(cluster.host):
+        raise BadInput(
+            f"the master's address is {cluster.host}, where a pod reaches itself alone; accepted: one that pods reach, by "
+            "`up --host` or SPARKPACE_MASTER"
+        )
+    jar = f"{BRIDGE_PATH}/{JAR.name}"
+    return {
+        **_attaching(cluster),
+        "spark.driver.extraClassPath": jar,
+        "spark.executor.extraClassPath": jar,
+        "spark.kubernetes.driver.secrets." + SUBMIT_SECRET: SUBMIT_PATH,
+        "spark.kubernetes.driver.secrets." + BRIDGE_SECRET: BRIDGE_PATH,
+        "spark.kubernetes.executor.secrets." + BRIDGE_SECRET: BRIDGE_PATH,
+        "spark.pace.token.file": f"{SUBMIT_PATH}/submit.token",
+        "spark.pace.ca.file": f"{SUBMIT_PATH}/ca.pem",
+    }
+
+
+def _attaching(cluster: Cluster) -> dict[str, str]:
+    settings = {key: value for key, value in driver_settings().items() if not key.startswith(MEMORY)}
+    return settings | {"spark.pace.master": f"sparkpace://{cluster.host}:{cluster.port}"}
+
+
+def _is_ones_own(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or address.is_unspecified
 
 
 def joined(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:

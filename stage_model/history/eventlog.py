@@ -147,6 +147,8 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) < 20
 
 
+_RUNNERS = {"org.apache.spark.deploy.PythonRunner", "org.apache.spark.deploy.RRunner"}
+"""By these Spark runs the main file of a driver in a pod."""
 _WITHOUT_VALUE = {"--verbose", "-v", "--supervise"}
 
 
@@ -158,8 +160,8 @@ def main_and_arguments(command: str) -> tuple[str | None, tuple[str, ...] | None
         return None, None
     position, main = 1, None
     while position < len(words) and words[position].startswith("-"):
-        if words[position] == "--class":
-            main = words[position + 1] if position + 1 < len(words) else None
+        if words[position] == "--class" and position + 1 < len(words) and words[position + 1] not in _RUNNERS:
+            main = words[position + 1]
         if words[position] in _WITHOUT_VALUE:
             position += 1
             continue

@@ -149,3 +149,25 @@ def test_a_token_may_be_roots_file_for_a_group_of_the_drivers_as_a_pod_sees_a_se
     assert read(0o440, 65534) == "a-token\n"
     assert "has mode rw-r--r--, open to others" in read(0o644, 65534)
     assert "has mode rw-rw----, open to others" in read(0o660, 65534)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts file systems")
+def test_a_token_that_others_may_read_is_good_where_a_pod_has_its_secrets(classes: str, tmp_path: Path) -> None:
+    """In memory and read-only, as the kubelet mounts a secret; the mount is gone with the process."""
+    place = tmp_path / "place"
+    place.mkdir()
+    mounted = """\
+mount -t tmpfs -o mode=755 secret "$1" && echo a-token >"$1/submit.token" && chmod 644 "$1/submit.token" || exit
+"${@:2}" "$1/submit.token"
+chown 65534 "$1/submit.token" && mount -o remount,ro "$1" || exit
+"${@:2}" "$1/submit.token"
+mount -o remount,rw "$1" && chown 0 "$1/submit.token" && mount -o remount,ro "$1" || exit
+"${@:2}" "$1/submit.token"
+"""
+    java = ("java", "-cp", classes, "org.sparkpace.bridge.TokenHarness")
+    command = ["unshare", "--mount", "bash", "-c", mounted, "bash", str(place), *java]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    writable, others, secret = done.stdout.splitlines()
+    assert "has mode rw-r--r--, open to others" in writable
+    assert "has mode rw-r--r--, open to others" in others
+    assert secret == "a-token"

@@ -75,23 +75,42 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
     eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
 
 
-def test_quotas_move_while_the_api_server_and_the_kubelet_are_away(
-    adopting: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str
+@pytest.mark.parametrize(
+    ("daemons", "periods"), [(("kube-apiserver", "kubelet"), 10), (("kube-apiserver",), 60), (("kubelet",), 3)]
+)
+def test_quotas_move_while_daemons_of_the_cluster_are_away_and_when_they_are_back(
+    adopting: LocalCluster,
+    kubernetes_alone: Kubernetes,
+    executor_image: str,
+    tmp_path: Path,
+    daemons: tuple[str, ...],
+    periods: int,
 ) -> None:
+    """A period is a second, and each executor has a sample of it. The job does not end before they are back."""
     if not (STATE / "kubelet.pid").exists():
         pytest.skip("this cluster was not started by dockerfiles/kubernetes.sh, so it is not ours to harm")
     submit = attached(adopting, kubernetes_alone, executor_image, Path(sys.executable))
-    assert submit("--name", "alone", *JOB).finish().ok().answer["ok"]
-    taught = adopting.summary("alone")
-    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
-    job = submit("--name", "alone", "--conf", deadline, *AIM, *JOB)
-    view = eventually(lambda: next((v for v in adopting.views("alone") if v.executors == 2), None), "both executors")
-    for daemon in ("kube-apiserver", "kubelet"):
+    name = "-".join(("without", *daemons))
+    assert submit("--name", name, *JOB).finish().ok().answer["ok"]
+    taught = adopting.summary(name)
+    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']) + 3 * periods:.0f}s"
+    go_on = tmp_path / "go-on"
+    job = submit("--name", name, "--conf", deadline, *AIM, *JOB, "--hold", str(go_on))
+    view = eventually(lambda: next((v for v in adopting.views(name) if v.executors == 2), None), "both executors")
+    groups = [_started(pod) for pod in kubernetes_alone.running("spark-role=executor", 2)]
+
+    def go_by(count: int) -> None:
+        before = len(adopting.samples(view.application_id))
+        eventually(lambda: len(adopting.samples(view.application_id)) >= before + 2 * count, f"{count} periods of both")
+        assert all(quota(group) < math.inf for group in groups)
+
+    for daemon in daemons:
         os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
-    before = len(adopting.samples(view.application_id))
-    eventually(lambda: len(adopting.samples(view.application_id)) >= before + 20, "ten periods of both executors")
+    go_by(periods)
     subprocess.run([SCRIPT, "start"], check=True, capture_output=True)
+    go_by(3)
+    go_on.touch()
     assert job.finish().ok().answer["ok"]
-    summary = adopting.summary("alone")
+    summary = adopting.summary(name)
     assert_unharmed(summary, view.application_id)
     assert_paced(summary, adopting.samples(view.application_id))

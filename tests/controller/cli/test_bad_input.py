@@ -77,6 +77,10 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--num-executors", "0", "app.py"], ["--num-executors", "'0'"]),
         (["--executor-cores", "two", "app.py"], ["--executor-cores", "'two'"]),
         (["--deploy-mode", "cluster", "app.py"], ["--deploy-mode"]),
+        (
+            ["--master", "k8s://https://h", "--deploy-mode", "cluster", "app.py"],
+            ["--deploy-mode", "spark-submit with the settings of `sparkpace conf --attach --kubernetes`"],
+        ),
         (["--master", "local[1]", "app.py"], ["--master", "'local[1]'", "spark://HOST:PORT"]),
         (["--master", "yarn", "--mount", ".", "app.py"], ["spark.pace.mounts", "without --master"]),
         (["--master", "yarn", "--conf", "spark.pace.placement.labels=a=b", "app.py"], ["spark.pace.placement.labels"]),

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from controller.cli.main import main
@@ -17,8 +18,8 @@ from controller.submit.properties import parse_properties
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
 
 
-def conf(home: Path, *words: str) -> Result:
-    return CliRunner().invoke(main, ["conf", "--home", str(home), *words])
+def conf(home: Path, *words: str, master: str | None = None) -> Result:
+    return CliRunner(env={"SPARKPACE_MASTER": master}).invoke(main, ["conf", "--home", str(home), *words])
 
 
 def test_the_file_is_its_users_alone_and_what_is_printed_holds_no_secret(tmp_path: Path) -> None:
@@ -59,3 +60,46 @@ def test_what_attaches_a_job_holds_no_secret_and_needs_a_cluster(tmp_path: Path)
     assert (settings["spark.jars"], settings["spark.plugins"]) == (str(JAR), "org.sparkpace.bridge.PacePlugin")
     assert not any("secret" in key or "offHeap" in key for key in settings)
     assert conf(home.path, "--attach", "-o", str(tmp_path / "x")).exit_code == 2
+
+
+IN_CLUSTER = "https://sparkpace-master.sparkpace.svc:7070"
+OPERATORS = Path(__file__).resolve().parents[3] / "deploy/kubernetes/jobs/spark-operator.yaml"
+
+
+def test_a_driver_in_a_pod_has_its_files_from_secrets_alone(tmp_path: Path) -> None:
+    printed = conf(tmp_path, "--attach", "--kubernetes", master=IN_CLUSTER)
+    settings = parse_properties(printed.stdout)
+    assert settings["spark.pace.master"] == "sparkpace://sparkpace-master.sparkpace.svc:7070"
+    mounts = {(key.split(".")[2], key.split(".")[4]): at for key, at in settings.items() if ".secrets." in key}
+    assert {secret for role, secret in mounts if role == "executor"} == {"sparkpace-bridge"}, "executors get no token"
+    for key in ("spark.pace.token.file", "spark.pace.ca.file"):
+        assert str(Path(settings[key]).parent) == mounts["driver", "sparkpace-submit"]
+    for role in ("driver", "executor"):
+        assert settings[f"spark.{role}.extraClassPath"] == f"{mounts[role, 'sparkpace-bridge']}/{JAR.name}"
+    assert str(tmp_path) not in printed.stdout
+    same = parse_properties(conf(tmp_path, "--attach", master=IN_CLUSTER).stdout)
+    assert {key for key in same if settings.get(key) != same[key]} == {
+        "spark.jars",
+        "spark.pace.token.file",
+        "spark.pace.ca.file",
+    }
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "0.0.0.0", "[::1]"])
+def test_a_master_that_pods_do_not_reach_is_refused(tmp_path: Path, host: str) -> None:
+    refused = conf(tmp_path, "--attach", "--kubernetes", master=f"https://{host}:7070")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "where a pod reaches itself alone; accepted: one that pods reach" in refused.stderr
+
+
+def test_kubernetes_alone_means_nothing(tmp_path: Path) -> None:
+    refused = conf(tmp_path, "--kubernetes", master=IN_CLUSTER)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "accepted: --attach --kubernetes" in refused.stderr
+
+
+def test_the_operators_example_has_what_is_printed(tmp_path: Path) -> None:
+    [example] = yaml.safe_load_all(OPERATORS.read_text())
+    assert (example["apiVersion"], example["kind"]) == ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
+    printed = parse_properties(conf(tmp_path, "--attach", "--kubernetes", master=IN_CLUSTER).stdout)
+    assert example["spec"]["sparkConf"] == printed | {"spark.pace.deadline": "10min"}

@@ -162,6 +162,11 @@ def test_a_log_gives_the_live_runs_signatures_event_by_event() -> None:
         ("org.apache.spark.deploy.SparkSubmit --master yarn /x/app.py a b", ("app.py", ("a", "b"))),
         ("org.apache.spark.deploy.SparkSubmit --class org.x.Main --conf k=v /x/a.jar 1", ("org.x.Main", ("1",))),
         ("org.apache.spark.deploy.SparkSubmit --conf spark.x=-Da -Db --verbose app.py", ("app.py", ())),
+        # the driver's pod, of --deploy-mode cluster
+        (
+            "org.apache.spark.deploy.SparkSubmit --class org.apache.spark.deploy.PythonRunner local:///x/app.py a",
+            ("app.py", ("a",)),
+        ),
         ("org.apache.spark.deploy.SparkSubmit --master local pyspark-shell", (None, None)),
         ("org.jetbrains.Main", (None, None)),
         ("", (None, None)),

@@ -6,6 +6,8 @@ import java.util.*;
 /** What the driver runs, from /proc. */
 final class DriverProcess {
   private static final Set<String> FLAGS = Set.of("--verbose", "-v", "--supervise", "--help", "-h", "--version", "--usage-error");
+  /** By these Spark runs the main file of a driver in a pod. */
+  private static final Set<String> RUNNERS = Set.of("org.apache.spark.deploy.PythonRunner", "org.apache.spark.deploy.RRunner");
 
   /** The main file or class as the user named it; null if nobody can tell (an interactive shell). */
   static String main() {
@@ -29,7 +31,7 @@ final class DriverProcess {
     for (int i = submit + 1; i < words.size(); i++) {
       String word = words.get(i);
       if (!word.startsWith("-")) return word;
-      if (word.equals("--class") && i + 1 < words.size()) return words.get(i + 1);
+      if (word.equals("--class") && i + 1 < words.size() && !RUNNERS.contains(words.get(i + 1))) return words.get(i + 1);
       if (!FLAGS.contains(word) && !word.contains("=")) i++;
     }
     return null;

@@ -14,7 +14,7 @@ final class HomeFiles {
     Path file = path(conf, "spark.pace.token.file", "submit.token");
     try {
       String mode = PosixFilePermissions.toString(Files.getPosixFilePermissions(file));
-      if (!mode.endsWith("------") && !(mode.endsWith("r-----") && roots(file)))
+      if (!mode.endsWith("------") && !(mode.endsWith("r-----") && roots(file)) && !isPods(file))
         throw new SparkException("the token file " + file + " has mode " + mode + ", open to others; make it private: chmod 600 " + file);
       String token = Files.readString(file).trim();
       if (token.matches("[\\x21-\\x7e]+")) return token;
@@ -28,6 +28,13 @@ final class HomeFiles {
   /** Root's file for a group that we are in: what the kubelet makes of a secret for a pod of another user. */
   private static boolean roots(Path file) throws IOException {
     return (Integer) Files.getAttribute(file, "unix:uid") == 0 && OwnProcess.owner("uid") != 0;
+  }
+
+  /** In memory, read-only: a secret that the kubelet shows to a pod (0644 unless it is told otherwise). Only root mounts such a
+   * file system, and in the pod is nobody but the job. */
+  private static boolean isPods(Path file) throws IOException {
+    FileStore in = Files.getFileStore(file);
+    return in.type().equals("tmpfs") && in.isReadOnly() && (Integer) Files.getAttribute(file, "unix:uid") == 0;
   }
 
   private static Path path(SparkConf conf, String setting, String name) {

@@ -1,0 +1,123 @@
+"""What deploy/kubernetes makes on a real cluster: the master as a Deployment, an agent on its node as a DaemonSet.
+
+Both are gone afterwards, and so is what they kept on the node. Not covered: jobs (the tests).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controller.submit.properties import parse_properties
+from controller.wire.command import ApplicationView
+from tests.integration.kubernetes_cluster import Kubernetes, load_image
+from tests.integration.local_cluster import eventually
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
+HOME = "/var/lib/sparkpace/home"
+
+
+def kustomized(kubernetes: Kubernetes, part: str, image: str, patches: Sequence[Mapping[str, Any]]) -> Path:
+    """An overlay of one of the folders for this namespace and image."""
+    name, _, tag = image.partition(":")
+    overlay = kubernetes.folder / part
+    overlay.mkdir()
+    files = [f"patch-{number}.json" for number in range(len(patches))]
+    for file, patch in zip(files, patches, strict=True):
+        (overlay / file).write_text(json.dumps(patch))
+    kustomization = {
+        "namespace": kubernetes.namespace,
+        "resources": [os.path.relpath(DEPLOY / part, overlay)],
+        "images": [{"name": "sparkpace-node", "newName": name, "newTag": tag}],
+        "patchesStrategicMerge": files,
+    }
+    (overlay / "kustomization.yaml").write_text(json.dumps(kustomization))
+    return overlay
+
+
+@contextmanager
+def applied(kubernetes: Kubernetes, overlay: Path) -> Iterator[None]:
+    kubernetes.kubectl("apply", "-k", str(overlay))
+    try:
+        yield
+    finally:
+        kubernetes.kubectl("delete", "-k", str(overlay), "--ignore-not-found")
+
+
+class InMaster:
+    """Commands in the master's pod."""
+
+    def __init__(self, kubernetes: Kubernetes) -> None:
+        self.kubernetes = kubernetes
+        [self.pod] = kubernetes.running("app=sparkpace-master", 1)
+        self.address = self.pod["status"]["podIP"]
+        self.url = f"https://{self.address}:7070"
+
+    def run(self, *words: str) -> str:
+        return self.kubernetes.kubectl("exec", self.pod["metadata"]["name"], "--", *words)
+
+    def sparkpace(self, *words: str) -> str:
+        return self.run("env", f"SPARKPACE_MASTER={self.url}", "sparkpace", *words)
+
+    def ca(self) -> str:
+        return self.run("cat", f"{HOME}/ca.pem")
+
+    def submit_token(self) -> str:
+        return self.run("cat", f"{HOME}/submit.token")
+
+    def bridge_jar(self) -> bytes:
+        return base64.b64decode(self.run("sh", "-c", 'base64 "$(sparkpace jar)"'))
+
+    def job_settings(self) -> dict[str, str]:
+        """Of a job whose driver is a pod."""
+        return parse_properties(self.sparkpace("conf", "--attach", "--kubernetes"))
+
+    def summary(self, name: str = "last") -> dict[str, Any]:
+        """The newest record of that name, once all of that name are over."""
+        eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
+        return dict(json.loads(self.sparkpace("report", name, "--json")))
+
+    def views(self, name: str) -> list[ApplicationView]:
+        every = msgspec.json.decode(self.sparkpace("ps", "--json"), type=list[ApplicationView])
+        return [view for view in every if view.name == name]
+
+
+@contextmanager
+def deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
+    load_image(image)
+    volume: dict[str, Any] = {"name": "home", "emptyDir": {}, "persistentVolumeClaim": None}
+    master = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "sparkpace-master"},
+        "spec": {"template": {"spec": {"volumes": [volume]}}},
+    }
+    node, _ = kubernetes.node()
+    with applied(kubernetes, kustomized(kubernetes, "master", image, [master])):
+        inside = InMaster(kubernetes)
+        eventually(lambda: "ca.pem" in inside.run("ls", HOME), "the master's first start")
+        tokens = {node: inside.run("cat", inside.run("sparkpace", "token", node).strip()), "ca.pem": inside.ca()}
+        kubernetes.apply(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "sparkpace-agents"}, "stringData": tokens}
+        )
+        container = {"name": "agent", "env": [{"name": "MASTER", "value": inside.url}]}
+        agent = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "sparkpace-agent"},
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        }
+        with applied(kubernetes, kustomized(kubernetes, "node-mode", image, [agent])):
+            kubernetes.running("app=sparkpace-agent", 1)
+            yield inside
+        eventually(lambda: not kubernetes.all("pods", "app=sparkpace-agent"), "the agent's end")
+    eventually(lambda: not kubernetes.all("pods", "app=sparkpace-master"), "the master's end")
+    assert list(Path("/run/sparkpace").iterdir()) == [], "an agent that was stopped leaves no records on its node"
+    Path("/run/sparkpace").rmdir()

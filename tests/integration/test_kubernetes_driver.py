@@ -1,0 +1,79 @@
+"""Drivers in pods of a real Kubernetes (`--deploy-mode cluster`): attached by settings and secrets alone, with the master and
+the agent of deploy/kubernetes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.runtime.cgroup import Group
+from tests.integration import kubernetes_driver
+from tests.integration.kubernetes_cluster import Kubernetes
+from tests.integration.kubernetes_deployed import InMaster, deployed
+from tests.integration.kubernetes_driver import DriverPod
+from tests.integration.local_cluster import eventually
+from tests.integration.pacing import AIM, assert_paced, deadline_for
+from tests.integration.test_failures import assert_unharmed
+from tests.integration.test_kubernetes_node_mode import group_of, quota
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
+
+JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
+ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
+
+
+@pytest.fixture
+def inside(kubernetes: Kubernetes, node_image: str) -> Iterator[InMaster]:
+    with deployed(kubernetes, node_image) as found:
+        yield found
+
+
+def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
+    """Of both executors, once they have quotas."""
+    pods = kubernetes.running("spark-role=executor", 2)
+    groups = [eventually(lambda pod=pod: group_of(pod), "an executor") for pod in pods]
+    eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")
+    return groups
+
+
+def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
+    kubernetes: Kubernetes, inside: InMaster, executor_image: str, python: Path
+) -> None:
+    settings = kubernetes_driver.prepare(kubernetes, inside)
+
+    def submit(*words: str) -> DriverPod:
+        return kubernetes_driver.submit(kubernetes, python, executor_image, settings, "in-a-pod", *words)
+
+    assert submit(*JOB).finish().ok().answer["ok"]
+    taught = inside.summary("in-a-pod")
+    assert (taught["profile"], taught["executors"]) == ("in-a-pod@stages.py", 2)
+    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
+    paced = submit("--conf", deadline, *AIM, *JOB)
+    _paced_groups(kubernetes)
+    assert paced.finish().ok().answer["ok"]
+    summary = inside.summary("in-a-pod")
+    assert_unharmed(summary, summary["app_id"])
+    assert summary["app_id"] != taught["app_id"]
+    assert_paced(summary, ())
+    eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
+
+
+def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
+    kubernetes: Kubernetes, inside: InMaster, executor_image: str, python: Path
+) -> None:
+    settings = kubernetes_driver.prepare(kubernetes, inside)
+    words = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5", *ENDLESS)
+    driver = kubernetes_driver.submit(kubernetes, python, executor_image, settings, "orphans", *words)
+    groups = _paced_groups(kubernetes)
+    # at once, so that its last words are not heard
+    kubernetes.kubectl("delete", "pod", driver.name, "--grace-period=0", "--force")
+    eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
+    assert not any(group.cpu.exists() for group in groups), "no quota is left, as its group went with its pod"
+    summary = inside.summary("orphans")
+    assert summary["end_reason"] == "its driver died"
+    assert summary["taught"] is False
+    assert [view.executors for view in inside.views("orphans")] == [0]
+    assert not list(Path("/run/sparkpace").rglob("*.json")), "the agent has let go of both"
