@@ -1,5 +1,5 @@
 """Drivers in pods of a real Kubernetes (`--deploy-mode cluster`): attached by settings and secrets alone, with the master and
-the agent of deploy/kubernetes."""
+the agent of deploy/kubernetes. With Spark 3.5: Spark 4.3 applies its service as Kubernetes 1.20 refuses it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
 
 
 def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
-    kubernetes: Kubernetes, inside: InMaster, executor_image: str, python: Path
+    kubernetes: Kubernetes, inside: InMaster, executor_image: str, spark35_python: Path
 ) -> None:
     settings = kubernetes_driver.prepare(kubernetes, inside)
 
     def submit(*words: str) -> DriverPod:
-        return kubernetes_driver.submit(kubernetes, python, executor_image, settings, "in-a-pod", *words)
+        return kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "in-a-pod", *words)
 
     assert submit(*JOB).finish().ok().answer["ok"]
     taught = inside.summary("in-a-pod")
@@ -62,11 +62,11 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
 
 
 def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
-    kubernetes: Kubernetes, inside: InMaster, executor_image: str, python: Path
+    kubernetes: Kubernetes, inside: InMaster, executor_image: str, spark35_python: Path
 ) -> None:
     settings = kubernetes_driver.prepare(kubernetes, inside)
     words = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5", *ENDLESS)
-    driver = kubernetes_driver.submit(kubernetes, python, executor_image, settings, "orphans", *words)
+    driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "orphans", *words)
     groups = _paced_groups(kubernetes)
     # at once, so that its last words are not heard
     kubernetes.kubectl("delete", "pod", driver.name, "--grace-period=0", "--force")
