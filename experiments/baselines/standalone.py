@@ -24,17 +24,15 @@ from typing import Any
 
 import docker
 
-from controller.agent.launch import python_roots
 from controller.engines import machine_cores
 from controller.runtime import docker_container, image
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from controller.runtime.engine_client import connect
 from controller.submit.spark_install import find_spark
-from controller.wire.driver import PythonEnvironment
 from experiments.baselines.cpu_shares import divide, refuse_without_shares
 from experiments.baselines.lost_work import Story, read_story
-from experiments.harness.live_cluster import end_processes, free_port
+from experiments.harness.live_cluster import end_processes, free_port, own_python_roots
 from experiments.harness.local_cluster import WORKLOADS
 from experiments.harness.recorded import JobRecord, Order
 from stage_model.errors import BadInput, Unavailable
@@ -279,7 +277,6 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
     for directory in (log_dir, local):
         directory.mkdir(parents=True, exist_ok=True)
     service = f"org.apache.spark.deploy.{words[0].lower()}.{words[0]}"
-    python = PythonEnvironment(executable=sys.executable, version="", prefix=sys.prefix, base_prefix=sys.base_prefix)
     launch = Launch(
         key=ExecutorKey("standalone", name),
         argv=["java", "-cp", f"{spark}/jars/*", f"-Xmx{SERVICE_HEAP}", *QUICK, service, *words[1:]],
@@ -292,7 +289,7 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PATH": "/usr/local/bin:/usr/bin:/bin",
         },
-        binds=[Bind(spark), Bind(folder, writable=True), *map(Bind, python_roots(python))],
+        binds=[Bind(spark), Bind(folder, writable=True), *map(Bind, own_python_roots())],
         working_dir=folder,
         log_dir=log_dir,
         memory_bytes=2 * WORKER_MEMORY_MB << 20,

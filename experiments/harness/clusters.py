@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.engines import machine_cores
+from controller.master.executor_spec import LEAST_OVERHEAD_MB, PYTHON_MB_PER_SLOT
+from controller.runtime.engine_client import connect
+from controller.runtime.image import ensure_executor_image
+from controller.submit.bridge_jar import bridge_jar
+from controller.submit.spark_install import find_spark
 from experiments.baselines.standalone import standalone
+from experiments.harness.live_cluster import own_python_roots
 from experiments.harness.local_cluster import LocalCluster
+from experiments.harness.one_node import find_kubeconfig, fresh_namespace, load_image, namespace_of
 from experiments.harness.result_folder import Asked, AskedCluster
 from stage_model.errors import BadInput
 
 WORKERS, SLOTS = 2, 2
-"""Of Spark's own clusters: as many executors per job as ours has workers, and room for a second job's."""
+"""As many executors per job as ours has workers; a standalone cluster has room for a second job's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What `sparkpace submit` is told so that another cluster manager starts executors. `variables` go to its environment."""
+
+    master: str
+    settings: Mapping[str, object]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def options(self) -> tuple[str, ...]:
+        conf = (word for key, value in self.settings.items() for word in ("--conf", f"{key}={value}"))
+        return ("--master", self.master, *conf)
 
 
 @contextmanager
@@ -28,12 +50,13 @@ def running(folder: Path, what: Asked) -> Iterator[Mapping[str, LocalCluster]]:
         for name, asked in wanted.items():
             found[name] = stack.enter_context(LocalCluster(folder, name).running(asked.up))
             if asked.executors:
-                found[name].options = stack.enter_context(STARTERS[asked.executors](folder))
+                elsewhere = stack.enter_context(STARTERS[asked.executors](folder))
+                found[name].options, found[name].variables = elsewhere.options(), elsewhere.variables
         yield found
 
 
 @contextmanager
-def _standalone(folder: Path) -> Iterator[tuple[str, ...]]:
+def _standalone(folder: Path) -> Iterator[Elsewhere]:
     """Spark's Master and Workers. They see the inputs in that folder and may use all cores: quotas are set by us alone."""
     with standalone(folder, workers=WORKERS, cores_each=machine_cores(), slots=SLOTS) as spark:
         settings = {
@@ -42,8 +65,32 @@ def _standalone(folder: Path) -> Iterator[tuple[str, ...]]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-        yield ("--master", spark.url, *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")))
+        yield Elsewhere(spark.url, settings)
 
 
-STARTERS: Mapping[str, Callable[[Path], AbstractContextManager[tuple[str, ...]]]] = {"standalone": _standalone}
-"""What starts executors that ours adopts; yields options of `sparkpace submit`."""
+@contextmanager
+def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
+    """Pods of a namespace of this folder's own, on the one node that this machine is. They see the inputs in that folder and
+    keep shuffle files to themselves; without a limit of CPU, quotas are set by us alone. Raises `Unavailable` where there is
+    no Kubernetes."""
+    kubeconfig = find_kubeconfig(os.environ)
+    with closing(connect(None)) as engine:
+        image = ensure_executor_image(engine, os.environ.get("SPARKPACE_BASE_IMAGE"), folder / "image.lock")
+    load_image(image)
+    with fresh_namespace(kubeconfig, namespace_of(folder), folder / "kubernetes") as cluster:
+        shown = (bridge_jar().parent, folder, *own_python_roots())
+        settings = {
+            **cluster.settings(image, find_spark(os.environ).home, shown),
+            "spark.executor.instances": WORKERS,
+            "spark.executor.cores": 1,
+            # a pod is as large as a container of ours; Spark alone leaves no room for Python
+            "spark.executor.memoryOverhead": f"{LEAST_OVERHEAD_MB + PYTHON_MB_PER_SLOT}m",
+        }
+        yield Elsewhere(cluster.master(), settings, cluster.variables())
+
+
+STARTERS: Mapping[str, Callable[[Path], AbstractContextManager[Elsewhere]]] = {
+    "standalone": _standalone,
+    "kubernetes": _kubernetes,
+}
+"""What starts executors that ours adopts."""

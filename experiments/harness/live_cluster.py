@@ -10,13 +10,16 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from controller.agent.launch import python_roots
 from controller.home import VARIABLE, Home
 from controller.start import ours
+from controller.wire.driver import PythonEnvironment
 
 END_S = 20.0
 """From SIGTERM of a submission until SIGKILL: it ends driver and application itself, which takes seconds."""
@@ -140,3 +143,9 @@ def spark_home(python: Path) -> Path:
     """The pyspark package of that Python."""
     find = "import pathlib, importlib.util as u; print(pathlib.Path(u.find_spec('pyspark').origin).parent)"
     return Path(subprocess.run([str(python), "-c", find], capture_output=True, text=True, check=True).stdout.strip())
+
+
+def own_python_roots() -> list[Path]:
+    """The folders that executors must see to run the Python of this process; none for the system's."""
+    own = PythonEnvironment(executable=sys.executable, version="", prefix=sys.prefix, base_prefix=sys.base_prefix)
+    return python_roots(own)

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from controller.client import MasterClient, submit_client
@@ -42,11 +42,12 @@ class SubmittedJob:
 
 class LocalCluster:
     """A cluster in `folder`: its home, the inputs that jobs read, the jobs' logs. Use `running`. Several in one folder have
-    names. `options`: more of them for each `sparkpace submit`."""
+    names. `options` and `variables`: more of them for each `sparkpace submit`."""
 
     def __init__(self, folder: Path, name: str = "") -> None:
         self.folder, self.home = folder, Home(folder / (f"home-{name}" if name else "home"))
         self.options: tuple[str, ...] = ()
+        self.variables: Mapping[str, str] = {}
         self.sparkpace = Sparkpace(self.home, folder)
         self.logs = folder / "logs"
 
@@ -102,7 +103,8 @@ class LocalCluster:
         # An experiment measures what happens, so nothing is refused for being infeasible.
         options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force")
         command = self.sparkpace.command(("submit", *options, *self.options, *own, str(WORKLOADS / script), *arguments))
-        return SubmittedJob(order, submission, self.sparkpace.start(command, log), log)
+        process = replace(self.sparkpace, variables=self.variables).start(command, log)
+        return SubmittedJob(order, submission, process, log)
 
     def _here(self, words: Sequence[str]) -> list[str]:
         """With the folder's path where they name it."""

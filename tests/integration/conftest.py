@@ -20,8 +20,9 @@ import pytest
 
 from controller.home import Home
 from controller.runtime.image import choose_base, ensure_executor_image
+from experiments.harness.one_node import load_image
 from tests.integration.engine import Engine
-from tests.integration.kubernetes_cluster import Kubernetes, load_image, namespace
+from tests.integration.kubernetes_cluster import Kubernetes, namespace
 from tests.integration.local_cluster import LocalCluster, adopted_groups, eventually
 from tests.integration.pacing import deadline_for
 

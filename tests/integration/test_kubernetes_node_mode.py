@@ -17,7 +17,8 @@ import pytest
 
 from controller.runtime.cgroup import CgroupTree, Group
 from controller.submit.properties import parse_properties
-from tests.integration.kubernetes_cluster import SCRIPT, STATE, Kubernetes
+from experiments.harness.one_node import SCRIPT, STATE
+from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 from tests.integration.test_failures import assert_unharmed

@@ -87,6 +87,14 @@ def test_every_spec_makes_a_scenario(name: str, quick: bool) -> None:
     assert not quick or len(steps) < len(make_scenario(spec.scenario, spec.settings, 3, Path(name)).steps())
 
 
+def test_what_runs_in_pods_is_what_runs_on_the_other_homes() -> None:
+    _, others = experiment.read_spec("homes")
+    _, pods = experiment.read_spec("homes-kubernetes")
+    assert pods.settings == others.settings | {"homes": ["kubernetes"]}
+    assert pods.quick == others.quick
+    assert pods.clusters["kubernetes"].up == others.clusters["standalone"].up
+
+
 def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"spec 'fig99' cannot be read .* there are: .*fig4.*mixed"):
         experiment.read_spec("fig99")
@@ -147,7 +155,7 @@ def test_the_same_job_runs_on_one_cluster_after_the_other(tmp_path: Path, cluste
     assert "none early by more than 2.5% | a test20 docker | yes" in report
     (tmp_path / "wrong.toml").write_text(SEVERAL.replace('"process"]\n\n[s', '"process"]\nexecutors = "mesos"\n\n[s'))
     wrong = call("run", tmp_path / "wrong.toml", "--out", tmp_path / "w")
-    assert str(wrong.exception) == "cluster process has executors of 'mesos'; accepted: standalone"
+    assert str(wrong.exception) == "cluster process has executors of 'mesos'; accepted: standalone, kubernetes"
     assert len(cluster.performed) == 4
 
 
