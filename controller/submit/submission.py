@@ -91,3 +91,247 @@ def check_submission(
             "or spark-submit with the settings of `sparkpace conf --attach --kubernetes`"
         )
     now = datetime.fromtimestamp(submitted_ms / 1000, local_zone(os.environ))
+    deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
+    priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
+    law = parse_law(own["law"]) if "law" in own else None
+    mounts = tuple(parse_mount(text, working_dir) for text in arguments.mounts)
+    application = _application(arguments, working_dir)
+    main = options.get("--class") or Path(application).name
+    profile = read_profile(own.get("profile"), working_dir, None if "force" in arguments.flags else main)
+    parse_after(own.get("after", ""))
+    # what the master would refuse later, with a driver started for nothing
+    job_options(arguments.conf, submitted=now, working_dir=working_dir, default_law="forecast")
+    job = Submission(
+        arguments=arguments,
+        submission=_identifier(submission),
+        submitted_ms=submitted_ms,
+        submitted_uptime=submitted_uptime,
+        application=application,
+        main=main,
+        deadline_s=deadline,
+        priority=priority,
+        law=law,
+        profile=profile,
+        law_settings=parse_constants(arguments.conf),
+        mounts=mounts,
+        image=_not_empty(own, "image"),
+        python=_not_empty(own, "python"),
+        executors=most_executors(arguments.conf, _count(arguments, "--num-executors", INSTANCES)),
+        executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
+        name=options.get("--name") or arguments.conf.get("spark.app.name"),
+        closed=_closed(own),
+        master=master,
+    )
+    if master is not None:
+        check_attached(_starting_settings(job))
+    return job
+
+
+def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the driver's --properties-file must hold: the user's file, and Spark's authentication. Raises `BadInput`."""
+    file = _file_settings(job, spark, environment)
+    if job.master is not None:  # Spark's own authentication is that cluster manager's affair
+        return file
+    return authenticated(file, job.arguments.conf, encrypt="encrypt" in job.arguments.flags)
+
+
+def command(
+    job: Submission, *, home: Home, cluster: Cluster, spark: SparkInstall, environment: Mapping[str, str], file: str
+) -> list[str]:
+    """spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application. `file`
+    holds the `driver_file`."""
+    options = job.arguments.spark_options
+    users = _users_settings(job, spark, environment)
+    if job.master is not None:
+        users |= {JARS: options["--jars"]} if "--jars" in options else {}
+        ours = joined(attach_settings(home, cluster) | _pace_settings(job, home), users)
+        return [
+            str(spark.submit),
+            *("--master", job.master),
+            *job.arguments.spark,
+            *("--properties-file", file),
+            *(("--jars", ours.pop(JARS)) if "--jars" in options else ()),  # an option wins over a setting
+            *(part for key, value in ours.items() for part in ("--conf", f"{key}={value}")),
+            job.application,
+            *job.arguments.application_args,
+        ]
+    class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
+    ours = _our_settings(users)
+    places = driver_places(cluster)
+    if not places.keys() & users.keys():  # one of them alone would name another address than the other
+        ours |= places
+    if "--num-executors" in options and INSTANCES not in job.arguments.conf:
+        # spark-submit itself honours --num-executors for YARN and Kubernetes only.
+        ours[INSTANCES] = options["--num-executors"]
+    ours |= _pace_settings(job, home)
+    jar = str(bridge_jar())
+    return [
+        str(spark.submit),
+        *("--master", f"sparkpace://{cluster.host}:{cluster.port}"),
+        *job.arguments.spark,
+        *("--properties-file", file),
+        *("--driver-class-path", f"{jar}{os.pathsep}{class_path}" if class_path else jar),
+        *(part for key, value in ours.items() for part in ("--conf", f"{key}={value}")),
+        job.application,
+        *job.arguments.application_args,
+    ]
+
+
+def driver_places(cluster: Cluster) -> dict[str, str]:
+    """Where a driver listens for executors, as settings; none where Spark's own choice is right."""
+    address = _driver_address(cluster)
+    return dict.fromkeys(DRIVER_PLACES, address) if address else {}
+
+
+def driver_variables(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
+    """For the driver's environment, which alone says where Spark's UI listens (WebUI.bind) and what its links say. None where
+    the user says something, or where it would move what executors need."""
+    if not _driver_address(cluster) or "SPARK_LOCAL_IP" in environment:
+        return {}
+    return {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": environment.get("SPARK_PUBLIC_DNS", LOOPBACK)}
+
+
+def _driver_address(cluster: Cluster) -> str:
+    """One that an older release started does not say."""
+    return cluster.driver_host or (LOOPBACK if cluster.host in ("localhost", LOOPBACK, "::1") else "")
+
+
+def executor_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the number, size and memory of executors follow from, as the driver will start with them."""
+    users = _users_settings(job, spark, environment)
+    given = job.arguments.spark_options
+    options = {setting: given[option] for option, setting in EXECUTOR_OPTIONS.items() if option in given}
+    found = {**_our_settings(users), **users, **options}
+    return {key: value for key, value in found.items() if key.startswith((*EXECUTORS, OFF_HEAP, PAGES))}
+
+
+def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    return {**_file_settings(job, spark, environment), **job.arguments.conf}
+
+
+def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
+    """What a driver needs from its start and the user did not say."""
+    ours = {key: value for key, value in driver_settings().items() if key not in users}
+    if any(key.startswith(OFF_HEAP) for key in users):
+        # whoever has a say about off-heap memory keeps the size he says, and Spark's pages with it
+        ours = {key: value for key, value in ours.items() if not key.startswith((OFF_HEAP, PAGES))}
+    return ours
+
+
+def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
+    arguments = json.dumps(job.arguments.application_args)
+    given = {
+        "deadline": None if job.deadline_s is None else f"{job.deadline_s:.3f}s",
+        "priority": None if job.priority is None else str(job.priority),
+        "law": job.law,
+        "profile": str(job.profile.file) if job.profile.file else job.profile.name,
+        "mounts": format_mounts(job.mounts) or None,
+        "image": job.image,
+        "python": job.python,
+        "force": "true" if "force" in job.arguments.flags else None,
+        "network": CLOSED if job.closed else None,
+        "after": job.arguments.own.get("after"),
+        "placement.evict": "true" if "evict" in job.arguments.flags else None,
+        "submission": job.submission,
+        "submit.time.ms": str(job.submitted_ms),
+        "submit.uptime": job.submitted_uptime,
+        "token.file": str(home.submit_token_file),
+        "ca.file": str(home.ca_file),
+        "main": job.main,
+        "arguments": arguments if len(arguments) <= MOST_ARGUMENTS else None,
+    }
+    return {f"spark.pace.{key}": value for key, value in given.items() if value is not None}
+
+
+def _starting_settings(job: Submission) -> dict[str, str]:
+    """Of what was asked for, what says how executors start."""
+    given = {
+        "mounts": format_mounts(job.mounts) or None,
+        "image": job.image,
+        "python": job.python,
+        "network": CLOSED if job.closed else None,
+        "after": job.arguments.own.get("after"),
+        "placement.evict": "true" if "evict" in job.arguments.flags else None,
+    }
+    asked = {key.removeprefix(PREFIX): value for key, value in job.arguments.conf.items() if key.startswith(PREFIX)}
+    return asked | {name: value for name, value in given.items() if value is not None}
+
+
+def _other_master(arguments: SubmitArguments) -> str | None:
+    """The master URL of another cluster manager; None where our own is meant. Raises `BadInput` for one that cannot be."""
+    given = arguments.own.get("master", arguments.conf.get("spark.master"))
+    if given is None:
+        return None
+    if re.match(r"(spark|k8s)://|local-cluster\[|yarn$", given):
+        return given
+    raise BadInput(
+        f"--master (spark.master) {given[:80]!r} is not one that can be attached to; accepted: spark://HOST:PORT, k8s://URL, "
+        "yarn or local-cluster[N,CORES,MB], or no --master for Sparkpace's own"
+    )
+
+
+def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Our options may also come as settings; the option wins."""
+    names = ("deadline", "priority", "law", "profile", "image", "python", "network")
+    return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
+
+
+def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
+    """What spark-submit would read from the user's files of settings: --properties-file, or spark-defaults.conf, or both."""
+    named = job.arguments.spark_options.get("--properties-file")
+    defaults = Path(environment.get("SPARK_CONF_DIR") or spark.home / "conf") / "spark-defaults.conf"
+    if named is None:
+        return _read(defaults)
+    both = "--load-spark-defaults" in job.arguments.spark
+    return {**(_read(defaults) if both else {}), **_read(Path(named), named)}
+
+
+def _read(file: Path, named: str = "") -> dict[str, str]:
+    """Of a file of settings; one that is not `named` need not be there."""
+    try:
+        return parse_properties(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise BadInput(f"--properties-file {named} does not exist; name an existing file") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"settings file {file} cannot be read ({error}); it must be a readable UTF-8 file") from error
+
+
+def _application(arguments: SubmitArguments, working_dir: Path) -> str:
+    given = arguments.application
+    if given is None:
+        raise BadInput("no application file was given; it comes after the options: submit [OPTIONS] APP [ARGS]")
+    if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():
+        return given  # hdfs://, s3a://, local: are spark-submit's to find
+    if not (working_dir / given.removeprefix("file:")).is_file():
+        raise BadInput(f"application file {given!r} does not exist; give a .py file or a jar")
+    return given
+
+
+def _count(arguments: SubmitArguments, option: str, setting: str) -> int | None:
+    text = arguments.spark_options.get(option) or arguments.conf.get(setting)
+    if text is None:
+        return None
+    if not re.fullmatch(r"[1-9]\d{0,5}", text.strip()):
+        raise BadInput(f"{option} {text!r} is not usable; give a whole number of 1 or more")
+    return int(text)
+
+
+def _not_empty(own: Mapping[str, str], name: str) -> str | None:
+    value = own.get(name)
+    if value is not None and not value.strip():
+        raise BadInput(f"--{name} is empty; give a value or leave it out")
+    return value
+
+
+def _closed(own: Mapping[str, str]) -> bool:
+    if own.get("network", CLOSED) != CLOSED:
+        raise BadInput(f"--network {own['network'][:80]!r} is not usable; a job may only be stricter than `up`: {CLOSED}")
+    return "network" in own
+
+
+def _identifier(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f-]{8,64}", text):
+        raise BadInput(f"--submission {text!r} is not usable; it must be a UUID")
+    return text

@@ -17,7 +17,8 @@ import msgspec
 
 from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView
-from tests.integration.kubernetes_cluster import Kubernetes, load_image
+from experiments.harness.one_node import load_image
+from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import eventually
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness.live_cluster import spark_home
-from tests.integration.kubernetes_cluster import ENTRY, EXECUTOR, Kubernetes
+from experiments.harness.one_node import ENTRY, EXECUTOR
+from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.kubernetes_deployed import InMaster
 from tests.integration.local_cluster import APPS, JOB_S, PATIENCE_S, QUICK_JVM, Finished, conf_words, eventually
 
@@ -82,7 +83,7 @@ def submit(
         "spark.kubernetes.container.image": image,
         "spark.kubernetes.container.image.pullPolicy": "Never",
         "spark.kubernetes.driver.pod.name": pod,
-        "spark.kubernetes.driver.master": kubernetes.server(),
+        "spark.kubernetes.driver.master": kubernetes.master().removeprefix("k8s://"),
         "spark.kubernetes.driver.podTemplateFile": _template(
             kubernetes, f"driver-{pod}", DRIVER, DRIVER_ENTRY, [home, APPS], {"runAsUser": NOBODY, "runAsGroup": NOBODY}
         ),
@@ -108,7 +109,7 @@ def submit(
     quick = f"{QUICK_JVM} -Djava.io.tmpdir={kubernetes.folder}"
     done = subprocess.run(
         [
-            *(str(python.parent / "spark-submit"), "--master", f"k8s://{kubernetes.server()}"),
+            *(str(python.parent / "spark-submit"), "--master", kubernetes.master()),
             *("--deploy-mode", "cluster", *conf_words(conf), *words),
         ],
         env={**plain, "KUBECONFIG": str(kubernetes.kubeconfig), "SPARK_HOME": str(home), "JDK_JAVA_OPTIONS": quick},
