@@ -25,6 +25,7 @@ COMMANDS = {
     "profile": "profiles:profile_commands",
     "conf": "settings:conf",
     "jar": "settings:jar",
+    "shim": "shim:shim",
     "doctor": "doctor:doctor",
     "master": "services:master",
     "agent": "services:agent",

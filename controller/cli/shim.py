@@ -1,0 +1,32 @@
+"""`sparkpace shim`: a `spark-submit` that takes our options, for programs that start no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from controller.files import write_whole
+from controller.submit.shim import NAMES, is_shim, shim_text
+from stage_model.errors import BadInput
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+def shim(folder: Path) -> None:
+    """Writes spark-submit and spark3-submit into DIR, which take the options of `sparkpace submit` beside Spark's own.
+
+    Put DIR first on PATH. Without an option of ours or a setting spark.pace.*, the real spark-submit runs unchanged: that of
+    SPARK_HOME, else the next one on PATH."""
+    folder = folder.expanduser().absolute()
+    files = [folder / name for name in NAMES]
+    if strange := [file for file in files if file.exists() and not is_shim(file)]:
+        raise BadInput(f"{strange[0]} exists and is not from `sparkpace shim`; name another directory")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            write_whole(file, shim_text().encode())
+            file.chmod(0o755)
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be written ({error.strerror}); name a directory of yours") from error
+    click.echo(f'PATH="{folder}:$PATH" spark-submit --deadline 90s app.py')

@@ -1,0 +1,89 @@
+"""A `spark-submit` of ours before the real one, which is a script here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from controller.cli.main import main
+from controller.submit.shim import asks_for_pacing
+
+REAL = '#!/bin/sh\nprintf "%s\\n" real "$@"\ncat\nexit 7\n'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--deadline", "90s", "app.py"],
+        ["--executor-memory", "2g", "--priority=high", "app.py"],
+        ["--conf", "spark.pace.deadline=90s", "app.py"],
+        ["--master", "spark://here:7077", "--force", "app.py"],
+    ],
+)
+def test_our_options_before_the_application_ask_for_pacing(words: list[str]) -> None:
+    assert asks_for_pacing(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--master", "yarn", "app.py", "--deadline", "90s"],
+        ["--name", "--deadline", "app.py"],
+        ["--conf", "spark.ui.port=1", "app.py"],
+        ["--status", "driver-1", "--deadline", "1s"],
+        ["--deadline", "1s", "--version"],
+        ["--help"],
+        [],
+    ],
+)
+def test_everything_else_is_the_real_ones(words: list[str]) -> None:
+    assert not asks_for_pacing(words)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One with our scripts, beside one with a real spark-submit."""
+    real = tmp_path / "real" / "bin" / "spark-submit"
+    real.parent.mkdir(parents=True)
+    real.write_text(REAL)
+    real.chmod(0o755)
+    assert CliRunner().invoke(main, ["shim", str(tmp_path / "shim")]).exit_code == 0
+    return tmp_path / "shim"
+
+
+def call(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
+    path = f"{folder}:{folder.parent / 'real' / 'bin'}:/usr/bin:/bin"
+    environment |= {"PATH": path, "SPARKPACE_HOME": str(folder.parent / "home"), **variables}
+    return subprocess.run(words, env=environment, input="input", capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("name", ["spark-submit", "spark3-submit"])
+def test_the_real_one_runs_unchanged(folder: Path, name: str) -> None:
+    done = call(folder, name, "--master", "yarn", "a b.py", "--deadline", "1s")
+    assert (done.returncode, done.stdout) == (7, "real\n--master\nyarn\na b.py\n--deadline\n1s\ninput")
+    home = call(folder, name, "--version", PATH=f"{folder}:/usr/bin:/bin", SPARK_HOME=str(folder.parent / "real"))
+    assert (home.returncode, home.stdout) == (7, "real\n--version\ninput")
+
+
+def test_a_shim_never_finds_a_shim(folder: Path) -> None:
+    assert CliRunner().invoke(main, ["shim", str(folder.parent / "other")]).exit_code == 0
+    done = call(folder, "spark-submit", "app.py", PATH=f"{folder}:{folder.parent / 'other'}:/usr/bin:/bin")
+    assert (done.returncode, done.stderr.count("\n")) == (69, 1)
+    assert "set SPARK_HOME to a Spark" in done.stderr
+
+
+def test_a_deadline_goes_through_our_submit(folder: Path) -> None:
+    done = call(folder, "spark-submit", "--deadline", "soon", "app.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--deadline 'soon'" in done.stderr
+
+
+def test_a_file_of_the_users_is_not_replaced(folder: Path) -> None:
+    refused = CliRunner().invoke(main, ["shim", str(folder.parent / "real" / "bin")])
+    assert refused.exit_code == 2
+    assert (folder.parent / "real" / "bin" / "spark-submit").read_text() == REAL
