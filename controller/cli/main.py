@@ -26,6 +26,7 @@ COMMANDS = {
     "conf": "settings:conf",
     "jar": "settings:jar",
     "shim": "shim:shim",
+    "completion": "completion:completion",
     "doctor": "doctor:doctor",
     "master": "services:master",
     "agent": "services:agent",
