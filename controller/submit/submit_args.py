@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
 
 SPARK_VALUES = frozenset(
     {
@@ -35,6 +36,13 @@ REFUSED = {
     "--status": "use `sparkpace ps`",
     "--proxy-user": "executors run as the submitting user",
 }
+
+OFFERED = frozenset(
+    name
+    for name in OWN_VALUES | OWN_FLAGS | SPARK_VALUES | SPARK_FLAGS
+    if name not in REFUSED and not name.startswith("--submi")
+)
+"""What a misspelt option may have meant: not what `submit` tells itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ def _option(arguments: Sequence[str], at: int) -> tuple[str, str | None, int]:
         return name, None, at + 1
     if name not in OWN_VALUES | SPARK_VALUES:
         raise BadInput(
-            f"{word!r} is neither an option of sparkpace submit nor of spark-submit; "
+            f"{word!r} is neither an option of sparkpace submit nor of spark-submit; {nearest_names(name, OFFERED)}; "
             f"the application's own options come after its file"
         )
     if equals:

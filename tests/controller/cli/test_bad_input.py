@@ -90,6 +90,7 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--network", "open", "app.py"], ["--network", "'open'", "closed"]),
         (["--conf", "spark.pace.network=host", "app.py"], ["network", "'host'", "closed"]),
         (["--nonsense", "app.py"], ["'--nonsense'"]),
+        (["--dedline=90s", "app.py"], ["'--dedline=90s'", "the nearest names are --deadline, "]),
         (["--after", "x:failed", "app.py"], ["--after", "'x:failed'", "ID:success"]),
         (["--conf", "spark.pace.placement.policy=best", "app.py"], ["'best'", "spread", "smooth-wrr"]),
         (["--conf", "spark.pace.placement.labels=a==b", "app.py"], ["'a==b'", "NAME!=VALUE"]),
