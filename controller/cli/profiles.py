@@ -1,10 +1,11 @@
-"""`sparkpace profile list|show|learn|forget`: what runs have taught. No master is needed."""
+"""`sparkpace profile list|show|curve|learn|forget`: what runs have taught. No master is needed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
+import msgspec
 
 from controller.cli.common import home_option, table_console
 from controller.cli.tables import figures_table
@@ -12,6 +13,7 @@ from controller.home import Home
 from controller.runs.eventlog_files import read_event_log_file
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
+from stage_model.forecast.curve import curve
 from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.nearest import nearest_names
 from stage_model.units import format_duration
@@ -62,6 +64,26 @@ def show(home: Home, name: str, as_json: bool) -> None:
             "yes" if stage.teaches else "no",
         )
     console.print(table)
+
+
+@profile_commands.command("curve")
+@home_option
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True)
+def show_curve(home: Home, name: str, as_json: bool) -> None:
+    """Shows when the application would end with fewer or more cores, up to the slots of its last run."""
+    found = curve(_load(home, name))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        return
+    table = figures_table("CORES", "END", "LEAST", "MOST")
+    for point in found.points:
+        ends = ("-" if s is None else format_duration(s) for s in (point.end_s, point.least_s, point.most_s))
+        table.add_row(f"{point.cores:g}", *ends)
+    console = table_console()
+    console.print(table)
+    told = f"least and most are those of {found.runs} runs alone" if found.runs > 1 else "one run alone gives no interval"
+    console.print(told, soft_wrap=True)
 
 
 @profile_commands.command()

@@ -17,9 +17,9 @@ from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import round_up, stage_deadlines
 from stage_model.errors import BadInput
+from stage_model.forecast.curve import whole
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
-from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.profile import Profile, parse_profile, profile_key
 from stage_model.laws import LAWS, parse_constants, parse_law
@@ -42,8 +42,7 @@ def find_profile(asked: str | None, name: str, main: str | None, store: ProfileS
 
 def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
     """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
-    busy, fixed_s = to_come(what.stages, most.slots, 1.0)
-    return Forecast(busy, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s, most.speed_limit)
+    return whole(what, most.slots, most.speed_limit, spent_s)
 
 
 def feasibility(

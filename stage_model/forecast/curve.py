@@ -1,0 +1,72 @@
+"""How long an application takes with each number of cores: the T(c) of `virtual_time` over a range of them, with an interval.
+
+The interval reaches from the least to the most that a single run of the profile lets expect, and holds the forecast of all of
+them. It is a spread, no probability. With one run there is none. See docs/profiles.md. Pure.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stage_model.errors import BadInput
+from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
+from stage_model.forecast.scaling import DISTINCT_SIZES
+from stage_model.forecast.schedule import to_come
+from stage_model.forecast.virtual_time import Forecast
+from stage_model.history.profile import Profile, profile
+
+POINTS = 8
+"""Numbers of cores in a curve, evenly spread up to the slots."""
+
+
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds from submission to the end with `cores`; `least_s` and `most_s` are None with one run."""
+
+    cores: float
+    end_s: float
+    least_s: float | None = None
+    most_s: float | None = None
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """`runs` are those that the interval is of."""
+
+    profile: str
+    slots: int
+    runs: int
+    points: tuple[CurvePoint, ...]
+
+
+def whole(what: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:
+    """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
+    busy, fixed_s = to_come(what.stages, slots, 1.0)
+    return Forecast(busy, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s, speed_limit)
+
+
+def curve(known: Profile) -> Curve:
+    """Of as many slots as the reference run had. Raises `BadInput` for a profile without a complete run or without slots."""
+    what, reference = estimate(known), reference_run(known)
+    slots = reference.slots
+    if not 0 < slots <= 100_000:
+        raise BadInput(f"profile {known.key!r} has a last run of {slots} slots; a curve needs 1 to 100000")
+    size = reference.input_records
+    alike = [
+        run
+        for run in known.runs
+        if run.complete
+        and run.cpu_source == what.cpu_source
+        and max(run.input_records, size) <= DISTINCT_SIZES * min(run.input_records, size)
+    ]
+    alone = [whole(estimate(profile(known.key, (run,))), slots) for run in alike]
+    forecast = whole(what, slots)
+    points = []
+    for number in range(1, POINTS + 1):
+        cores = slots * number / POINTS
+        ends = [forecast.time_s(cores), *(one.time_s(cores) for one in alone)]
+        spread = len(alone) > 1
+        points.append(
+            CurvePoint(
+                cores=cores, end_s=ends[0], least_s=min(ends) if spread else None, most_s=max(ends) if spread else None
+            )
+        )
+    return Curve(profile=known.key, slots=slots, runs=len(alone), points=tuple(points))

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.cli.main import main
+from controller.runs.profile_store import ProfileStore
+from stage_model.errors import BadInput
+from stage_model.forecast.curve import Curve, curve, whole
+from stage_model.forecast.estimate import estimate
+from stage_model.history.profile import Profile, profile
+from tests.fakes.records import run, stage
+
+WORKS = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=5)
+
+
+def known(*works: float) -> Profile:
+    return profile("k", [run(f"r{i}", i, stage("x", work_core_s=w, task_cv=0.0)) for i, w in enumerate(works)])
+
+
+def test_half_the_cores_take_the_work_twice_as_long_and_one_run_has_no_interval() -> None:
+    found = curve(known(10.0))
+    half, all_of_them = found.points[3], found.points[7]
+    assert (half.cores, all_of_them.cores) == (1.0, 2.0)
+    # 10 core-seconds take 10 s on one core and 5 s on two; everything else is fixed
+    assert half.end_s - all_of_them.end_s == pytest.approx(5.0)
+    assert (found.runs, half.least_s, half.most_s) == (1, None, None)
+
+
+@given(WORKS)
+def test_more_cores_never_end_later_and_the_interval_holds_the_end(works: list[float]) -> None:
+    points = curve(known(*works)).points
+    ends = [point.end_s for point in points]
+    assert min(ends) >= 0
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(ends))
+    assert all(p.least_s is None or p.most_s is None or p.least_s <= p.end_s <= p.most_s for p in points)
+
+
+@given(WORKS, st.floats(0.05, 1.95))
+def test_the_least_cores_for_an_end_are_those_it_was_of(works: list[float], cores: float) -> None:
+    forecast = whole(estimate(known(*works)), 2)
+    assert forecast.least_cores(forecast.time_s(cores)) == pytest.approx(cores, rel=1e-3)
+
+
+def test_a_run_without_slots_is_refused() -> None:
+    with pytest.raises(BadInput, match="0 slots"):
+        curve(profile("k", [run("a", 1, stage("x"), slots=0)]))
+
+
+def test_the_command_tells_the_same_as_json_and_for_people(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path / "profiles")
+    store.add(known(10.0, 12.0))
+    words = ["profile", "curve", "--home", str(tmp_path), "k"]
+    told = CliRunner().invoke(main, [*words, "--json"])
+    assert msgspec.json.decode(told.stdout, type=Curve) == curve(known(10.0, 12.0))
+    shown = CliRunner().invoke(main, words)
+    assert "2 runs alone" in shown.stdout
