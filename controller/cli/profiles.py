@@ -1,7 +1,8 @@
-"""`sparkpace profile list|show|curve|learn|forget`: what runs have taught. No master is needed."""
+"""`sparkpace profile list|show|curve|drift|learn|forget`: what runs have taught. No master is needed."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -14,9 +15,13 @@ from controller.runs.eventlog_files import read_event_log_file
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.forecast.curve import curve
+from stage_model.history.drift import drift
 from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.nearest import nearest_names
 from stage_model.units import format_duration
+
+LAST_DATE_S = 253_402_300_799
+"""The end of the year 9999: later times have no date."""
 
 
 @click.group("profile")
@@ -84,6 +89,25 @@ def show_curve(home: Home, name: str, as_json: bool) -> None:
     console.print(table)
     told = f"least and most are those of {found.runs} runs alone" if found.runs > 1 else "one run alone gives no interval"
     console.print(told, soft_wrap=True)
+
+
+@profile_commands.command("drift")
+@home_option
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True)
+def show_drift(home: Home, name: str, as_json: bool) -> None:
+    """Says whether the application's work per input has changed over the stored runs, and since when (Pettitt's test)."""
+    found = drift(_load(home, name))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+    elif found.change is None or found.since_ms is None:
+        click.echo(f"no drift seen over {found.runs} runs (chance {found.chance:.1%})")
+    else:
+        day = datetime.fromtimestamp(min(found.since_ms / 1000, LAST_DATE_S), UTC).date()
+        which = "slower" if found.change > 0 else "faster"
+        click.echo(
+            f"{which} by {abs(found.change):.0%} since the run of {day} ({found.runs} runs, chance {found.chance:.1%})"
+        )
 
 
 @profile_commands.command()
