@@ -2,6 +2,7 @@
 
     admin.token, submit.token   0600, made by the first `up`
     agent-tokens/W              0600, the token of worker W's agent, by which it speaks for W alone
+    metrics.token        0600, reads metrics and nothing else; there once `token --metrics` has made it
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
     ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
@@ -87,6 +88,7 @@ class Home:
         self.path, self.master_url = path, master_url
         self.admin_token_file = path / "admin.token"
         self.submit_token_file = path / "submit.token"
+        self.metrics_token_file = path / "metrics.token"
         self.ca_key_file = path / "ca.key"
         self.ca_file = path / "ca.pem"
         self.master_certificate = path / "master.pem"
@@ -154,6 +156,18 @@ class Home:
     def make_user_token(self, user: User) -> Path:
         """The file with that user's own token, which is made if there is none. Raises `OSError`."""
         return _make_token_in(self.user_tokens, f"{user.uid}-{user.gid}")
+
+    def make_metrics_token(self) -> Path:
+        """The file with the token that reads metrics, which is made if there is none. Raises `OSError`."""
+        _make_token(self.metrics_token_file)
+        return self.metrics_token_file
+
+    def find_metrics_token(self) -> str | None:
+        """None without one, or where its file cannot be used. As long as the file is there, it is good."""
+        try:
+            return read_token(self.metrics_token_file, "sparkpace token --metrics")
+        except PaceError:
+            return None
 
     def find_user(self, token: str) -> User | None:
         """Whose own token it is; None if it is nobody's. As long as its file is there, it is good."""

@@ -9,6 +9,7 @@ import pytest
 
 from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_HOME
 from controller.cli.main import COMMANDS
+from controller.master.metric_table import METRICS
 from controller.submit.job_options import KNOWN, PREFIX
 from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
@@ -57,7 +58,7 @@ def test_every_test_that_shows_what_is_enforced_is_there() -> None:
 
 def test_every_call_of_the_master_is_described() -> None:
     routes = re.findall(r'Route\("([^"]+)".*methods=\["([A-Z]+)"\]', (ROOT / "controller" / "master" / "api.py").read_text())
-    described = re.findall(r"^\| `([A-Z]+) (/v1/[^`?]*)", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE)
+    described = re.findall(r"^\| `([A-Z]+) (/[^`?]*)", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE)
     assert routes
     assert sorted((method, path) for path, method in routes) == sorted(described)
 
@@ -102,3 +103,9 @@ def test_every_page_that_is_cited_is_there() -> None:
     cited = {(str(file.relative_to(ROOT)), page) for file in files for page in CITED.findall(file.read_text())}
     assert len({page for _, page in cited}) > 20
     assert sorted((file, page) for file, page in cited if not any(one.endswith(f"/{page}") for one in there)) == []
+
+
+def test_the_table_of_metrics_is_that_of_the_code() -> None:
+    rows = [f"| `{one.shown}` | {one.kind} | {', '.join(one.labels)} | {one.meaning} |" for one in METRICS]
+    _, _, table = (ROOT / "docs" / "metrics.md").read_text().partition("| --- | --- | --- | --- |\n")
+    assert table.partition("\n\n")[0].splitlines() == rows

@@ -29,6 +29,7 @@ from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
+from controller.agent.timings import Timings
 from controller.agent.told_cpu import ToldCpu
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
@@ -108,7 +109,7 @@ class Agent:
         self.received: Received | None = None
         self.known: dict[ExecutorKey, _Known] = {}
         self.state = State()
-        self.phases = Phases(clock)
+        self.phases, self.timings = Phases(clock), Timings()
         self.outbox = Outbox()
         self.plans: dict[str, TimedPlan] = {}
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)
@@ -148,6 +149,7 @@ class Agent:
         report = self._report(observed)
         self.phases.ended("reconcile and report")
         self.phases.tell(self.period_s)
+        self.timings.add_period(self.phases.took_s)
         return report
 
     @contextmanager
@@ -314,14 +316,16 @@ class Agent:
 
     def _set_quota(self, change: QuotaChange) -> bool:
         """Whether it was written, or the executor is gone and needs none."""
-        held = self.state.held.get(change.key)
+        held, begun_s = self.state.held.get(change.key), self.clock()
         try:
             self.runtime.set_quota(change.key, change.cores)
         except Exception as error:
+            self.timings.add_quota_write(self.clock() - begun_s, written=False)
             if not isinstance(error, RuntimeFailed):
                 log.exception("quota %s/%s", *change.key)  # nobody thought of it; the others are to have theirs all the same
             self.note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
             return False
+        self.timings.add_quota_write(self.clock() - begun_s, written=True)
         log.info(
             "quota %s/%s %s -> %.2f cores: %s",
             change.key.application_id,
@@ -469,4 +473,5 @@ class Agent:
             samples=self.outbox.next_samples(),
             drivers_gone=tuple(sorted(gone)),
             notes=self.outbox.notes(),
+            timings=self.timings.told(),
         )

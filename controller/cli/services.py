@@ -168,13 +168,20 @@ def agent(
 @home_option
 @click.argument("worker_id", required=False)
 @click.option("--user", metavar="NAME|UID:GID", help="Make a user's own submit token instead of an agent's.")
-def token(home: Home, worker_id: str | None, user: str | None) -> None:
+@click.option("--metrics", is_flag=True, help="Make the token that reads metrics and nothing else.")
+def token(home: Home, worker_id: str | None, user: str | None, metrics: bool) -> None:
     """Makes a token for another machine and prints its file: of a worker's agent, or, with --user, a user's own, with which
-    drivers that this machine cannot see may submit as that user."""
-    if (worker_id is None) == (user is None):
-        raise BadInput("`sparkpace token` wants one of WORKER_ID and --user; accepted: `sparkpace token w2`, or --user alice")
+    drivers that this machine cannot see may submit as that user, or, with --metrics, the one by which Prometheus reads
+    metrics."""
+    if (worker_id is not None) + (user is not None) + metrics != 1:
+        raise BadInput(
+            "`sparkpace token` wants one of WORKER_ID, --user and --metrics; accepted: `sparkpace token w2`, --user alice "
+            "or --metrics"
+        )
     home.admin_token()
-    if user is not None:
+    if metrics:
+        made = home.make_metrics_token()
+    elif user is not None:
         made = home.make_user_token(parse_user(user))
     else:
         made = home.make_agent_token(parse_worker_id(worker_id or ""))

@@ -11,6 +11,7 @@ from controller.master.application import Application
 from controller.master.guard import guarded
 from controller.master.identity import Identity
 from controller.master.lifecycle import Lifecycle
+from controller.master.outcome import DRIVER_DIED
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
@@ -54,7 +55,7 @@ class Agents:
                     executors.adopt(application, worker.info, report, self.registry)
                     if self._take_report(worker_id, sync.instance, application, report, now_s):
                         changed[application.id] = application
-        worker.reports = sync.executors
+        worker.reports, worker.timings = sync.executors, sync.timings
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = (application.id, executor.record.executor_id)
@@ -68,7 +69,7 @@ class Agents:
             if gone and not gone.ended and gone.record.registration.boot_id == worker.info.boot_id:
                 changed[application_id] = gone
                 with guarded(gone, "ending it"):
-                    self.registry.end(gone, "its driver died", now_s)
+                    self.registry.end(gone, DRIVER_DIED, now_s)
         worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
         if changed or joins:
             self.lifecycle.reconcile_all(now_s)

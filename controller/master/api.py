@@ -24,6 +24,7 @@ from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.cluster import ClusterState
 from controller.master.connections import Connection
 from controller.master.lasting import Lasting
+from controller.master.metrics import FORMAT, metrics
 from controller.master.peer import Address, find_driver, find_peer, user_groups
 from controller.master.tokens import Gatekeeper
 from controller.master.vouching import Facts, vouched
@@ -87,16 +88,25 @@ class Changes:
 
 
 class Api:
-    """Handlers. `clock` is monotonic seconds."""
+    """Handlers. `clock` is monotonic seconds, `wall` those since the epoch."""
 
-    def __init__(self, cluster: ClusterState, gate: Gatekeeper, changes: Changes, clock: Callable[[], float]) -> None:
-        self.cluster, self.gate, self.changes, self.clock = cluster, gate, changes, clock
+    def __init__(
+        self,
+        cluster: ClusterState,
+        gate: Gatekeeper,
+        changes: Changes,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self.cluster, self.gate, self.changes, self.clock, self.wall = cluster, gate, changes, clock, wall
+        self._scraping = asyncio.Lock()
         self._allowance = Allowance(AT_ONCE, EACH_S)
         self.lasting = Lasting(cluster.store)
 
     def application(self) -> Starlette:
         admin, submit, own, worker = self._admin, self._submit, self._own, self._worker
         routes = [
+            Route("/metrics", self.scrape, methods=["GET"]),
             Route("/v1/health", self._handler(self.health, None), methods=["GET"]),
             Route("/v1/applications", self._handler(self.register, submit), methods=["POST"]),
             Route("/v1/applications", self._handler(self.views, submit), methods=["GET"]),
@@ -166,6 +176,17 @@ class Api:
 
     async def health(self, _: Request) -> Health:
         return Health(cluster_id=self.cluster.identity.cluster_id, version=VERSION)
+
+    async def scrape(self, request: Request) -> Response:
+        """For Prometheus, which names no version of the wire; one at a time."""
+        try:
+            self.gate.metrics(_token(request))
+        except PaceError as error:
+            return _failure(error)
+        _count(request, "metrics")
+        async with self._scraping:
+            text = await metrics(self.cluster, self.clock(), self.wall())
+        return Response(text, headers={version.HEADER: version.SPOKEN, "content-type": FORMAT})
 
     # ------------------------------------------------------------------ drivers
 

@@ -11,6 +11,7 @@ from controller.master.change import change, check_claim, claim_after
 from controller.master.explanation import explanation
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
+from controller.master.outcome import KILLED
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
 from controller.master.view import application_view, bare_view
@@ -57,7 +58,7 @@ class Commands:
         happens to one that has ended."""
         application = self.registry.known(application_id)
         if not application.ended:
-            self.registry.end(application, "it was killed", now_s)
+            self.registry.end(application, KILLED, now_s)
             self.lifecycle.versions.bump(application)
             self.registry.store.catch_up()
 

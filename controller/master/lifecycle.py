@@ -9,6 +9,7 @@ from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.finish import Finisher, Written
 from controller.master.guard import guarded
+from controller.master.outcome import DRIVER_DIED
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.versions import Versions
@@ -39,7 +40,7 @@ class Lifecycle:
 
     def _turn(self, application: Application, now_s: float) -> None:
         if not application.ended and self._driver_gone(application, now_s):
-            self.registry.end(application, "its driver died", now_s)
+            self.registry.end(application, DRIVER_DIED, now_s)
             self.versions.bump(application)
         if application.ended:
             self._try_finish(application, now_s)

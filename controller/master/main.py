@@ -54,8 +54,8 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         grown, here = options.growth, url_of(options.host, listening.getsockname()[1])
         provider = make_provider(grown, cluster_id=kept.identity.cluster_id, master_url=here, home=options.home)
         cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
-    gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user)
-    api = Api(cluster, gate, changes, time.monotonic)
+    gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
+    api = Api(cluster, gate, changes, time.monotonic, time.time)
     config = uvicorn.Config(
         api.application(),
         log_config=None,

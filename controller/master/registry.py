@@ -24,6 +24,7 @@ from controller.master.dependencies import Past
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
+from controller.master.outcome import Tally
 from controller.master.store import Store
 from controller.master.workers import Workers
 from controller.runs.profile_store import ProfileStore
@@ -49,6 +50,7 @@ class Registry:
         self.store, self.profiles, self.begun_s = store, profiles, now_s
         self.workers = Workers(store, now_s)
         self.applications: dict[str, Application] = {}
+        self.tally = Tally()
         self.promising = asyncio.Lock()
         """Held while a deadline is judged beside the promises, until it is one of them or is refused."""
         self.replaced = False
@@ -127,6 +129,7 @@ class Registry:
         application.record.end_reason = reason
         application.ended_monotonic_s = now_s
         application.credentials = None
+        self.tally.take(application)
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, reason)
         self.save(application)
 

@@ -1,5 +1,5 @@
-"""Who may do what: admin, submit, a user's own, one application's own token, or one worker's (docs/protocol.md). Only hashes
-are kept."""
+"""Who may do what: admin, submit, a user's own, one application's own token, one worker's, or that of metrics
+(docs/protocol.md). Only hashes are kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def mint() -> str:
 class Gatekeeper:
     """Checks bearer tokens against the scope a call needs. Admin may do all that people and drivers may, but speaks for no
     worker: its token has no business on a worker's machine. `worker_token` gives that of its agent, None: there is none;
-    `user_of` says whose own token it is, None: nobody's. A user's own token is for all that the submit token is for."""
+    `user_of` says whose own token it is, None: nobody's. A user's own token is for all that the submit token is for.
+    `metrics_token` gives the one that reads metrics and nothing else, None: there is none."""
 
     def __init__(
         self,
@@ -31,7 +32,9 @@ class Gatekeeper:
         submit: str,
         worker_token: Callable[[str], str | None],
         user_of: Callable[[str], User | None] = lambda _: None,
+        metrics_token: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self._metrics_token = metrics_token
         self._admin, self._submit, self._worker_token, self._user_of = digest(admin), digest(submit), worker_token, user_of
 
     def admin(self, token: str) -> None:
@@ -54,6 +57,11 @@ class Gatekeeper:
         """The token of that worker's agent."""
         own = self._worker_token(worker_id)
         self._check(token, ("" if own is None else digest(own),), f"{worker_id} agent's")
+
+    def metrics(self, token: str) -> None:
+        """The token that reads metrics, or the admin's."""
+        own = self._metrics_token()
+        self._check(token, (self._admin, "" if own is None else digest(own)), "metrics")
 
     def _check(self, token: str, accepted: tuple[str, ...], scope: str) -> None:
         given = digest(token)

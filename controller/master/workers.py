@@ -21,6 +21,7 @@ from controller.master.store import Store
 from controller.submit.allocation import most_executors
 from controller.wire.command import WorkerView
 from controller.wire.driver import ExecutorWish
+from controller.wire.durations import Timings
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
@@ -40,6 +41,8 @@ class Worker:
         self.instance = ""
         self.samples_acknowledged = 0
         self.closing = False
+        self.timings: Timings | None = None
+        """Of its agent's life; None: it tells none."""
         self.reports: tuple[ExecutorReport, ...] = ()
         """The last ones: of applications that nobody here knows, they may register again."""
         self.strays: frozenset[tuple[str, str]] = frozenset()

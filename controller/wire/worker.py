@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment
+from controller.wire.durations import Timings
 from controller.wire.message import Message
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
@@ -200,6 +201,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
 
     `instance` names one life of the agent: stage counters and sample numbers start anew with it. `samples` are numbered
     from `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here.
+    `timings` are what metrics show of the agent itself (None: an older agent).
     """
 
     instance: str
@@ -211,6 +213,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
     drivers_gone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    timings: Timings | None = None
 
 
 class WorkerReply(Message, frozen=True, kw_only=True):

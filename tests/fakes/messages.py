@@ -25,7 +25,7 @@ def _value(info: inspect.Type, full: bool, name: str, numbers: Iterator[int]) ->
         case inspect.UnionType():
             return _value(next(one for one in info.types if not isinstance(one, inspect.NoneType)), full, name, numbers)
         case inspect.VarTupleType():
-            return [_value(info.item_type, full, name, numbers)]
+            return [_value(info.item_type, full, name, numbers) for _ in range(info.min_length or 1)]
         case inspect.TupleType():
             return [_value(one, full, name, numbers) for one in info.item_types]
         case inspect.DictType():

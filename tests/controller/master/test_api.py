@@ -54,8 +54,8 @@ class Caller:
     def __init__(self, path: Path, connection: Connection) -> None:
         self.cluster, self.connection = FakeCluster(path), connection
         users = {"of 1234": User(1234, 1234)}
-        gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get)
-        self.api = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s)
+        gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get, lambda: "metrics")
+        self.api = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s, lambda: 1e9)
         self._application = self.api.application()
 
     def __call__(
@@ -100,7 +100,8 @@ class Caller:
         asyncio.run(self._application(scope, receive, send))
         self.status: int = sent[0]["status"]
         self.spoken = dict(sent[0]["headers"]).get(HEADER.lower().encode(), b"").decode()
-        return msgspec.json.decode(sent[1]["body"])
+        self.kind = dict(sent[0]["headers"]).get(b"content-type", b"").decode()
+        return msgspec.json.decode(sent[1]["body"]) if "json" in self.kind else sent[1]["body"].decode()
 
     def status_of(self, method: str, path: str, token: str) -> int:
         """Of a call with a body that fits none, so that nothing is done."""
@@ -224,8 +225,10 @@ EVERYBODY = {
     "own worker",
     "another worker",
     "admin",
+    "metrics",
 }
 MAY = {
+    "GET /metrics": {"metrics", "admin"},
     "GET /v1/health": EVERYBODY,
     "POST /v1/applications": {"submit", "user's own", "admin"},
     "GET /v1/applications": {"submit", "user's own", "admin"},
@@ -256,6 +259,7 @@ def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> Non
         "own worker": "of w1",
         "another worker": "of w2",
         "admin": "admin",
+        "metrics": "metrics",
     }
     routes = [route for route in call.api.application().routes if isinstance(route, Route)]
     let_in: dict[str, set[str]] = {}
