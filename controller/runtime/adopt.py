@@ -90,13 +90,12 @@ class AdoptRuntime:
             quota_cores=adoption.cores,
             before_cpu_s=process_tree.usage(process_tree.descendants(process))[0],
         )
-        name = launching.unique_name(self._cluster_id, self._worker_id, key)
-        path = self._state_dir / f"{name}.json"
+        path = self._state_dir / f"{launching.unique_name(self._cluster_id, self._worker_id, key)}.json"
         try:
             if outer is not None and self._is_its_own(outer.cpu, process):
                 record = self._own(record, outer)
             elif outer is not None and self._cgroups.delegated(outer):
-                record = self._child(record, outer, name, path)
+                record = self._child(record, outer, path, adoption.slots)
             elif not self._signals:
                 raise RuntimeRefused(self._why_not(outer))
             elif not process_tree.may_signal(process):
@@ -107,9 +106,9 @@ class AdoptRuntime:
         except OSError as error:
             raise RuntimeFailed(f"executor {'/'.join(key)} was not taken over ({error}); tried again later") from error
 
-    def _child(self, record: AdoptedRecord, outer: Group, name: str, path: Path) -> AdoptedRecord:
+    def _child(self, record: AdoptedRecord, outer: Group, path: Path, slots: int) -> AdoptedRecord:
         """A child group with the executor's processes in it; its record is there before, so that it is never forgotten."""
-        group = self._cgroups.create_below(outer, name)
+        group = self._cgroups.create_below(outer, path.stem, slots)
         record = msgspec.structs.replace(record, group=group, outer=outer)
         executor_record.write(path, record)
         for _ in range(ROUNDS):

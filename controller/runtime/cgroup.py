@@ -28,6 +28,10 @@ REST = "sparkpace-rest"
 """v2: what else was in a group that got children, as a group with children may hold no processes itself."""
 DELEGATE = ("trusted.delegate", "user.delegate")
 """How systemd marks a group that its service may divide (Delegate=yes)."""
+THREAD_SHARES, THREAD_WEIGHT = 1024, 100
+"""What one thread weighs on v1 and on v2: as much as a group does by default, however many threads it has."""
+MOST_WEIGHT = 10_000
+"""The kernel refuses more on v2."""
 MIN_QUOTA_US = 1_000
 """The kernel refuses a smaller quota."""
 READ_BYTES = 16_384
@@ -273,8 +277,9 @@ class CgroupTree:
             return os.access(outer.cpu, os.W_OK)
         return any(_xattr(outer.cpu, name) == b"1" for name in DELEGATE)
 
-    def create_below(self, outer: Group, name: str) -> Group:
-        """A new group `ADOPTED/name` below one that holds processes, for CPU alone. Raises `OSError`."""
+    def create_below(self, outer: Group, name: str, threads: int) -> Group:
+        """A new group `ADOPTED/name` below one that holds processes, for CPU alone. It weighs as `threads` of it do that are
+        in no group of their own. Raises `OSError`."""
         group = Group(outer.cpu / ADOPTED / name, outer.cpuacct / ADOPTED / name, None)
         if self.version == 2:
             rest = outer.cpu / REST
@@ -285,7 +290,25 @@ class CgroupTree:
                 (parent / "cgroup.subtree_control").write_text("+cpu")
         for directory in group.directories():
             directory.mkdir(parents=True, exist_ok=True)
+        self._weigh(group.cpu, threads)
+        self._weigh_adopted(outer)
         return group
+
+    def _weigh(self, directory: Path, threads: int) -> None:
+        """v1 brings what is too much down to its most by itself. Does nothing where the group is gone."""
+        if self.version == 2:
+            _write(directory / "cpu.weight", str(min(MOST_WEIGHT, threads * THREAD_WEIGHT)))
+        else:
+            _write(directory / "cpu.shares", str(threads * THREAD_SHARES))
+
+    def _weigh_adopted(self, outer: Group) -> None:
+        """Weights count among siblings alone, so `ADOPTED` weighs what its groups do together. On v2 the rest, whose threads
+        weighed one by one before, weighs as many as run at once."""
+        name, one = ("cpu.weight", THREAD_WEIGHT) if self.version == 2 else ("cpu.shares", THREAD_SHARES)
+        weights = [text_of(str(file)) for file in (outer.cpu / ADOPTED).glob(f"*/{name}")]
+        self._weigh(outer.cpu / ADOPTED, max(1, sum(int(weight) for weight in weights if weight) // one))
+        if self.version == 2:
+            self._weigh(outer.cpu / REST, os.cpu_count() or 1)
 
     def dissolve(self, group: Group, outer: Group) -> bool:
         """Undoes `create_below`: processes go back to `outer`; whether the group is gone."""
@@ -295,6 +318,7 @@ class CgroupTree:
         gone = self.remove(group)
         for directory in group.directories():
             _removed(directory.parent)  # others may be there
+        self._weigh_adopted(outer)
         if back is not None and not (outer.cpu / ADOPTED).exists():
             with contextlib.suppress(OSError):
                 (outer.cpu / "cgroup.subtree_control").write_text("-cpu")

@@ -115,6 +115,26 @@ def _children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
+def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdoptRig, container: Group) -> None:
+    """Beside it in its owner's group each busy thread weighs 1024."""
+    runtime, tree = grouped.runtime(), CgroupTree()
+    first, second, other = (grouped.spawn(IDLE) for _ in range(3))
+    for pid in (first.pid, second.pid, other.pid):
+        tree.add(container, pid)
+    adopted = container.cpu / ADOPTED / "cpu.shares"
+    for application, told, slots in (("app-1", first, 3), ("app-2", second, 2)):
+        runtime.adopt(Adoption(ExecutorKey(application, KEY.executor_id), told, grouped.SERVES, 0.5, slots=slots))
+        group = tree.group_of(told.pid)
+        assert group is not None
+        assert int((group.cpu / "cpu.shares").read_text()) == 1024 * slots
+    assert int(adopted.read_text()) == 1024 * (3 + 2), "weights count among siblings alone"
+    assert int((container.cpu / "cpu.shares").read_text()) == 1024, "its owner's is left alone"
+    runtime.stop(KEY)
+    assert int(adopted.read_text()) == 1024 * 2
+    runtime.stop(ExecutorKey("app-2", KEY.executor_id))
+    assert not adopted.exists()
+
+
 def test_the_group_goes_when_the_executor_ends(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     runtime.adopt(what)
@@ -299,6 +319,21 @@ def test_version_2_is_divided_only_where_its_owner_was_handed_it(two: CgroupTree
     except OSError:
         pytest.skip("this file system has no such attributes")
     assert two.delegated(service)
+
+
+def test_on_version_2_a_made_group_weighs_100_for_each_slot_and_the_rest_as_the_whole_machine(
+    two: CgroupTree, tmp_path: Path
+) -> None:
+    service = _service(tmp_path)
+    for name in (REST, ADOPTED, f"{ADOPTED}/one", f"{ADOPTED}/many"):
+        (service.cpu / name).mkdir()
+        (service.cpu / name / "cpu.weight").write_text("100")
+    one = two.create_below(service, "one", 3)
+    assert int((one.cpu / "cpu.weight").read_text()) == 300
+    assert int((service.cpu / ADOPTED / "cpu.weight").read_text()) == 300 + 100
+    assert int((service.cpu / REST / "cpu.weight").read_text()) == 100 * (os.cpu_count() or 1)
+    many = two.create_below(service, "many", 4096)
+    assert int((many.cpu / "cpu.weight").read_text()) == 10_000, "the kernel refuses more"
 
 
 def test_the_rest_of_a_divided_group_is_divided_no_further(two: CgroupTree, tmp_path: Path) -> None:
