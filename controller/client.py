@@ -29,11 +29,14 @@ from controller.wire.command import (
     WorkerList,
     WorkerView,
 )
+from controller.wire.course import Course, EndedRun, EndedRuns
 from controller.wire.reading import reader
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError, Unavailable
 
 T = TypeVar("T")
+Exchange = tuple[http.client.HTTPResponse, bytes]
+"""An answer and its body."""
 
 TIMEOUT_S = 10.0
 """Longest silence of a living master; a plan of thousands of stages takes far less."""
@@ -61,6 +64,14 @@ class MasterClient:
 
     def explain(self, application_id: str) -> Explanation:
         return self._call("GET", f"/v1/applications/{_quoted(application_id)}/explain", Explanation)
+
+    def course(self, application_id: str, samples: int, quotas: int, since_s: float) -> Course:
+        """What was recorded behind these offsets, and the stages that did not end before."""
+        behind = urllib.parse.urlencode({"samples": samples, "quotas": quotas, "since": int(since_s)})
+        return self._call("GET", f"/v1/applications/{_quoted(application_id)}/course?{behind}", Course)
+
+    def runs(self) -> tuple[EndedRun, ...]:
+        return self._call("GET", "/v1/runs", EndedRuns).runs
 
     def kill(self, application_id: str) -> None:
         """Asks for the end of an application and its executors; returns before they are gone."""
@@ -98,19 +109,22 @@ class MasterClient:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
-            connection = connect_master(self.url, self._ca, self._timeout_s)
-            with closing(connection):
-                connection.request(method, path, body, headers)
-                response = connection.getresponse()
-                status, reply = response.status, response.read()
+            response, reply = self._exchange(method, path, body, headers)
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(
                 f"no Sparkpace master answers at {self.url} ({error}); start one with `sparkpace up`"
             ) from error
         version.check_header(response.headers.get(version.HEADER), f"the master at {self.url}", "this command")
-        if status >= 400:
-            raise self._failure(status, reply)
+        if response.status >= 400:
+            raise self._failure(response.status, reply)
         return reply
+
+    def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Exchange:
+        with closing(self._connect()) as connection:
+            return _ask(connection, method, path, body, headers)
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        return connect_master(self.url, self._ca, self._timeout_s)
 
     def _failure(self, status: int, reply: bytes) -> PaceError:
         try:
@@ -123,6 +137,45 @@ class MasterClient:
             kind.exit_code: kind for kind in (BadInput, Unavailable, InfeasibleDeadline, Denied)
         }
         return known.get(failure.exit_code, PaceError)(failure.error)
+
+
+class LastingClient(MasterClient):
+    """Keeps its connection for the next call: TLS costs a master more than most answers. Not for several threads at once."""
+
+    _connection: http.client.HTTPSConnection | None = None
+
+    def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Exchange:
+        kept, self._connection = self._connection, None
+        if kept is not None:
+            try:
+                return self._asked(kept, method, path, body, headers)
+            except (OSError, http.client.HTTPException):
+                kept.close()  # the master closes one that was quiet; asking twice changes nothing
+        return self._asked(self._connect(), method, path, body, headers)
+
+    def _asked(
+        self, connection: http.client.HTTPSConnection, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> Exchange:
+        try:
+            exchange = _ask(connection, method, path, body, headers)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return exchange
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _ask(
+    connection: http.client.HTTPSConnection, method: str, path: str, body: bytes | None, headers: dict[str, str]
+) -> Exchange:
+    connection.request(method, path, body, headers)
+    response = connection.getresponse()
+    return response, response.read()
 
 
 def submit_client(home: Home) -> MasterClient:

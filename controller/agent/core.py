@@ -19,7 +19,7 @@ from controller.agent.arbitrate import CoreRequest, arbitrate
 from controller.agent.asking import is_squeezed, request
 from controller.agent.decide import ObservedExecutor, aged, decide_demand, with_others
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.worker import Sample
+from controller.wire.worker import OrderedQuota, Sample
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
@@ -27,6 +27,9 @@ from stage_model.settings import SHORTEST_PERIOD_S, QuotaSettings
 
 SAMPLED_AFTER = 0.9
 """Of a period since the last samples, a look takes new ones: stage events wake the loop in between."""
+
+MOST_ORDERED, LONGEST_REASON = 100, 200
+"""Quotas that one sample tells, the last ones, and letters of the reason of each."""
 
 LAST_PERIODS = 10.0
 LAST_PART = 0.25
@@ -73,13 +76,14 @@ class Snapshot(Struct, frozen=True):
 
 class Held(Struct, frozen=True):
     """What is remembered of one executor. `sampled`: time and container CPU at its last sample; `over`: it has exited and its
-    last sample is taken."""
+    last sample is taken; `ordered`: quotas since that sample."""
 
     account: Account
     law: LawState = LawState()
     decision: Decision | None = None
     sampled: tuple[float, float] | None = None
     over: bool = False
+    ordered: tuple[OrderedQuota, ...] = ()
 
 
 class State(Struct, frozen=True):
@@ -147,23 +151,28 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
         grants |= arbitrate(alike, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
     due = now_s - state.sampled_s >= SAMPLED_AFTER * snapshot.period_s
     held: dict[ExecutorKey, Held] = {}
-    current: dict[ExecutorKey, float | None] = {}
+    current = {
+        key: seen.observed.quota_cores for key, seen, *_ in looks if seen.observed is not None and seen.observed.running
+    }
+    changed = {change.key: change for change in changes(current, grants)}
     samples = []
     for key, seen, before, account, decision in looks:
         law = decision.state if decision else before.law
         sampled, over = before.sampled, before.over
         timed, observed = snapshot.plans.get(key.application_id), seen.observed
+        ordered = before.ordered
+        if timed is not None and decision is not None and (change := changed.get(key)) is not None:
+            ordered = (*ordered, _ordered(change, snapshot, decision, timed, now_s))[-MOST_ORDERED:]
         if observed is not None and timed is not None and not over and (due or not observed.running):
             try:
                 shown = decision or Decision(0.0, law, "exited")
-                samples.append(_sample(key, snapshot, shown, grants.get(key, 0.0), observed, sampled, timed, now_s))
+                sample = _sample(key, snapshot, shown, grants.get(key, 0.0), observed, sampled, timed, now_s)
+                samples.append(structs.replace(sample, ordered=ordered) if ordered else sample)
             except Exception as error:  # noqa: BLE001 - told by the shell
                 troubles[key] = error
-            sampled, over = (now_s, observed.cpu_s), not observed.running
-        held[key] = Held(account, law, decision, sampled, over)
-        if observed is not None and observed.running:
-            current[key] = observed.quota_cores
-    orders = Orders(grants, tuple(changes(current, grants)), tuple(samples), troubles)
+            sampled, over, ordered = (now_s, observed.cpu_s), not observed.running, ()
+        held[key] = Held(account, law, decision, sampled, over, ordered)
+    orders = Orders(grants, tuple(changed.values()), tuple(samples), troubles)
     return orders, State(held, now_s, now_s if due else state.sampled_s)
 
 
@@ -225,6 +234,19 @@ def _sample(
         usage=_rate(before, now_s, observed.cpu_s),
         cpu_core_s=observed.cpu_s,
         forecast_end_s=decision.forecast_end_s,
+    )
+
+
+def _ordered(change: QuotaChange, snapshot: Snapshot, decision: Decision, timed: TimedPlan, now_s: float) -> OrderedQuota:
+    """The reason is what its law says, and that others came first if they did."""
+    reason = decision.reason[:LONGEST_REASON]
+    if is_squeezed(decision, change.cores, snapshot.cores, snapshot.quota.core_quantum):
+        reason += f"; squeezed: {decision.demand:.2f} asked for"
+    return OrderedQuota(
+        time_s=timed.plan.elapsed_s + now_s - timed.at_s,
+        before=change.before,
+        cores=change.cores,
+        reason=reason,
     )
 
 

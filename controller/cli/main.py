@@ -19,6 +19,7 @@ COMMANDS = {
     "set": "applications:set_",
     "explain": "placement:explain_placement",
     "label": "placement:label",
+    "ui": "ui:live_page",
     "report": "records:report",
     "plot": "records:plot",
     "logs": "records:logs",

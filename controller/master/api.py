@@ -32,6 +32,7 @@ from controller.runtime.process_identity import boot_id, pid_namespace, seen_her
 from controller.version import VERSION
 from controller.wire import version
 from controller.wire.command import ApplicationList, Change, Failure, Health, Labels, PlanRequest, WorkerList
+from controller.wire.course import EndedRuns
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.reading import reader, warn_once
@@ -114,8 +115,10 @@ class Api:
             Route("/v1/applications/{id}/sync", self._handler(self.driver_sync, own), methods=["POST"]),
             Route("/v1/applications/{id}/kill", self._handler(self.kill, submit), methods=["POST"]),
             Route("/v1/applications/{id}/set", self._handler(self.change, submit), methods=["POST"]),
+            Route("/v1/applications/{id}/course", self._handler(self.course, submit), methods=["GET"]),
             Route("/v1/applications/{id}/explain", self._handler(self.explain, submit), methods=["GET"]),
             Route("/v1/plan", self._handler(self.plan, submit), methods=["POST"]),
+            Route("/v1/runs", self._handler(self.runs, submit), methods=["GET"]),
             Route("/v1/workers", self._handler(self.workers, submit), methods=["GET"]),
             Route("/v1/started-workers/end", self._handler(self.end_started_workers, admin), methods=["POST"]),
             Route("/v1/workers/{id}/labels", self._handler(self.label, admin), methods=["POST"]),
@@ -209,6 +212,13 @@ class Api:
 
     async def explain(self, request: Request) -> object:
         return self.cluster.commands.explain(request.path_params["id"], self.clock())
+
+    async def course(self, request: Request) -> object:
+        samples, quotas, since_s = (_number(request, name) for name in ("samples", "quotas", "since"))
+        return await self.cluster.commands.course(request.path_params["id"], samples, quotas, since_s)
+
+    async def runs(self, _: Request) -> object:
+        return EndedRuns(runs=await self.cluster.commands.ended_runs())
 
     async def kill(self, request: Request) -> object:
         self.cluster.commands.kill(request.path_params["id"], self.clock())

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from controller.master.application import Application
+from controller.master.application import ID, Application
 from controller.master.beside import Beside
 from controller.master.change import change, check_claim, claim_after
 from controller.master.explanation import explanation
+from controller.master.finish import stage_spans
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.outcome import KILLED
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
 from controller.master.view import application_view, bare_view
+from controller.runs.course import ended_runs, read_course
 from controller.wire.command import ApplicationView, Change, Explanation
+from controller.wire.course import Course, EndedRun
 from placement.topology import Topology
+from stage_model.errors import BadInput
 
 
 class Commands:
@@ -50,6 +54,20 @@ class Commands:
         """Of every worker, why the application's next executor would go there or not. Raises `BadInput`."""
         application = self.registry.known(application_id)
         return explanation(application, self.lifecycle.placing, now_s)
+
+    async def course(
+        self, application_id: str, samples: int, quotas: int, since_s: float, beside: Beside = asyncio.to_thread
+    ) -> Course:
+        """How it goes or went, also where only its run folder is left."""
+        application = self.registry.applications.get(application_id)
+        folder = self.recorder.folder(application_id)
+        if application is None and not (ID.fullmatch(application_id) and folder.is_dir()):
+            raise BadInput(f"there is no run {application_id!r:.80} here; accepted: an id that `sparkpace ps` shows")
+        spans = None if application is None or application.finished else stage_spans(application)
+        return await beside(lambda: read_course(folder, samples, quotas, since_s, spans))
+
+    async def ended_runs(self, beside: Beside = asyncio.to_thread) -> tuple[EndedRun, ...]:
+        return await beside(lambda: ended_runs(self.recorder.runs))
 
     # ------------------------------------------------------------------ what is changed
 

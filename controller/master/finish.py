@@ -129,7 +129,7 @@ def prepare_ending(application: Application, most: Capacity, runtime: str) -> En
     return Ending(
         application_id=application.id,
         summary=_summary(application, most, runtime, start_s, end_s),
-        stages=_stages(application),
+        stages=stage_spans(application),
         first_task_s=start_s,
         last_task_s=end_s,
         profile_key=application.profile_key,
@@ -257,7 +257,7 @@ def _action(application: Application, action: Action) -> dict[str, Any]:
     }
 
 
-def _stages(application: Application) -> list[StageSpan]:
+def stage_spans(application: Application) -> list[StageSpan]:
     return [
         StageSpan(
             stage=stage.info.stage,

@@ -15,10 +15,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from controller.files import no_space
 from controller.runs.run_folder import (
     SUMMARY,
     StageSpan,
+    append_quotas,
     append_samples,
     read_samples,
     samples_size,
@@ -94,7 +97,20 @@ class Recorder:
                 self._unwritten[application_id] = [*kept, *samples][:room]
                 if len(kept) + len(samples) > room:
                     raise
+                return True
+            self._add_quotas(folder, [*kept, *samples])
             return True
+
+    @staticmethod
+    def _add_quotas(folder: Path, samples: Sequence[Sample]) -> None:
+        """What was ordered is for people to read: where it cannot be written, it is left out."""
+        quotas = [structs.replace(one, executor_id=sample.executor_id) for sample in samples for one in sample.ordered]
+        if not quotas:
+            return
+        try:
+            append_quotas(folder, quotas)
+        except OSError as error:
+            log.warning("%d quota changes of %s are not recorded: %s", len(quotas), folder.name, error)
 
     def samples(self, application_id: str) -> list[Sample]:
         """All of them, once they are written. Raises `OSError`."""

@@ -1,7 +1,8 @@
-"""The folder of one run: `summary.json`, `samples.csv`, `stages.csv`. Written by the master, read by report and plot.
+"""The folder of one run: `summary.json`, `samples.csv`, `quotas.csv`, `stages.csv`. Written by the master, read by report,
+plot and the live page.
 
 Times are seconds since submission, cores are cores; an empty cell means unknown. `summary.json` and `stages.csv` are
-replaced as a whole (a reader never sees half of one), samples are appended. Not covered: what is in the summary
+replaced as a whole (a reader never sees half of one), samples and quotas are appended. Not covered: what is in the summary
 (`controller.master`) and the picture (`controller.runs.plot`).
 """
 
@@ -19,12 +20,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from controller.files import write_whole
-from controller.wire.worker import Sample
+from controller.wire.worker import OrderedQuota, Sample
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 
 SUMMARY = "summary.json"
 SAMPLES = "samples.csv"
+QUOTAS = "quotas.csv"
 STAGES = "stages.csv"
 SAMPLE_COLUMNS = (
     "time_s",
@@ -40,10 +42,11 @@ SAMPLE_COLUMNS = (
     "debt_core_s",
     "forecast_end_s",
 )
+QUOTA_COLUMNS = ("time_s", "executor", "before", "cores", "reason")
 STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")
 MODE = 0o600
 LONGEST_NAME = 1000
-"""Of a stage, which its driver chooses; a cell may not be longer than 128 KB to be read again."""
+"""Of a stage, which its driver chooses, and of a reason; a cell may not be longer than 128 KB to be read again."""
 R = TypeVar("R")
 
 
@@ -79,7 +82,16 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
     """Adds rows, all or none of them; the first call writes the heading. A half row that a crash left behind is cut off.
     Raises `OSError`."""
-    path = run_dir / SAMPLES
+    _append(run_dir / SAMPLES, SAMPLE_COLUMNS, [_sample_row(sample) for sample in samples])
+
+
+def append_quotas(run_dir: Path, quotas: Sequence[OrderedQuota]) -> None:
+    """As `append_samples`."""
+    rows = [[_cell(q.time_s), q.executor_id, _cell(q.before), _cell(q.cores), q.reason[:LONGEST_NAME]] for q in quotas]
+    _append(run_dir / QUOTAS, QUOTA_COLUMNS, rows)
+
+
+def _append(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
@@ -87,8 +99,7 @@ def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
         if whole < end:
             file.truncate(whole)
         file.seek(whole)
-        rows = [_sample_row(sample) for sample in samples]
-        left = memoryview(_csv([SAMPLE_COLUMNS, *rows] if whole == 0 else rows))
+        left = memoryview(_csv([columns, *rows] if whole == 0 else rows))
         try:
             while left:
                 left = left[file.write(left) :]
@@ -98,11 +109,8 @@ def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
 
 
 def samples_size(run_dir: Path) -> int:
-    """Bytes of the table, 0 before the first row."""
-    try:
-        return (run_dir / SAMPLES).stat().st_size
-    except FileNotFoundError:
-        return 0
+    """Bytes of the tables of samples and quotas, 0 before the first row."""
+    return sum(path.stat().st_size for path in (run_dir / SAMPLES, run_dir / QUOTAS) if path.exists())
 
 
 def read_samples(run_dir: Path) -> list[Sample]:
@@ -114,6 +122,21 @@ def read_samples(run_dir: Path) -> list[Sample]:
     whole = text[: text.rfind("\n") + 1]
     rows = _rows(whole, SAMPLE_COLUMNS, path)
     return [_read_row(row, path, Sample, application_id="", executor_id=row["executor"]) for row in rows]
+
+
+def samples_from(run_dir: Path, offset: int, most: int) -> tuple[list[Sample], int]:
+    """The samples that begin at byte `offset` of the table (0: its begin), of `most` bytes at most, and the offset behind
+    them. Raises `BadInput`."""
+    path = run_dir / SAMPLES
+    rows, end = _rows_from(path, SAMPLE_COLUMNS, offset, most)
+    return [_read_row(row, path, Sample, application_id="", executor_id=row["executor"]) for row in rows], end
+
+
+def quotas_from(run_dir: Path, offset: int, most: int) -> tuple[list[OrderedQuota], int]:
+    """As `samples_from`."""
+    path = run_dir / QUOTAS
+    rows, end = _rows_from(path, QUOTA_COLUMNS, offset, most)
+    return [_read_row(row, path, OrderedQuota, executor_id=row["executor"], reason=row["reason"]) for row in rows], end
 
 
 def write_stages(run_dir: Path, stages: Iterable[StageSpan]) -> None:
@@ -159,6 +182,30 @@ def _rows(text: str, columns: Sequence[str], path: Path) -> Iterable[dict[str, s
             yield dict(zip(columns, cells, strict=True))
     except csv.Error as problem:
         raise _bad_row(path, f"line {reader.line_num}: {problem}") from problem
+
+
+def _rows_from(path: Path, columns: Sequence[str], offset: int, most: int) -> tuple[list[dict[str, str]], int]:
+    """Whole rows alone. An offset that is no row's begin, as the table has been written anew, counts as 0."""
+    try:
+        with path.open("rb") as file:
+            offset = min(max(0, offset), path.stat().st_size)
+            if offset > 0:
+                file.seek(offset - 1)
+                if file.read(1) != b"\n":
+                    offset = 0
+            file.seek(offset)
+            data = file.read(most)
+    except FileNotFoundError:
+        return [], 0
+    except OSError as problem:
+        raise BadInput(f"{path} cannot be read ({problem.strerror}); name the folder of a run.") from problem
+    whole = data[: data.rfind(b"\n") + 1]
+    try:
+        text = whole.decode()
+    except UnicodeDecodeError as problem:
+        raise BadInput(f"{path} is no text; name the folder of a run.") from problem
+    heading = "" if offset == 0 else ",".join(columns) + "\n"
+    return list(_rows(heading + text, columns, path)), offset + len(whole)
 
 
 def _bad_row(path: Path, problem: object) -> BadInput:

@@ -148,12 +148,23 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
     risk: str = ""
 
 
+class OrderedQuota(Message, frozen=True, kw_only=True):
+    """A quota that an agent ordered `time_s` after submission, in cores; `before` None: there was no limit. `reason` is the
+    law's, and says what others took. Of which executor is said only where it is not part of a sample."""
+
+    time_s: float
+    executor_id: str = ""
+    before: float | None
+    cores: float
+    reason: str
+
+
 class Sample(Message, frozen=True, kw_only=True):
     """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores.
 
     `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample
     before, None for the first one of an agent's life. `squeezed`: it got less than its law asked for because of others;
-    `debt_core_s` is the master's, from these.
+    `debt_core_s` is the master's, from these. `ordered`: the quotas since the sample before.
     """
 
     application_id: str
@@ -170,6 +181,7 @@ class Sample(Message, frozen=True, kw_only=True):
     squeezed: bool = False
     debt_core_s: float = 0.0
     forecast_end_s: float | None = None
+    ordered: tuple[OrderedQuota, ...] = ()
 
 
 class WorkerInfo(Message, frozen=True, kw_only=True):

@@ -85,6 +85,25 @@ def test_a_law_a_grant_a_write_and_a_sample() -> None:
     assert (orders.troubles, state.at_s) == ({}, 10.0)
 
 
+def test_each_quota_that_was_ordered_is_told_once_with_its_reason() -> None:
+    _, state = period(State(), 0.0, {KEY: seen(quota=0.3)}, plan())
+    told = []
+    # between samples, too: 50 core-seconds in ever less time; it is set as it was ordered
+    for now_s, quota in ((0.5, 0.5), (0.8, 0.3), (1.0, 0.3), (2.0, 0.55)):
+        orders, state = period(state, now_s, {KEY: seen(quota=quota)}, plan())
+        told.append([(one.time_s, one.before, one.cores) for sample in orders.samples for one in sample.ordered])
+        assert all("cores for the application" in one.reason for sample in orders.samples for one in sample.ordered)
+    assert told == [[], [], [(100.5, 0.5, 0.55), (100.8, 0.3, 0.55), (101.0, 0.3, 0.55)], []]
+
+
+def test_a_squeeze_is_part_of_the_reason() -> None:
+    executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
+    orders, _ = period(State(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
+    reasons = {sample.application_id: [one.reason for one in sample.ordered] for sample in orders.samples}
+    assert ["squeezed: 1.67 asked for" in reason for reason in reasons["other"]] == [True]
+    assert ["squeezed" in reason for reason in reasons["app"]] == [False]
+
+
 def test_what_lowers_is_written_before_what_raises() -> None:
     executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
     orders, _ = period(State(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))

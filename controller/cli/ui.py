@@ -1,0 +1,25 @@
+"""`sparkpace ui`: the live page in a browser."""
+
+from __future__ import annotations
+
+import click
+
+from controller.cli.common import home_option
+from controller.client import LastingClient, submit_client
+from controller.home import Home
+from controller.ui.main import serve_page
+
+
+@click.command("ui")
+@home_option
+@click.option("--port", type=click.IntRange(0, 65535), default=7071, show_default=True, help="On 127.0.0.1; 0: a free one.")
+def live_page(home: Home, port: int) -> None:
+    """Serves the live page: the cluster, its applications and ended runs. Ctrl-C ends it; jobs go on.
+
+    Each link that is printed lets one browser in, once and within five minutes; then the next one is printed.
+    The page is only on this machine's loopback; from elsewhere: ssh -L 7071:127.0.0.1:7071 HOST.
+    """
+    url = home.need_cluster().url
+    click.echo(f"Live page of the cluster at {url}. Ctrl-C ends it.")
+    lasting = LastingClient(url, home.ca_file, home.submit_token())
+    serve_page(port, lasting, submit_client(home), lambda link: click.echo(f"Open this within 5 minutes: {link}"))

@@ -1,0 +1,69 @@
+"""How a run went, from its folder: what was recorded behind an offset, and all ended runs in short.
+
+Read by the master for the live page. Not covered: the files themselves (`run_folder`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from controller.runs.run_folder import SUMMARY, StageSpan, quotas_from, read_stages, read_summary, samples_from
+from controller.wire.course import COURSE_BYTES, MOST_STAGES, Course, EndedRun, StageCourse
+from stage_model.errors import BadInput
+
+log = logging.getLogger("sparkpace.master")
+
+
+def read_course(
+    run_dir: Path, samples: int, quotas: int, since_s: float, stages: Sequence[StageSpan] | None, most: int = COURSE_BYTES
+) -> Course:
+    """`stages` None: those of the folder. Raises `BadInput`."""
+    rows, samples_next = samples_from(run_dir, samples, most)
+    ordered, quotas_next = quotas_from(run_dir, quotas, most)
+    spans = read_stages(run_dir) if stages is None else stages
+    return Course(
+        samples=tuple(rows),
+        samples_next=samples_next,
+        quotas=tuple(ordered),
+        quotas_next=quotas_next,
+        stages=tuple(_since(spans, since_s))[-MOST_STAGES:],
+        # an answer that is almost full may have left something out
+        more=max(samples_next - samples, quotas_next - quotas) > most // 2,
+    )
+
+
+def _since(spans: Iterable[StageSpan], since_s: float) -> Iterable[StageCourse]:
+    for span in spans:
+        if span.end_s is None or span.end_s >= since_s:
+            yield StageCourse(
+                stage=span.stage,
+                attempt=span.attempt,
+                name=span.name,
+                start_s=span.start_s,
+                end_s=span.end_s,
+                tasks=span.tasks,
+            )
+
+
+def ended_runs(runs: Path) -> tuple[EndedRun, ...]:
+    """In the order in which they ended. A record that cannot be read is left out, and the log says so."""
+    dated: list[tuple[float, Path]] = []
+    for file in runs.glob(f"*/{SUMMARY}"):
+        try:
+            dated.append((file.stat().st_mtime, file.parent))
+        except FileNotFoundError:
+            continue  # the record of an old run has just been removed
+    found = (_ended_run(folder) for _, folder in sorted(dated))
+    return tuple(run for run in found if run is not None)
+
+
+def _ended_run(run_dir: Path) -> EndedRun | None:
+    try:
+        return msgspec.convert({**read_summary(run_dir), "app_id": run_dir.name}, EndedRun)
+    except (BadInput, msgspec.ValidationError) as error:
+        log.warning("the record of run %s is not shown: %s", run_dir.name, error)
+        return None

@@ -1,0 +1,81 @@
+"""Who may see the live page: one-time links, the sessions that they begin, and what a request must look like. Pure.
+
+A browser sends cookies of 127.0.0.1 to every port there, and a job's Spark UI may listen on one. So all pages lie below a
+path that nobody can guess, and the cookie is for that path alone. Not covered: HTTP itself (`server`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+from stage_model.errors import BadInput, Denied
+
+LINK_S = 300.0
+"""A link that was not used so long is good no more."""
+SESSION_S = 12 * 3600.0
+MOST_SESSIONS = 100
+"""The oldest goes when there are more."""
+COOKIE = "sparkpace"
+
+
+class Entrance:
+    """`port` is where the proxy listens; `mint` gives words that nobody can guess. Times are monotonic seconds. Only hashes
+    of links and sessions are kept."""
+
+    def __init__(self, port: int, mint: Callable[[], str]) -> None:
+        self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self.path = f"/{mint()}/"
+        self._mint = mint
+        self._link, self._link_ends_s = "", 0.0
+        self._sessions: dict[str, float] = {}
+        """When each ends."""
+
+    def new_link(self, now_s: float) -> str:
+        """A URL that lets one browser in, within `LINK_S`. The one before is good no more."""
+        once = self._mint()
+        self._link, self._link_ends_s = _hashed(once), now_s + LINK_S
+        return f"http://{self.hosts[0]}{self.path}enter?once={once}"
+
+    def is_stale(self, once: str, now_s: float) -> bool:
+        """Whether it is the last link, which was not used in time."""
+        return bool(self._link) and _hashed(once) == self._link and now_s >= self._link_ends_s
+
+    def enter(self, once: str, now_s: float) -> str:
+        """Begins a session; returns what its cookie is to say. Raises `Denied`."""
+        if not self._link or _hashed(once) != self._link or now_s >= self._link_ends_s:
+            raise Denied("this link was used before or is too old; accepted: the last one that `sparkpace ui` has printed")
+        self._link = ""
+        session = self._mint()
+        self._sessions[_hashed(session)] = now_s + SESSION_S
+        while len(self._sessions) > MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return session
+
+    def check_session(self, cookie: str | None, now_s: float) -> None:
+        """Raises `Denied`."""
+        if cookie is None or now_s >= self._sessions.get(_hashed(cookie), 0.0):
+            raise Denied("nobody has signed in here; accepted: the link that `sparkpace ui` has printed, opened once")
+
+    def check_sender(self, headers: Mapping[str, str], *, changes: bool) -> None:
+        """A page of another origin may call nothing; a call that `changes` something must name its own. `headers` have names
+        in lower case. Raises `Denied`."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host not in self.hosts:
+            raise Denied(f"the page was asked for as {host!r:.80}; accepted: {' or '.join(self.hosts)}")
+        if (origin is None and changes) or (origin is not None and origin != f"http://{host}"):
+            raise Denied(f"the call comes from {origin!r:.80}; accepted: the page itself, http://{host}")
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Denied("the call comes from another page; accepted: the page itself")
+
+
+def check_size(headers: Mapping[str, str], most: int) -> None:
+    """Of a body. Raises `BadInput`."""
+    length = headers.get("content-length", "")
+    if not length.isascii() or not length.isdigit() or int(length) > most:
+        raise BadInput(f"the body has {length!r:.20} bytes; accepted: 0 to {most}, said before it is sent")
+
+
+def _hashed(word: str) -> str:
+    """Hashes are compared, so the time taken tells nothing of the word."""
+    return hashlib.sha256(word.encode()).hexdigest()

@@ -1,0 +1,147 @@
+"""Asks the master once a second for all viewers together, and keeps what they are shown.
+
+Viewers wait for the next look and take what is new to them, so a slow one leaves out looks and holds up nobody. A master
+that does not answer is told, and what was seen last stays. Not covered: HTTP (`server`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.client import LastingClient
+from controller.ui.fold import Fold
+from controller.wire.command import ApplicationView, WorkerView
+from controller.wire.course import Course
+from stage_model.errors import PaceError, Unavailable
+
+log = logging.getLogger("sparkpace.ui")
+
+PERIOD_S = 1.0
+KEPT_LOOKS = 900
+"""Of grants over time: a quarter of an hour."""
+MOST_WATCHED = 50
+"""Applications at once."""
+KEPT_UNWATCHED = 10
+"""Courses that are kept though nobody watches, for who comes back."""
+MOST_ASKED = 5
+"""Calls for the past of a course in one look; the next look goes on."""
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """One look, in the master's own words; `at` is epoch seconds, for people. `trouble`: why it is not of now, if so."""
+
+    at: float = 0.0
+    trouble: str = ""
+    applications: tuple[ApplicationView, ...] = ()
+    workers: tuple[WorkerView, ...] = ()
+
+
+class PastGrants(msgspec.Struct, frozen=True):
+    """Cores granted at each look, of those applications that had any."""
+
+    times: list[float]
+    grants: dict[str, list[float]]
+
+
+@dataclass(slots=True)
+class _Watched:
+    fold: Fold
+    viewers: int = 0
+
+
+@dataclass(slots=True)
+class Lookout:
+    """`clock` is epoch seconds. All methods but `look`'s calls run on one event loop."""
+
+    client: LastingClient
+    clock: Callable[[], float]
+    picture: Picture = field(default_factory=Picture)
+    looks: int = 0
+    _past: deque[tuple[float, dict[str, float]]] = field(default_factory=lambda: deque(maxlen=KEPT_LOOKS))
+    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _new: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            begun_s = loop.time()
+            try:
+                await self.look()
+            except Exception:
+                log.exception("a look at the master failed and is tried again")
+            await asyncio.sleep(max(PERIOD_S / 4, PERIOD_S - (loop.time() - begun_s)))
+
+    async def look(self) -> None:
+        folds = [watched.fold for watched in self._watched.values() if watched.viewers]
+        self.picture, followed = await asyncio.to_thread(self._look, folds)
+        for fold, (courses, problem) in zip(folds, followed, strict=False):  # none, where the master does not answer
+            for course in courses:
+                fold.take(course)
+            fold.problem = problem
+        granted = {view.application_id: view.granted_cores for view in self.picture.applications if view.granted_cores}
+        if not self.picture.trouble:
+            self._past.append((self.picture.at, granted))
+        self.looks += 1
+        new, self._new = self._new, asyncio.Event()
+        new.set()
+
+    async def next_look(self, seen: int) -> int:
+        """Waits until there was one that is not `seen`; its number."""
+        while self.looks == seen:
+            await self._new.wait()
+        return self.looks
+
+    def past(self) -> PastGrants:
+        ids = sorted({application_id for _, granted in self._past for application_id in granted})
+        return PastGrants(
+            times=[at for at, _ in self._past],
+            grants={one: [granted.get(one, 0.0) for _, granted in self._past] for one in ids},
+        )
+
+    @contextmanager
+    def watching(self, application_id: str) -> Iterator[Fold]:
+        """From the next look on its course is asked for, as long as somebody watches. Raises `Unavailable`."""
+        watched = self._watched.get(application_id)
+        if watched is None:
+            if sum(one.viewers > 0 for one in self._watched.values()) >= MOST_WATCHED:
+                raise Unavailable(f"{MOST_WATCHED} applications are watched here already; accepted: close one of the pages")
+            watched = self._watched[application_id] = _Watched(Fold(application_id))
+        watched.viewers += 1
+        try:
+            yield watched.fold
+        finally:
+            watched.viewers -= 1
+            unwatched = [one for one, kept in self._watched.items() if not kept.viewers]
+            for one in unwatched[:-KEPT_UNWATCHED]:
+                del self._watched[one]
+
+    # ------------------------------------------------------------------ on a thread, one look at a time
+
+    def _look(self, folds: list[Fold]) -> tuple[Picture, list[tuple[list[Course], str]]]:
+        try:
+            applications, workers = self.client.applications(), self.client.workers()
+        except PaceError as error:
+            return msgspec.structs.replace(self.picture, trouble=str(error)), []
+        return Picture(self.clock(), "", applications, workers), [self._follow(fold) for fold in folds]
+
+    def _follow(self, fold: Fold) -> tuple[list[Course], str]:
+        """What has come of its course, and why nothing more has, if so."""
+        found: list[Course] = []
+        samples, quotas = fold.samples_next, fold.quotas_next
+        try:
+            for _ in range(MOST_ASKED):
+                found.append(self.client.course(fold.application_id, samples, quotas, fold.since_s))
+                samples, quotas = found[-1].samples_next, found[-1].quotas_next
+                if not found[-1].more:
+                    break
+        except PaceError as error:  # no such run, a damaged one, or no master
+            return found, str(error)
+        return found, ""

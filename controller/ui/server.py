@@ -1,0 +1,244 @@
+"""The live page's HTTP: static files, server-sent events, `set` and `kill`. What is shown is `lookout`'s, who may see it
+`entrance`'s. The master's token never leaves this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.client import MasterClient
+from controller.ui.entrance import COOKIE, SESSION_S, Entrance, check_size
+from controller.ui.fold import SeenCourse
+from controller.ui.lookout import Lookout
+from controller.wire.command import Change, Failure
+from controller.wire.course import EndedRun
+from stage_model.decoding import UNREADABLE
+from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError
+from stage_model.units import parse_duration, parse_priority
+
+FOLDER = Path(__file__).parent / "static"
+STATIC = {
+    "index.html": "text/html; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "page.css": "text/css; charset=utf-8",
+    "uPlot.esm.js": "text/javascript; charset=utf-8",
+    "uPlot.min.css": "text/css; charset=utf-8",
+    "LICENSE.uPlot": "text/plain; charset=utf-8",
+}
+POLICY = (
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; "
+    "require-trusted-types-for 'script'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of every answer. Trusted types: a text can never become HTML, whatever a script does."""
+MOST_BODY = 4096
+RUNS_S = 5.0
+"""Ended runs are asked for so often at most, for all viewers together."""
+STATUS = {Denied: 403, BadInput: 400, InfeasibleDeadline: 409}
+
+
+class ChangeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a `set`: as a person typed it; None leaves as it is."""
+
+    deadline: str | None = None
+    priority: str | None = None
+    force: bool = False
+
+
+class Page:
+    """`client` makes the changes, `printed` is called with each new link. `clock` is monotonic seconds."""
+
+    def __init__(
+        self,
+        entrance: Entrance,
+        lookout: Lookout,
+        client: MasterClient,
+        clock: Callable[[], float],
+        printed: Callable[[str], None],
+    ) -> None:
+        self.entrance, self.lookout, self.client, self.clock, self.printed = entrance, lookout, client, clock, printed
+        self._static = {name: (FOLDER / name).read_bytes() for name in STATIC}
+        self._runs: tuple[float, tuple[EndedRun, ...]] | None = None
+        self._runs_lock = asyncio.Lock()
+        self.over = asyncio.Event()
+        """Streams end, so that the server can."""
+
+    def application(self) -> ASGIApp:
+        path, known = self.entrance.path, self._signed_in
+        routes = [
+            Route(f"{path}enter", self._handler(self.enter), methods=["GET"]),
+            Route(path, self._handler(self.file), methods=["GET"]),
+            Route(f"{path}events", self._handler(known(self.events)), methods=["GET"]),
+            Route(f"{path}runs", self._handler(known(self.runs)), methods=["GET"]),
+            Route(f"{path}applications/{{id}}/set", self._handler(known(self.change), changes=True), methods=["POST"]),
+            Route(f"{path}applications/{{id}}/kill", self._handler(known(self.kill), changes=True), methods=["POST"]),
+            Route(f"{path}{{name}}", self._handler(self.file), methods=["GET"]),
+        ]
+        return _with_headers(Starlette(routes=routes, exception_handlers={HTTPException: _nothing_here}))
+
+    def _handler(
+        self, answer: Callable[[Request], Awaitable[Response]], *, changes: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            try:
+                self.entrance.check_sender(_headers(request), changes=changes)
+                return await answer(request)
+            except PaceError as error:
+                return _failed(error)
+
+        return handle
+
+    def _signed_in(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            try:
+                self.entrance.check_session(request.cookies.get(COOKIE), self.clock())
+            except Denied as error:
+                return _failed(error, 401)
+            return await answer(request)
+
+        return handle
+
+    # ------------------------------------------------------------------ calls
+
+    async def enter(self, request: Request) -> Response:
+        """The one-time link. A new one is printed for the next viewer, also where this one has come too late."""
+        once, now_s = request.query_params.get("once", ""), self.clock()
+        try:
+            session = self.entrance.enter(once, now_s)
+        except Denied as error:
+            if self.entrance.is_stale(once, now_s):
+                self.printed(self.entrance.new_link(now_s))
+            return Response(f"{error}\n", 403, media_type="text/plain")
+        response = RedirectResponse(self.entrance.path, 303)
+        response.set_cookie(
+            COOKIE, session, max_age=int(SESSION_S), path=self.entrance.path, httponly=True, samesite="strict"
+        )
+        self.printed(self.entrance.new_link(now_s))
+        return response
+
+    async def file(self, request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        if name not in self._static:
+            raise HTTPException(404)
+        return Response(self._static[name], media_type=STATIC[name])
+
+    async def events(self, request: Request) -> Response:
+        """The cluster at each look; with `application=ID` its course, too; with `past` the grants before."""
+        return StreamingResponse(
+            self._stream(request.query_params.get("application"), "past" in request.query_params),
+            media_type="text/event-stream",
+        )
+
+    async def _stream(self, application_id: str | None, past: bool) -> AsyncIterator[bytes]:
+        with ExitStack() as stack:
+            fold = None
+            if application_id is not None:
+                try:
+                    fold = stack.enter_context(self.lookout.watching(application_id))
+                except PaceError as error:
+                    yield _event("refused", {"error": str(error)})
+            seen, look = SeenCourse(), -1 if self.lookout.looks else 0  # the last look at once, if there was one
+            if past:
+                yield _event("past", self.lookout.past())
+            while (look := await self._next(look)) > 0:
+                yield _event("cluster", self.lookout.picture)
+                if fold is not None:
+                    news, seen = fold.since(seen)
+                    yield _event("course", news)
+
+    async def _next(self, look: int) -> int:
+        """The next look's number; 0 when the server ends."""
+        waits = [asyncio.ensure_future(self.lookout.next_look(look)), asyncio.ensure_future(self.over.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            return 0 if self.over.is_set() else self.lookout.looks
+        finally:
+            for one in waits:
+                one.cancel()
+
+    async def runs(self, _: Request) -> Response:
+        async with self._runs_lock:
+            if self._runs is None or self.clock() - self._runs[0] >= RUNS_S:
+                self._runs = (self.clock(), await asyncio.to_thread(self.client.runs))
+        return _answer({"runs": self._runs[1]})
+
+    async def change(self, request: Request) -> Response:
+        asked = await self._asked(request)
+        if asked.deadline is None and asked.priority is None:
+            raise BadInput("nothing to set; accepted: a deadline, a priority, or both")
+        if asked.priority is not None:
+            parse_priority(asked.priority)
+        none = asked.deadline is not None and asked.deadline.strip().lower() == "none"
+        deadline_s = None if asked.deadline is None or none else parse_duration(asked.deadline, option="deadline")
+        change = Change(deadline_s=deadline_s, no_deadline=none, priority=asked.priority, force=asked.force)
+        await asyncio.to_thread(self.client.change, request.path_params["id"], change)
+        return _answer({})
+
+    async def kill(self, request: Request) -> Response:
+        await asyncio.to_thread(self.client.kill, request.path_params["id"])
+        return _answer({})
+
+    @staticmethod
+    async def _asked(request: Request) -> ChangeForm:
+        check_size(_headers(request), MOST_BODY)
+        try:
+            return msgspec.json.decode(await request.body(), type=ChangeForm)
+        except UNREADABLE as error:
+            raise BadInput(f"the body of a set cannot be read ({error}); accepted: deadline, priority, force") from error
+
+
+def _with_headers(inner: ASGIApp) -> ASGIApp:
+    """`HEADERS` on all answers, also those that are Starlette's own."""
+    more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sends(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *more]}
+            await send(message)
+
+        await inner(scope, receive, sends)
+
+    return application
+
+
+def _headers(request: Request) -> Mapping[str, str]:
+    return dict(request.headers)
+
+
+def _event(name: str, data: object) -> bytes:
+    """JSON has no line ends, so this is one event whatever is in it."""
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def _answer(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def _failed(error: PaceError, status: int | None = None) -> Response:
+    known = STATUS.get(type(error), 503)
+    return _answer(Failure(error=str(error), exit_code=error.exit_code), status or known)
+
+
+def _nothing_here(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Response("there is nothing here\n", error.status_code, media_type="text/plain")

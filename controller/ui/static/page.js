@@ -1,0 +1,705 @@
+// The live page: what the master says, drawn. All text of applications is put in as text, never as HTML.
+// Field names are those of the master's API (docs/protocol.md); a course's points are rows of POINT.
+import uPlot from "./uPlot.esm.js";
+
+const POINT = { time: 0, stage: 1, setPoint: 2, progress: 3, demand: 4, granted: 5, used: 6, debt: 7 };
+const MOST_LAYERS = 11; // applications with a colour of their own; the rest is one layer
+const MOST_ROWS = 200; // of quotas and stages; the last ones
+const KEPT_LOOKS = 900;
+const RETRY_MS = 2000;
+
+const main = document.getElementById("main");
+const stateLine = document.getElementById("state");
+const told = document.getElementById("told");
+const dialog = document.getElementById("dialog");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+// ------------------------------------------------------------------ elements and words
+
+function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class") made.className = value;
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function announce(text) {
+  told.textContent = text;
+}
+
+const plain = (value, digits = 2) => (value == null ? "–" : value.toFixed(digits));
+const cores = (value) => plain(value, 2);
+const percent = (value, digits = 0) => (value == null ? "–" : `${value.toFixed(digits)}%`);
+const share = (value) => (value == null ? "–" : percent(100 * value));
+const memory = (mb) => (!mb ? "–" : mb < 10240 ? `${mb} MiB` : `${(mb / 1024).toFixed(1)} GiB`);
+
+function duration(seconds) {
+  if (seconds == null) return "–";
+  const sign = seconds < 0 ? "-" : "";
+  const whole = Math.abs(seconds);
+  if (whole < 60) return `${sign}${whole.toFixed(1)}s`;
+  const rounded = Math.round(whole);
+  const parts = [[Math.floor(rounded / 86400), "d"], [Math.floor(rounded / 3600) % 24, "h"],
+    [Math.floor(rounded / 60) % 60, "m"], [rounded % 60, "s"]];
+  const first = parts.findIndex(([number]) => number > 0);
+  return sign + parts.slice(first, first + 2).filter(([number]) => number > 0).map((part) => part.join("")).join("");
+}
+
+const ended = (view) => view.state === "ended";
+const late = (view) => view.deadline_s != null && (ended(view) ? view.elapsed_s : view.forecast_end_s) > view.deadline_s;
+const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
+
+function error(percentage) {
+  if (percentage == null) return "–";
+  return `${Math.abs(percentage).toFixed(1)}% ${percentage > 0 ? "late" : "early"}`;
+}
+
+// ------------------------------------------------------------------ tables
+
+// `columns`: heading, text of an item (or a node that never changes for it), whether it is a number.
+class Table {
+  constructor(caption, columns, empty) {
+    this.columns = columns;
+    this.rows = new Map();
+    this.caption = element("caption", {}, caption);
+    this.body = element("tbody");
+    this.empty = element("p", { class: "quiet" }, empty);
+    const heads = columns.map(([name, , number]) => element("th", { scope: "col", class: number ? "number" : "" }, name));
+    this.table = element("table", {}, this.caption, element("thead", {}, element("tr", {}, ...heads)), this.body);
+    this.node = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, this.table, this.empty);
+  }
+
+  show(items, keyOf, isLate = () => false) {
+    const keys = new Set();
+    let before = null;
+    for (const item of items) {
+      const key = keyOf(item);
+      keys.add(key);
+      let row = this.rows.get(key);
+      if (!row) {
+        row = element("tr", {}, ...this.columns.map(([, of, number], index) => {
+          const content = of(item);
+          const properties = { class: number ? "number" : "" };
+          const cell = element(index === 0 ? "th" : "td", index === 0 ? { ...properties, scope: "row" } : properties);
+          cell.append(content);
+          return cell;
+        }));
+        this.rows.set(key, row);
+      } else {
+        this.columns.forEach(([, of], index) => {
+          const content = of(item);
+          if (typeof content === "string") say(row.cells[index], content);
+        });
+      }
+      row.classList.toggle("late", isLate(item));
+      const place = before ? before.nextSibling : this.body.firstChild;
+      if (place !== row) this.body.insertBefore(row, place);
+      before = row;
+    }
+    for (const [key, row] of this.rows) {
+      if (!keys.has(key)) {
+        row.remove();
+        this.rows.delete(key);
+      }
+    }
+    this.table.hidden = keys.size === 0;
+    this.empty.hidden = keys.size > 0;
+  }
+}
+
+// ------------------------------------------------------------------ charts
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const layerColour = (index, count) =>
+  index === count - 1 && count > MOST_LAYERS ? colour("--quiet") : `hsl(${(index * 137 + 210) % 360} 60% ${dark.matches ? 60 : 45}%)`;
+
+// `describe` says in words what is drawn, for who cannot see it; `marks` are vertical lines.
+class Chart {
+  constructor(label, { time = false, height = 240, unit = "" } = {}) {
+    this.label = label;
+    this.time = time;
+    this.height = height;
+    this.unit = unit;
+    this.shape = "";
+    this.marks = [];
+    this.plotted = element("div");
+    this.legend = element("ul", { class: "legend" });
+    this.picture = element("div", { role: "img", "aria-label": label }, this.plotted);
+    this.node = element("div", { class: "chart" }, this.picture, this.legend);
+    this.resized = new ResizeObserver(() => this.plot?.setSize({ width: this.width(), height: this.height }));
+    this.resized.observe(this.node);
+    this.themed = () => { this.shape = ""; if (this.last) this.draw(...this.last); };
+    dark.addEventListener("change", this.themed);
+  }
+
+  width() {
+    return Math.max(200, this.node.clientWidth - 18);
+  }
+
+  // `series`: label, colour, dash, fill, range of its scale.
+  draw(series, data, marks = [], describe = "", xRange = null) {
+    this.last = [series, data, marks, describe, xRange];
+    this.marks = marks;
+    this.xRange = xRange;
+    this.picture.setAttribute("aria-label", `${this.label}. ${describe}`);
+    const shape = JSON.stringify([series.map((one) => [one.label, one.dash, one.fill, one.points]), Boolean(xRange), dark.matches]);
+    if (shape === this.shape) {
+      this.plot.setData(data);
+      return;
+    }
+    this.shape = shape;
+    this.plot?.destroy();
+    this.plot = new uPlot(this.options(series), data, this.plotted);
+    this.legend.replaceChildren(...series.map((one) => {
+      const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+      swatch.style.background = one.colour();
+      return element("li", {}, swatch, one.label);
+    }));
+  }
+
+  options(series) {
+    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+    return {
+      width: this.width(),
+      height: this.height,
+      legend: { show: false },
+      cursor: { drag: { x: false, y: false } },
+      scales: {
+        x: { time: this.time, range: (_, low, high) => (this.xRange ? this.xRange() : [low ?? 0, high > low ? high : (low ?? 0) + 1]) },
+        y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 0.1) * 1.05] },
+      },
+      axes: [{ ...axis }, { ...axis, label: this.unit, size: 60 }],
+      series: [{}, ...series.map((one) => ({
+        label: one.label, stroke: one.colour(), fill: one.fill ? one.colour() : undefined, width: 1.5, dash: one.dash,
+        points: { show: Boolean(one.points) }, paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
+      }))],
+      hooks: { draw: [(plot) => this.drawMarks(plot)] },
+    };
+  }
+
+  drawMarks(plot) {
+    const { ctx, bbox } = plot;
+    for (const { x, name, colour: of } of this.marks) {
+      if (x == null || x < plot.scales.x.min || x > plot.scales.x.max) continue;
+      const left = plot.valToPos(x, "x", true);
+      ctx.save();
+      ctx.strokeStyle = ctx.fillStyle = colour(of);
+      ctx.lineWidth = 2 * devicePixelRatio;
+      ctx.beginPath();
+      ctx.moveTo(left, bbox.top);
+      ctx.lineTo(left, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+      ctx.textAlign = left > bbox.left + bbox.width / 2 ? "right" : "left";
+      ctx.fillText(` ${name} `, left, bbox.top + 12 * devicePixelRatio);
+      ctx.restore();
+    }
+  }
+
+  close() {
+    this.resized.disconnect();
+    dark.removeEventListener("change", this.themed);
+    this.plot?.destroy();
+  }
+}
+
+// ------------------------------------------------------------------ cluster
+
+class ClusterPage {
+  constructor() {
+    this.title = "Cluster";
+    this.query = "?past=1";
+    this.times = [];
+    this.grants = new Map();
+    this.names = new Map();
+    this.sums = element("p", { id: "sums" });
+    this.chart = new Chart("Cores granted over time, by application", { time: true, height: 280, unit: "cores" });
+    this.since = element("p", { class: "quiet" });
+    this.workers = new Table("Workers", [
+      ["Worker", (worker) => worker.worker_id], ["Host", (worker) => worker.host], ["Runtime", (worker) => worker.runtime],
+      ["Cores", (worker) => cores(worker.cores), true], ["Memory", (worker) => memory(worker.memory_mb), true],
+      ["Heard", (worker) => `${duration(worker.seen_s_ago)} ago`, true],
+    ], "No worker is here.");
+    this.waiting = new Table("Who waits, in order, and why", [
+      ["Application", (view) => applicationLink(view.application_id, view.name || view.application_id)],
+      ["Place", (view) => (view.queue_position == null ? "–" : String(view.queue_position)), true],
+      ["Waited", (view) => duration(view.elapsed_s), true], ["Why", (view) => view.reason || "–"],
+    ], "Nobody waits.");
+    this.running = new Table("Running applications", this.columns(), "Nothing runs.");
+    this.ended = new Table(`Ended applications, the newest first`, this.columns(), "None is remembered.");
+    this.node = element("div", {}, element("h1", {}, "Cluster"), this.sums, element("h2", {}, "Grants"), this.chart.node, this.since,
+      element("h2", {}, "Waiting"), this.waiting.node, element("h2", {}, "Running"), this.running.node,
+      element("h2", {}, "Workers"), this.workers.node, element("h2", {}, "Ended"), this.ended.node);
+  }
+
+  columns() {
+    return [
+      ["Application", (view) => applicationLink(view.application_id, view.name || view.application_id)],
+      ["Priority", (view) => String(view.priority), true], ["Elapsed", (view) => duration(view.elapsed_s), true],
+      ["Deadline", (view) => duration(view.deadline_s), true], ["Forecast end", (view) => duration(view.forecast_end_s), true],
+      ["Done", (view) => share(view.progress), true], ["Granted", (view) => cores(view.granted_cores), true],
+      ["Demanded", (view) => cores(view.demand_cores), true], ["Used", (view) => cores(view.used_cores), true],
+      ["Debt, core-s", (view) => plain(view.debt_core_s, 1), true], ["Memory", (view) => memory(view.memory_mb), true],
+    ];
+  }
+
+  past({ times, grants }) {
+    this.times = times;
+    this.grants = new Map(Object.entries(grants));
+    this.first = true;
+  }
+
+  cluster({ at, trouble, applications, workers }) {
+    const alive = applications.filter((view) => !ended(view));
+    const sum = (field) => alive.reduce((total, view) => total + view[field], 0);
+    const all = workers.reduce((total, worker) => total + worker.cores, 0);
+    say(this.sums, `${alive.length} running or waiting, ${applications.length - alive.length} ended · ` +
+      `${cores(sum("granted_cores"))} of ${cores(all)} cores granted, ${cores(sum("demand_cores"))} demanded, ` +
+      `${cores(sum("used_cores"))} used`);
+    for (const view of applications) this.names.set(view.application_id, view.name || view.application_id);
+    if (!trouble && at > (this.times.at(-1) ?? 0)) this.add(at, alive);
+    this.drawStack();
+    this.workers.show(workers, (worker) => worker.worker_id);
+    const waits = alive.filter((view) => view.state === "waiting" || view.queue_position != null);
+    waits.sort((one, other) => (one.queue_position ?? Infinity) - (other.queue_position ?? Infinity));
+    this.waiting.show(waits, (view) => view.application_id);
+    this.running.show(alive.filter((view) => view.state === "running"), (view) => view.application_id, late);
+    this.ended.show(applications.filter(ended).slice(-MOST_ROWS).reverse(), (view) => view.application_id, late);
+  }
+
+  add(at, alive) {
+    const granted = new Map(alive.filter((view) => view.granted_cores > 0).map((view) => [view.application_id, view.granted_cores]));
+    for (const id of granted.keys()) if (!this.grants.has(id)) this.grants.set(id, new Array(this.times.length).fill(0));
+    this.times.push(at);
+    for (const [id, values] of this.grants) values.push(granted.get(id) ?? 0);
+    if (this.times.length > KEPT_LOOKS) {
+      this.times.shift();
+      for (const [id, values] of this.grants) {
+        values.shift();
+        if (!values.some((value) => value > 0)) this.grants.delete(id);
+      }
+    }
+  }
+
+  // The largest applications are layers of their own. Each layer is drawn down to 0, the highest first.
+  drawStack() {
+    if (!this.times.length) return;
+    say(this.since, `Since ${new Date(1000 * this.times[0]).toLocaleTimeString()}: at most the last quarter of an hour that ` +
+      "this page's server has seen.");
+    const total = (values) => values.reduce((sum, value) => sum + value, 0);
+    const ranked = [...this.grants].map(([id, values]) => [id, values, total(values)]).sort((one, other) => other[2] - one[2]);
+    const layers = ranked.slice(0, MOST_LAYERS).map(([id, values]) => [this.names.get(id) ?? id, values]);
+    const rest = ranked.slice(MOST_LAYERS);
+    if (rest.length) {
+      layers.push([`${rest.length} others`, this.times.map((_, index) => rest.reduce((sum, [, values]) => sum + values[index], 0))]);
+    }
+    const sums = [];
+    let below = new Array(this.times.length).fill(0);
+    layers.forEach(([name, values], index) => {
+      below = below.map((value, at) => value + values[at]);
+      sums.push({ label: name, values: below, colour: () => layerColour(index, layers.length), fill: true, steps: true });
+    });
+    sums.reverse();
+    const describe = layers.map(([name, values]) => `${name}: ${cores(values.at(-1))}`).join(", ");
+    this.chart.draw(sums, [this.times, ...sums.map((one) => one.values)], [], `Now ${describe || "nothing"}.`);
+  }
+
+  close() {
+    this.chart.close();
+  }
+}
+
+// ------------------------------------------------------------------ application
+
+const FIGURES = [
+  ["state", "State", (view) => (view.queue_position == null ? view.state : `${view.state}, place ${view.queue_position}`)],
+  ["elapsed_s", "Elapsed", (view) => duration(view.elapsed_s)],
+  ["deadline_s", "Deadline", (view) => duration(view.deadline_s)],
+  ["forecast_end_s", "Forecast end", (view) => duration(view.forecast_end_s)],
+  ["progress", "Progress", (view) => share(view.progress)],
+  ["stages", "Stages done", (view) => `${view.stages_done}${view.stages_total == null ? "" : ` of ${view.stages_total}`}`],
+  ["granted_cores", "Cores granted", (view) => cores(view.granted_cores)],
+  ["demand_cores", "Cores demanded", (view) => cores(view.demand_cores)],
+  ["used_cores", "Cores used", (view) => cores(view.used_cores)],
+  ["debt_core_s", "Debt, core-seconds", (view) => plain(view.debt_core_s, 1)],
+  ["executors", "Executors", (view) => String(view.executors)],
+  ["memory_mb", "Memory", (view) => memory(view.memory_mb)],
+  ["priority", "Priority", (view) => String(view.priority)],
+  ["law", "Law", (view) => view.law],
+  ["profile", "Profile", (view) => `${view.profile ?? "–"} (${view.profile_runs} runs)`],
+];
+
+class ApplicationPage {
+  constructor(id) {
+    this.id = id;
+    this.title = "Application";
+    this.query = id ? `?application=${encodeURIComponent(id)}` : "";
+    this.points = [];
+    this.quotas = [];
+    this.stages = new Map();
+    this.heading = element("h1", {}, id || "Application");
+    this.reason = element("p", { id: "reason" });
+    this.problem = element("p", { class: "problem" });
+    this.notices = element("ul");
+    this.figures = new Map(FIGURES.map(([key]) => [key, element("dd", { "data-figure": key }, "–")]));
+    const list = element("dl", { class: "figures" }, ...FIGURES.map(([key, name]) => element("div", {}, element("dt", {}, name), this.figures.get(key))));
+    this.setButton = element("button", { type: "button", onclick: () => askSet(this.view) }, "Change deadline or priority…");
+    this.killButton = element("button", { type: "button", class: "danger", onclick: () => askKill(this.view) }, "End it…");
+    this.buttons = element("div", { class: "buttons" }, this.setButton, this.killButton);
+    this.buttons.hidden = true;
+    this.progress = new Chart("Progress of the stage against its set-point", { height: 220, unit: "progress" });
+    this.use = new Chart("Cores granted, used and demanded over all executors", { height: 220, unit: "cores" });
+    this.gantt = element("tbody");
+    const heads = ["Stage", "Name", "Tasks", "From", "To", "When"].map((name) => element("th", { scope: "col" }, name));
+    this.ganttCaption = element("caption", {}, "No stage has begun.");
+    const gantt = element("table", { class: "gantt" }, this.ganttCaption, element("thead", {}, element("tr", {}, ...heads)), this.gantt);
+    this.quotaTable = new Table("Changes of CPU quotas, the newest first, and why", [
+      ["At", (quota) => duration(quota.time_s)], ["Executor", (quota) => quota.executor_id],
+      ["From", (quota) => (quota.before == null ? "no limit" : cores(quota.before)), true], ["To", (quota) => cores(quota.cores), true],
+      ["Why", (quota) => quota.reason],
+    ], "No quota was changed yet.");
+    this.node = element("div", {}, this.heading, this.reason, this.problem, this.buttons, list, this.notices,
+      element("h2", {}, "Progress"), this.progress.node, element("h2", {}, "Cores"), this.use.node,
+      element("h2", {}, "Stages"), element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Stages" }, gantt),
+      element("h2", {}, "Quota changes"), this.quotaTable.node);
+  }
+
+  cluster({ applications }) {
+    if (!this.id) {
+      const newest = applications.findLast((view) => !ended(view)) ?? applications.at(-1);
+      if (newest) location.replace(`#/application/${encodeURIComponent(newest.application_id)}`);
+      else say(this.reason, "No application is known here yet.");
+      return;
+    }
+    const view = applications.find((one) => one.application_id === this.id);
+    this.buttons.hidden = !view || ended(view);
+    if (!view) {
+      say(this.reason, this.view ? this.view.reason : "The master does not list it (any more); what was recorded is shown.");
+      return;
+    }
+    if (this.view && this.view.state !== view.state) announce(`${view.name}: ${view.state}. ${view.reason}`);
+    this.view = view;
+    say(this.heading, view.name || view.application_id);
+    document.title = `${view.name} · Sparkpace`;
+    for (const [key, , of] of FIGURES) say(this.figures.get(key), of(view));
+    this.figures.get("forecast_end_s").classList.toggle("late", late(view));
+    say(this.reason, [view.application_id, view.stage && `stage ${view.stage}`, view.reason].filter(Boolean).join(" · "));
+    if (this.notices.childElementCount !== view.notices.length) {
+      this.notices.replaceChildren(...view.notices.map((notice) => element("li", {}, notice)));
+    }
+    this.drawCurves();
+  }
+
+  course({ first, points, quotas, stages, loading, problem }) {
+    this.points.splice(first, Infinity, ...points);
+    this.quotas.push(...quotas);
+    this.quotas.splice(0, Math.max(0, this.quotas.length - MOST_ROWS));
+    this.numbered = (this.numbered ?? 0) + quotas.length;
+    for (const stage of stages) this.stages.set(`${stage.stage}.${stage.attempt}`, stage);
+    say(this.problem, problem || (loading ? "What was recorded is being read." : ""));
+    this.drawCurves();
+    if (quotas.length || !this.quotasShown) {
+      this.quotasShown = true;
+      const begin = this.numbered - this.quotas.length;
+      const numbered = this.quotas.map((quota, index) => ({ ...quota, number: begin + index })).reverse();
+      this.quotaTable.show(numbered, (quota) => quota.number);
+    }
+    this.drawGantt();
+  }
+
+  drawCurves() {
+    if (!this.points.length) return;
+    const column = (name) => this.points.map((point) => point[POINT[name]]);
+    const times = column("time");
+    const last = this.points.at(-1);
+    const marks = [{ x: this.view?.deadline_s, name: "deadline", colour: "--late" },
+      { x: this.view && !ended(this.view) ? this.view.forecast_end_s : null, name: "forecast end", colour: "--progress" }];
+    const range = () => [0, Math.max(times.at(-1), 1, ...marks.map(({ x }) => x ?? 0)) * 1.02];
+    this.progress.draw([
+      { label: "progress", colour: () => colour("--progress") },
+      { label: "set-point", colour: () => colour("--set-point"), dash: [8, 5] },
+    ], [times, column("progress"), column("setPoint")], marks,
+    `Now stage ${last[POINT.stage] ?? "none"}, progress ${share(last[POINT.progress])}, set-point ${share(last[POINT.setPoint])}.`, range);
+    this.use.draw([
+      { label: "used", colour: () => colour("--used"), fill: true, steps: true },
+      { label: "demanded", colour: () => colour("--demand"), dash: [3, 4], steps: true },
+      { label: "granted", colour: () => colour("--granted"), steps: true },
+    ], [times, column("used"), column("demand"), column("granted")], marks,
+    `Now ${cores(last[POINT.granted])} granted, ${cores(last[POINT.used])} used, ${cores(last[POINT.demand])} demanded.`, range);
+  }
+
+  drawGantt() {
+    const spans = [...this.stages.values()].sort((one, other) => one.start_s - other.start_s).slice(-MOST_ROWS);
+    if (!spans.length) return;
+    const until = Math.max(this.points.at(-1)?.[POINT.time] ?? 0, ...spans.map((span) => span.end_s ?? span.start_s), 0.1);
+    const from = spans[0].start_s;
+    const width = Math.max(until - from, 0.1);
+    say(this.ganttCaption, `${spans.length} of ${this.stages.size} attempts of stages, from ${duration(from)} to ${duration(until)}`);
+    this.bars ??= new Map();
+    for (const [index, span] of spans.entries()) {
+      const key = `${span.stage}.${span.attempt}`;
+      let row = this.bars.get(key);
+      if (!row) {
+        const name = span.attempt ? `${span.stage}, attempt ${span.attempt}` : String(span.stage);
+        const bar = element("div", { class: "bar", "aria-hidden": "true" });
+        row = element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, span.name), element("td", {}, String(span.tasks)),
+          element("td", {}, duration(span.start_s)), element("td"), element("td", { class: "bars" }, bar));
+        this.bars.set(key, row);
+      }
+      say(row.cells[4], span.end_s == null ? "runs" : duration(span.end_s));
+      const bar = row.cells[5].firstChild;
+      bar.className = span.end_s == null ? "bar active" : "bar";
+      bar.style.left = `${(100 * (span.start_s - from)) / width}%`;
+      bar.style.width = `${(100 * Math.max(0, (span.end_s ?? until) - span.start_s)) / width}%`;
+      if (this.gantt.rows[index] !== row) this.gantt.insertBefore(row, this.gantt.rows[index] ?? null);
+    }
+    while (this.gantt.rows.length > spans.length) this.gantt.lastChild.remove();
+  }
+
+  close() {
+    this.progress.close();
+    this.use.close();
+  }
+}
+
+// ------------------------------------------------------------------ history
+
+function median(values) {
+  const sorted = [...values].sort((one, other) => one - other);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+// How much more the last run used than the median of the runs before, in percent; null without one before.
+function drift(runs) {
+  const used = runs.map((run) => run.used_core_s).filter((value) => value != null && value > 0);
+  return used.length < 2 ? null : 100 * (used.at(-1) / median(used.slice(0, -1)) - 1);
+}
+
+const signed = (value) => (value == null ? "–" : `${value > 0 ? "+" : ""}${value.toFixed(1)}%`);
+
+class HistoryPage {
+  constructor(job) {
+    this.job = job;
+    this.title = "History";
+    this.query = "";
+    this.problem = element("p", { class: "problem" });
+    this.jobs = new Table("Jobs, by profile", [
+      ["Job", (one) => element("a", { href: `#/history/${encodeURIComponent(one.key)}` }, one.name)],
+      ["Runs", (one) => String(one.runs.length), true], ["Last error", (one) => error(one.last.error_pct), true],
+      ["Mean distance", (one) => (one.errors.length ? percent(one.errors.reduce((sum, value) => sum + Math.abs(value), 0) / one.errors.length, 1) : "–"), true],
+      ["Late", (one) => String(one.runs.filter((run) => run.violated).length), true],
+      ["Used, core-s", (one) => plain(one.last.used_core_s, 1), true], ["Granted, core-s", (one) => plain(one.last.allocated_core_s, 1), true],
+      ["Drift of use", (one) => signed(drift(one.runs)), true],
+    ], "No run has ended yet.");
+    this.heading = element("h2", {}, "");
+    this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline" });
+    this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds" });
+    this.runs = new Table("Runs, the newest first", [
+      ["Run", (run) => applicationLink(run.app_id, run.app_id)],
+      ["Submitted", (run) => (run.submitted_epoch_s == null ? "–" : new Date(1000 * run.submitted_epoch_s).toLocaleString())],
+      ["Deadline", (run) => duration(run.deadline_s), true], ["End", (run) => duration(run.end_s), true],
+      ["Error", (run) => error(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
+      ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
+      ["Recognised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || "by itself"],
+    ], "No run of this job is kept.");
+    this.details = element("section", { "aria-label": "One job" }, this.heading, this.errors.node, this.core_s.node, this.runs.node);
+    this.details.hidden = true;
+    this.node = element("div", {}, element("h1", {}, "History"), this.problem,
+      element("p", { class: "quiet" }, "Drift: how much more the last run used than the median of the runs before it."),
+      this.jobs.node, this.details);
+  }
+
+  cluster({ applications }) {
+    const finished = applications.filter((view) => view.finished).length;
+    if (finished !== this.finished) {
+      this.finished = finished;
+      this.load();
+    }
+  }
+
+  async load() {
+    try {
+      this.show((await call("runs")).runs);
+      say(this.problem, "");
+    } catch (failure) {
+      this.finished = undefined; // asked again with the next look
+      say(this.problem, failure.message);
+    }
+  }
+
+  show(runs) {
+    const byJob = Map.groupBy ? Map.groupBy(runs, keyOf) : grouped(runs, keyOf);
+    const jobs = [...byJob].map(([key, of]) => ({ key, name: of.at(-1).name || key, runs: of, last: of.at(-1),
+      errors: of.map((run) => run.error_pct).filter((value) => value != null) }));
+    this.jobs.show(jobs.reverse(), (one) => one.key);
+    const chosen = jobs.find((one) => one.key === this.job) ?? jobs[0];
+    this.details.hidden = !chosen;
+    if (!chosen) return;
+    say(this.heading, `${chosen.name} (${chosen.key})`);
+    const numbers = chosen.runs.map((_, index) => index + 1);
+    const range = () => [0.5, numbers.length + 0.5];
+    const of = (field) => chosen.runs.map((run) => run[field]);
+    this.errors.draw([{ label: "error: above 0 is late", colour: () => colour("--progress"), points: true }], [numbers, of("error_pct")], [],
+      `Of the last run ${error(chosen.last.error_pct)}.`, range);
+    this.core_s.draw([
+      { label: "granted", colour: () => colour("--granted"), points: true },
+      { label: "used", colour: () => colour("--used"), points: true },
+    ], [numbers, of("allocated_core_s"), of("used_core_s")], [],
+    `The last run was granted ${plain(chosen.last.allocated_core_s, 1)} and used ${plain(chosen.last.used_core_s, 1)}.`, range);
+    this.runs.show([...chosen.runs].reverse(), (run) => run.app_id, (run) => Boolean(run.violated));
+  }
+
+  close() {
+    this.errors.close();
+    this.core_s.close();
+  }
+}
+
+const keyOf = (run) => run.profile || run.name || run.app_id;
+
+function grouped(items, key) {
+  const groups = new Map();
+  for (const item of items) groups.set(key(item), [...(groups.get(key(item)) ?? []), item]);
+  return groups;
+}
+
+// ------------------------------------------------------------------ changes, each behind a question
+
+async function call(path, body) {
+  const asked = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const reply = await fetch(path, asked);
+  const answer = await reply.json().catch(() => ({}));
+  if (!reply.ok) throw new Error(answer.error ?? `the page's server answered with status ${reply.status}`);
+  return answer;
+}
+
+function ask(title, contents, verb, act) {
+  const problem = element("p", { class: "problem", role: "alert" });
+  const cancel = element("button", { type: "button", onclick: () => dialog.close() }, "Leave it");
+  const go = element("button", { type: "button", class: "danger", onclick: async () => {
+    go.disabled = true;
+    try {
+      announce(await act());
+      dialog.close();
+    } catch (failure) {
+      say(problem, failure.message);
+    }
+    go.disabled = false;
+  } }, verb);
+  dialog.replaceChildren(element("h2", { id: "dialog-title" }, title), ...contents, problem,
+    element("div", { class: "buttons" }, cancel, go));
+  dialog.showModal();
+  (contents.map((one) => one.querySelector?.("input")).find(Boolean) ?? cancel).focus();
+}
+
+function askKill(view) {
+  const path = `applications/${encodeURIComponent(view.application_id)}/kill`;
+  ask(`End ${view.name}?`, [element("p", {}, `${view.application_id} and its executors end at once. This cannot be taken back.`)], "End it",
+    async () => {
+      await call(path, {});
+      return `${view.name} is being ended.`;
+    });
+}
+
+function askSet(view) {
+  const deadline = element("input", { name: "deadline", placeholder: view.deadline_s == null ? "none" : duration(view.deadline_s), autocomplete: "off" });
+  const priority = element("input", { name: "priority", placeholder: String(view.priority), autocomplete: "off" });
+  const force = element("input", { name: "force", type: "checkbox" });
+  const contents = [
+    element("p", {}, `${view.application_id}. What is left empty stays as it is.`),
+    element("label", {}, "Deadline after submission: 90s, 10min, 1h30m or none ", deadline),
+    element("label", {}, "Priority: low, normal, high or 0 to 100 ", priority),
+    element("label", {}, force, " even if that deadline cannot be met"),
+  ];
+  ask(`Change ${view.name}?`, contents, "Change it", async () => {
+    const typed = (input) => input.value.trim() || null;
+    await call(`applications/${encodeURIComponent(view.application_id)}/set`,
+      { deadline: typed(deadline), priority: typed(priority), force: force.checked });
+    return `${view.name} was changed.`;
+  });
+}
+
+// ------------------------------------------------------------------ which page, and what comes from the server
+
+const PAGES = { "": ClusterPage, application: ApplicationPage, history: HistoryPage };
+let page = null;
+let events = null;
+
+function tellState(text, trouble = false) {
+  if (stateLine.textContent !== text && trouble) announce(text);
+  say(stateLine, text);
+  stateLine.classList.toggle("trouble", trouble);
+}
+
+function open() {
+  const [, kind = "", rest = ""] = location.hash.match(/^#\/([a-z]*)\/?(.*)$/) ?? [];
+  const Kind = Object.hasOwn(PAGES, kind) ? PAGES[kind] : ClusterPage;
+  let argument = "";
+  try {
+    argument = decodeURIComponent(rest);
+  } catch {
+    argument = rest;
+  }
+  page?.close();
+  dialog.close();
+  page = new Kind(argument);
+  document.title = `${page.title} · Sparkpace`;
+  main.replaceChildren(page.node);
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.page === page.title.toLowerCase()) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  listen();
+}
+
+function listen() {
+  events?.close();
+  const mine = page;
+  const source = events = new EventSource(`events${page.query}`);
+  const on = (name, act) => source.addEventListener(name, (event) => { if (page === mine) act(JSON.parse(event.data)); });
+  on("past", (past) => mine.past?.(past));
+  on("cluster", (picture) => {
+    const at = new Date(1000 * picture.at).toLocaleTimeString();
+    if (picture.trouble) tellState(`Not of now${picture.at ? ` but of ${at}` : ""}: ${picture.trouble}`, true);
+    else tellState(`Live, ${at}`);
+    mine.cluster(picture);
+  });
+  on("course", (course) => mine.course?.(course));
+  on("refused", ({ error: sentence }) => tellState(sentence, true));
+  source.onopen = () => { mine.quotas?.splice(0); };
+  source.onerror = () => {
+    tellState("The page's server does not answer; trying again.", true);
+    if (source.readyState === EventSource.CLOSED && page === mine) setTimeout(() => again(mine), RETRY_MS);
+  };
+}
+
+// A stream that was refused is not tried again by the browser: say why, and try.
+async function again(mine) {
+  if (page !== mine) return;
+  try {
+    await call("runs");
+    listen();
+  } catch (failure) {
+    tellState(failure.message, true);
+    setTimeout(() => again(mine), RETRY_MS);
+  }
+}
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+addEventListener("hashchange", () => {
+  open();
+  main.focus();
+});
+open();

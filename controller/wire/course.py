@@ -1,0 +1,68 @@
+"""What the live page asks the master for besides views: how a run goes or went, and the runs that have ended.
+
+As JSON of these structs. See docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from controller.wire.message import Message
+from controller.wire.worker import OrderedQuota, Sample
+
+COURSE_BYTES = 256 << 10
+"""Of each table in one answer, as stored: some four thousand samples."""
+MOST_STAGES = 1000
+"""In one answer, the last ones."""
+
+
+class StageCourse(Message, frozen=True, kw_only=True):
+    """An attempt of a stage; times are seconds after submission, `end_s` None while it runs."""
+
+    stage: int
+    attempt: int
+    name: str
+    start_s: float
+    end_s: float | None
+    tasks: int
+
+
+class Course(Message, frozen=True, kw_only=True):
+    """GET /v1/applications/ID/course?samples=N&quotas=N&since=S (scope submit): what was recorded behind these offsets, which
+    mean nothing but where to go on (0: the begin), and the stages that run or ended S whole seconds after submission or
+    later.
+
+    `more`: there is more already. Asked again, it answers the same and what has come."""
+
+    samples: tuple[Sample, ...] = ()
+    samples_next: int = 0
+    quotas: tuple[OrderedQuota, ...] = ()
+    quotas_next: int = 0
+    stages: tuple[StageCourse, ...] = ()
+    more: bool = False
+
+
+class EndedRun(Message, frozen=True, kw_only=True):
+    """What the record of a run says of it (docs/operations.md, Run folders); None: not known."""
+
+    app_id: str
+    name: str = ""
+    profile: str | None = None
+    law: str | None = None
+    deadline_s: float | None = None
+    end_s: float | None = None
+    error_pct: float | None = None
+    violated: bool | None = None
+    end_reason: str = ""
+    allocated_core_s: float | None = None
+    used_core_s: float | None = None
+    debt_core_s: float | None = None
+    tasks: int | None = None
+    tasks_failed: int | None = None
+    executors: int | None = None
+    profile_match: float | None = None
+    submitted_epoch_s: float | None = None
+
+
+class EndedRuns(Message, frozen=True, kw_only=True):
+    """GET /v1/runs (scope submit): of those that are kept, the one that ended first first."""
+
+    runs: tuple[EndedRun, ...]

@@ -1,0 +1,256 @@
+"""The live page's server before a real master: who gets in, what is served, who is told what."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.ui.entrance import LINK_S
+from controller.ui.server import FOLDER, POLICY, STATIC
+from controller.wire.driver import ExecutorWish
+from controller.wire.worker import OrderedQuota
+from stage_model.errors import Denied
+from tests.fakes.cluster import one_stage_run, report, sample
+from tests.fakes.served import ServedPage, Stream, served
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[ServedPage]:
+    with served(tmp_path) as running:
+        yield running
+
+
+def running_job(page: ServedPage, **changed: object) -> str:
+    """On worker w1, with a stage under way, two samples and a quota that was changed."""
+    cluster = page.master.cluster
+    cluster.worker("w1")
+    job = cluster.register(**changed)
+    cluster.driver(job, *one_stage_run(1000)[:-3])
+    quota = OrderedQuota(time_s=1.5, before=None, cores=0.75, reason="forecast: 0.75 cores for the application")
+    samples = (sample(job, "1", 1.0, quota=0.5), sample(job, "1", 2.0, quota=0.75, ordered=(quota,)))
+    running = report(job, "1", quota_cores=0.75, demand_cores=0.8)
+    cluster.worker("w1", running)
+    cluster.worker("w1", running, samples=samples, sample_seq=0)
+    return job
+
+
+def test_a_link_gives_a_cookie_that_scripts_and_other_sites_do_not_get(page: ServedPage) -> None:
+    [link] = page.links
+    answer, _ = page.call(link.partition(page.host)[2])
+    assert (answer.status, answer.getheader("location")) == (303, page.entrance.path)
+    cookie = str(answer.getheader("set-cookie"))
+    assert {"HttpOnly", "SameSite=strict", f"Path={page.entrance.path}"} <= set(cookie.split("; "))
+    again, said = page.call(link.partition(page.host)[2])
+    assert (again.status, again.getheader("set-cookie"), b"used before" in said) == (403, None, True)
+    assert len(page.links) == 2, "the next viewer's link is printed"
+
+
+def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: ServedPage) -> None:
+    page.now_s += LINK_S
+    answer, _ = page.call(page.links[0].partition(page.host)[2])
+    assert answer.status == 403
+    assert len(page.links) == 2
+    assert page.signed_in()
+
+
+@pytest.mark.parametrize("path", ["events", "runs", "applications/x/set", "applications/x/kill"])
+def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
+    method = "POST" if "applications" in path else "GET"
+    for cookie in ("", "sparkpace=guess", "sparkpace="):
+        answer, said = page.call(path, method=method, body=b"{}", Origin=f"http://{page.host}", Cookie=cookie)
+        assert (answer.status, json.loads(said)["exit_code"]) == (401, Denied.exit_code)
+    assert page.master.calls == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "rebound.example:80"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1:4040"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+)
+def test_another_pages_calls_are_refused_whatever_their_cookie(page: ServedPage, headers: dict[str, str]) -> None:
+    cookie = page.signed_in()
+    for path, method in (("events", "GET"), ("runs", "GET"), ("", "GET"), ("applications/x/kill", "POST")):
+        own = {} if method == "GET" else {"Origin": f"http://{page.host}"}
+        answer, _ = page.call(path, method=method, body=b"{}", **({"Cookie": cookie} | own | headers))
+        assert answer.status == 403
+    assert page.master.calls == []
+
+
+def test_a_change_without_an_origin_is_refused(page: ServedPage) -> None:
+    answer, _ = page.call("applications/x/kill", method="POST", body=b"{}", Cookie=page.signed_in())
+    assert answer.status == 403
+    assert page.master.calls == []
+
+
+def test_everything_has_the_policy_and_nothing_is_outside_the_secret_path(page: ServedPage) -> None:
+    cookie = page.signed_in()
+    for path in ("", *STATIC, "events-not", "enter?once=x", "/", "/page.js", "/enter", "runs"):
+        answer, _ = page.call(path, Cookie=cookie)
+        assert answer.getheader("content-security-policy") == POLICY
+        assert answer.getheader("cache-control") == "no-store"
+        assert (answer.status == 404) == (path.startswith("/") or path == "events-not")
+
+
+def test_the_masters_tokens_are_in_nothing_that_is_served(page: ServedPage) -> None:
+    cookie, home = page.signed_in(), page.master.home
+    job = running_job(page)
+    stream = Stream(page, cookie, f"?past=1&application={job}")
+    page.look()
+    told = b"".join(stream.next()[1] for _ in range(3))
+    stream.close()
+    for path in ("", *STATIC, "runs"):
+        answer, body = page.call(path, Cookie=cookie)
+        told += body + str(answer.getheaders()).encode()
+    assert job.encode() in told
+    assert home.submit_token().encode() not in told
+    assert home.admin_token().encode() not in told
+
+
+def test_five_viewers_cost_the_master_one_look_and_see_what_it_says(page: ServedPage) -> None:
+    job = running_job(page)
+    streams = [Stream(page, page.signed_in()) for _ in range(5)]
+    page.look()
+    seen = [stream.next() for stream in streams]
+    assert page.master.calls == ["/v1/applications", "/v1/workers"]
+    assert {name for name, _ in seen} == {"cluster"}
+    assert len({data for _, data in seen}) == 1
+    picture = json.loads(seen[0][1])
+    [view] = page.master.client().applications()
+    assert picture["applications"] == [json.loads(msgspec.json.encode(view))]
+    assert picture["applications"][0]["application_id"] == job
+    assert picture["applications"][0]["granted_cores"] == 0.75
+    assert [worker["worker_id"] for worker in picture["workers"]] == ["w1"]
+    for stream in streams:
+        stream.close()
+
+
+def test_the_course_of_an_application_is_told_to_who_watches_it(page: ServedPage) -> None:
+    job, cookie = running_job(page), page.signed_in()
+    stream = Stream(page, cookie, f"?application={job}")
+    page.look()
+    assert stream.next()[0] == "cluster"
+    name, data = stream.next()
+    course = json.loads(data)
+    assert (name, course["application_id"], course["first"], course["problem"]) == ("course", job, 0, "")
+    assert [(point[0], point[5]) for point in course["points"]] == [(1.0, 0.5), (2.0, 0.75)]
+    [quota] = course["quotas"]
+    assert (quota["executor_id"], quota["cores"], quota["reason"]) == ("1", 0.75, "forecast: 0.75 cores for the application")
+    [stage] = course["stages"]
+    assert (stage["stage"], stage["tasks"], stage["name"]) == (0, 4, "collect at /x/app.py:1")
+    page.look()
+    stream.next()
+    again = json.loads(stream.next()[1])
+    assert (again["quotas"], again["stages"]) == ([], [])
+    stream.close()
+
+
+def test_it_stays_when_the_driver_and_the_record_of_the_master_are_gone(page: ServedPage) -> None:
+    cluster = page.master.cluster
+    job = cluster.finished_run(name="gone")
+    stream = Stream(page, page.signed_in(), f"?application={job}")
+    page.look()
+    [view] = json.loads(stream.next()[1])["applications"]
+    assert (view["state"], view["finished"], view["name"]) == ("ended", True, "gone")
+    assert [stage["end_s"] is not None for stage in json.loads(stream.next()[1])["stages"]] == [True]
+    stream.close()
+    answer, said = page.call("runs", Cookie=page.signed_in())
+    assert (answer.status, [run["app_id"] for run in json.loads(said)["runs"]]) == (200, [job])
+
+
+@pytest.mark.parametrize("name", ["..%2Fprofiles", "pace-20200101-000000-abcdef"])
+def test_who_watches_what_is_no_run_is_told_so(page: ServedPage, name: str) -> None:
+    stream = Stream(page, page.signed_in(), f"?application={name}")
+    page.look()
+    stream.next()
+    problem = json.loads(stream.next()[1])["problem"]
+    assert "there is no run" in problem or "has no call" in problem
+    stream.close()
+
+
+def test_a_master_that_is_away_is_told_and_what_was_seen_stays(page: ServedPage) -> None:
+    running_job(page)
+    stream = Stream(page, page.signed_in())
+    page.look()
+    before = json.loads(stream.next()[1])
+    page.lookout.client.url, url = "https://127.0.0.1:1", page.lookout.client.url
+    page.lasting.close()
+    page.look()
+    away = json.loads(stream.next()[1])
+    assert "no Sparkpace master answers" in away["trouble"]
+    assert away["applications"] == before["applications"]
+    page.lookout.client.url = url
+    page.look()
+    assert json.loads(stream.next()[1])["trouble"] == ""
+    stream.close()
+
+
+def test_set_and_kill_reach_the_master_and_its_refusals_come_back(page: ServedPage) -> None:
+    job = running_job(page)
+    own = {"Cookie": page.signed_in(), "Origin": f"http://{page.host}"}
+    asked = {"deadline": "90s", "priority": "high", "force": True}
+    answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps(asked).encode(), **own)
+    assert (answer.status, said) == (200, b"{}")
+    view = page.master.client().application(job)
+    assert (view.deadline_s, view.priority) == (90.0, 100)
+    refused: list[object] = [{}, {"deadline": "soon"}, {"priority": "1e9"}, {"other": 1}, [], {"deadline": "x" * 5000}]
+    for body in refused:
+        answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps(body).encode(), **own)
+        assert (answer.status, "accepted" in said.decode() or "give" in said.decode()) == (400, True), said
+    assert page.master.client().application(job).deadline_s == 90.0
+    answer, _ = page.call(f"applications/{job}/kill", method="POST", body=b"{}", **own)
+    assert answer.status == 200
+    view = page.master.client().application(job)
+    assert (view.state, view.reason) == ("ended", "it was killed")
+    answer, said = page.call("applications/nobody/kill", method="POST", body=b"{}", **own)
+    assert (answer.status, "not known" in said.decode()) == (400, True)
+
+
+def test_grants_of_the_past_are_told_to_who_comes_later(page: ServedPage) -> None:
+    job = running_job(page)
+    first = Stream(page, page.signed_in())
+    page.look()
+    page.look()
+    late = Stream(page, page.signed_in(), "?past=1")
+    name, data = late.next()
+    past = json.loads(data)
+    assert (name, len(past["times"]), past["grants"]) == ("past", 2, {job: [0.75, 0.75]})
+    first.close()
+    late.close()
+
+
+def test_uplot_is_the_release_that_is_named() -> None:
+    said = json.loads((FOLDER / "uPlot.json").read_text())
+    assert {name: hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() for name in said["sha256"]} == said["sha256"]
+    assert set(said["sha256"]) == {name for name in STATIC if "uPlot" in name}
+    assert said["source"] == f"https://registry.npmjs.org/uplot/-/uplot-{said['version']}.tgz"
+    assert len(base64.b64decode(said["integrity"].removeprefix("sha512-"))) == 64
+
+
+def test_the_page_names_nothing_of_elsewhere_and_makes_no_html_of_texts() -> None:
+    script = (FOLDER / "page.js").read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"):
+        assert word not in script
+    assert "//" not in (FOLDER / "index.html").read_text()
+
+
+def test_a_wish_is_not_needed_to_be_shown(page: ServedPage) -> None:
+    """One that waits is shown with why."""
+    cluster = page.master.cluster
+    job = cluster.register(wanted={"0": ExecutorWish(count=1)})
+    cluster.driver(job)
+    stream = Stream(page, page.signed_in())
+    page.look()
+    [view] = json.loads(stream.next()[1])["applications"]
+    assert view["state"] == "waiting"
+    stream.close()
