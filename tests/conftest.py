@@ -1,13 +1,15 @@
 """What every test may ask for: a Docker engine, a Kubernetes cluster, a second Spark; how property tests run, and in which
 order.
 
-`SPARKPACE_REQUIRE_DOCKER=1` and `SPARKPACE_REQUIRE_KUBERNETES=1` (set by .ci/run) turn a skipped test that needs one into a
-failure, so nothing passes unseen.
+`SPARKPACE_REQUIRE_DOCKER=1`, `SPARKPACE_REQUIRE_KUBERNETES=1` and `SPARKPACE_REQUIRE_BROWSER=1` (set by .ci/run) turn a
+skipped test that needs one into a failure, so nothing passes unseen.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -22,7 +24,7 @@ from controller.engines import docker_version
 from stage_model.errors import Unavailable
 from tests.fakes.small_disk import SmallDisk, mounted
 
-NEEDS = {"docker": "docker_engine", "kubernetes": "kubeconfig"}
+NEEDS = {"docker": "docker_engine", "kubernetes": "kubeconfig", "browser": "chromium"}
 """The fixture that every test of a marker needs."""
 REQUIRED = {marker for marker in NEEDS if os.environ.get(f"SPARKPACE_REQUIRE_{marker.upper()}", "") not in {"", "0"}}
 
@@ -65,6 +67,15 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
         why = getattr(problem, "stderr", None) or problem
         _missing("kubernetes", f"no cluster answers at SPARKPACE_TEST_KUBECONFIG={given}: {why}")
     return Path(given)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """Debian's browser, which Playwright drives."""
+    found = shutil.which("chromium")
+    if found is None or importlib.util.find_spec("playwright") is None:
+        _missing("browser", "there is no chromium with playwright; `.ci/setup browser` installs them")
+    return Path(found)
 
 
 @pytest.fixture(autouse=True)

@@ -123,7 +123,8 @@ const layerColour = (index, count) =>
 
 // `describe` says in words what is drawn, for who cannot see it; `marks` are vertical lines.
 class Chart {
-  constructor(label, { time = false, height = 240, unit = "" } = {}) {
+  constructor(label, { time = false, height = 240, unit = "", whole = false } = {}) {
+    this.whole = whole; // x counts
     this.label = label;
     this.time = time;
     this.height = height;
@@ -176,9 +177,9 @@ class Chart {
         x: { time: this.time, range: (_, low, high) => (this.xRange ? this.xRange() : [low ?? 0, high > low ? high : (low ?? 0) + 1]) },
         y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 0.1) * 1.05] },
       },
-      axes: [{ ...axis }, { ...axis, label: this.unit, size: 60 }],
+      axes: [{ ...axis, ...(this.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}) }, { ...axis, label: this.unit, size: 60 }],
       series: [{}, ...series.map((one) => ({
-        label: one.label, stroke: one.colour(), fill: one.fill ? one.colour() : undefined, width: 1.5, dash: one.dash,
+        label: one.label, stroke: one.colour(), fill: one.fill ? (one.faint ? `${one.colour()}55` : one.colour()) : undefined, width: 1.5, dash: one.dash,
         points: { show: Boolean(one.points) }, paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
       }))],
       hooks: { draw: [(plot) => this.drawMarks(plot)] },
@@ -429,7 +430,7 @@ class ApplicationPage {
     ], [times, column("progress"), column("setPoint")], marks,
     `Now stage ${last[POINT.stage] ?? "none"}, progress ${share(last[POINT.progress])}, set-point ${share(last[POINT.setPoint])}.`, range);
     this.use.draw([
-      { label: "used", colour: () => colour("--used"), fill: true, steps: true },
+      { label: "used", colour: () => colour("--used"), fill: true, faint: true, steps: true },
       { label: "demanded", colour: () => colour("--demand"), dash: [3, 4], steps: true },
       { label: "granted", colour: () => colour("--granted"), steps: true },
     ], [times, column("used"), column("demand"), column("granted")], marks,
@@ -501,8 +502,8 @@ class HistoryPage {
       ["Drift of use", (one) => signed(drift(one.runs)), true],
     ], "No run has ended yet.");
     this.heading = element("h2", {}, "");
-    this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline" });
-    this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds" });
+    this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline", whole: true });
+    this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds", whole: true });
     this.runs = new Table("Runs, the newest first", [
       ["Run", (run) => applicationLink(run.app_id, run.app_id)],
       ["Submitted", (run) => (run.submitted_epoch_s == null ? "–" : new Date(1000 * run.submitted_epoch_s).toLocaleString())],
