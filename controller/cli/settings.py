@@ -33,8 +33,8 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
             raise BadInput(
                 "--attach and --out exclude each other: what attaches a job holds no secret; accepted: one of them"
             )
-        cluster = home.need_cluster()
-        click.echo(format_properties(pod_settings(cluster) if kubernetes else attach_settings(home, cluster)), nl=False)
+        there = home.need_cluster()
+        click.echo(format_properties(pod_settings(there) if kubernetes else attach_settings(home, there)), nl=False)
         return
     if kubernetes:
         raise BadInput(

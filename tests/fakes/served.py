@@ -48,7 +48,7 @@ class ServedMaster:
         self.cluster = FakeCluster(path)
         self.calls: list[str] = []
         gate = Gatekeeper(self.home.admin_token(), self.home.submit_token(), lambda _: None)
-        inner = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s).application()
+        inner = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s, lambda: 1e9).application()
 
         async def counted(scope, receive, send):  # type: ignore[no-untyped-def]
             self.calls.append(scope["path"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def inside(kubernetes: Kubernetes, node_image: str) -> Iterator[InMaster]:
 def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
     """Of both executors, once they have quotas."""
     pods = kubernetes.running("spark-role=executor", 2)
-    groups = [eventually(lambda pod=pod: group_of(pod), "an executor") for pod in pods]
+    groups = [eventually(partial(group_of, pod), "an executor") for pod in pods]
     eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")
     return groups
 
