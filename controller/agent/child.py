@@ -136,8 +136,8 @@ class Child:
     def _release(self) -> bool:
         """At a clean stop; whether nobody is held back any more."""
         if isinstance(self.runtime, Adopter):
-            released = let_go_all(self.runtime)
-            log.warning("executors let go: the agent was stopped")
+            log.warning("executors are let go: the agent was stopped")
+            released = let_go_all(self.runtime, self._beat)
         else:
             released = open_all(self.runtime, self.options.cores)
             log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)

@@ -9,55 +9,89 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 
 from controller.agent.site import make_runtime
 from controller.home import Home
 from controller.options import AgentOptions
-from controller.runtime.base import ExecutorKey, Runtime
+from controller.runtime.base import AsksServer, ExecutorKey, Runtime
 from controller.service_log import log_to_stderr
 from controller.waiting import wait_until
 from stage_model.errors import PaceError
 
 log = logging.getLogger("sparkpace.agent")
 
-LET_GO_S = 6.0
-"""Longest wait for executors to have what they had; the supervisor waits 10 s for a child to end."""
+OPENED_S = 6.0
+"""Longest wait for a server to accept quotas; the supervisor gives the whole program 15 s, and tries again."""
+LET_GO_S = 60.0
+"""Longest wait for executors to have what they had, which takes a server two patches each."""
+NEWS_S = 10.0
+"""It ends earlier where none had come to have it for so long."""
 
 
-def open_all(runtime: Runtime, cores: float) -> bool:
+def open_all(runtime: Runtime, cores: float, *, within_s: float = OPENED_S) -> bool:
     """Gives every running executor `cores`; whether all of them have it. One that fails keeps none of the others waiting."""
-    failed = 0
+    failed = set[ExecutorKey]()
     for key, seen in runtime.observe().items():
         if not seen.running:
             continue
         try:
             runtime.set_quota(key, cores)
         except Exception:
-            failed += 1
+            failed.add(key)
             log.exception("the quota of executor %s of %s was not opened", *key[::-1])
+    if isinstance(runtime, AsksServer):
+        wait_until(lambda: not runtime.held_back(), within_s)
+        for key, reason in runtime.held_back().items():
+            failed.add(key)
+            log.error("the quota of executor %s of %s was not opened (%s)", *key[::-1], reason)
     return not failed
 
 
-def let_go_all(runtime: Runtime) -> bool:
+def let_go_all(runtime: Runtime, beat: Callable[[], None] = lambda: None, *, news_s: float = NEWS_S) -> bool:
     """Executors of another cluster manager have what they had before they were adopted, and no trace of that is left; whether
-    all have."""
-    failed = set[ExecutorKey]()
+    all have. Each that has not is told of, and its record stays for the next agent. `beat` is called once in `news_s`."""
+    failed = dict[ExecutorKey, str]()
     for key, seen in runtime.observe().items():
-        try:
-            if seen.running:
-                runtime.stop(key)
-        except Exception:
-            failed.add(key)
-            log.exception("executor %s of %s was not let go", *key[::-1])
-    # some need a server for it, which takes a moment
-    wait_until(lambda: not any(seen.running for key, seen in runtime.observe().items() if key not in failed), LET_GO_S)
-    for key in runtime.observe():
-        try:
-            runtime.remove(key)
-        except Exception:
-            failed.add(key)
-            log.exception("executor %s of %s was not let go", *key[::-1])
+        if seen.running and (reason := _why_not(runtime.stop, key)):
+            failed[key] = reason
+    _wait_while_they_go(
+        lambda: sum(seen.running for key, seen in runtime.observe().items() if key not in failed), beat, news_s
+    )
+    gone = 0
+    for key, seen in runtime.observe().items():
+        if seen.running:
+            failed.setdefault(key, seen.remark or "nobody has answered yet")
+        elif reason := _why_not(runtime.remove, key):
+            failed[key] = reason
+        else:
+            gone += 1
+    for key, reason in failed.items():
+        log.error("executor %s of %s was not let go (%s); the next agent tries again", *key[::-1], reason)
+    log.warning("executors let go: %d, not let go: %d", gone, len(failed))
     return not failed
+
+
+def _why_not(act: Callable[[ExecutorKey], None], key: ExecutorKey) -> str:
+    """Why it failed, as a sentence; empty if it did not."""
+    try:
+        act(key)
+    except PaceError as error:
+        return str(error)
+    except Exception as error:
+        # one that nobody foresaw keeps none of the others waiting
+        log.exception("executor %s of %s was not let go", *key[::-1])
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _wait_while_they_go(left: Callable[[], int], beat: Callable[[], None], news_s: float) -> None:
+    """Until none is left, for as long as there are fewer from time to time."""
+    for _ in range(round(LET_GO_S / news_s)):
+        before = left()
+        beat()
+        if wait_until(lambda: not left(), news_s) or left() >= before:
+            return
 
 
 def main() -> int:

@@ -216,3 +216,11 @@ class TakesNeeds(Protocol):
 
     def tell_need(self, key: ExecutorKey, cores: float) -> None:
         """What the forecast asks for during the rest of the run; does nothing if the executor is gone."""
+
+
+@runtime_checkable
+class AsksServer(Protocol):
+    """A runtime whose quotas hold once a server has accepted them."""
+
+    def held_back(self) -> dict[ExecutorKey, str]:
+        """Running executors that may not have as much as their newest quota yet, each with why, as a sentence."""

@@ -27,7 +27,8 @@ def _left(runtime: Runtime) -> str:
     for key, seen in runtime.observe().items():
         try:
             if seen.running:
-                left = f"executor {key.executor_id} of {key.application_id} does not end; run `sparkpace down` again"
+                why = f" ({seen.remark})" if seen.remark else ""
+                left = f"executor {key.executor_id} of {key.application_id} does not end{why}; run `sparkpace down` again"
                 runtime.stop(key)
             else:
                 runtime.remove(key)

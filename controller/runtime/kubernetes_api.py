@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -35,15 +36,26 @@ KEPT_S = 60.0
 """An idle connection is kept for so long; servers close them after 90 s or more."""
 PAGE = 500
 """Pods in one answer."""
+AGAIN = "its quota stays as it is, and it is tried again"
 EXECUTORS = {"spark-role": "executor"}
 POD = ResourceDef("", "v1", "Pod")
-FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY, OWN_FAULT = 403, 404, 409, 410, 429, 500
-_ODD = (httpx2.HTTPError, httpx2.StreamError, ConfigError, OSError, LookupError, *UNREADABLE)
-"""What a lost connection, a strange answer or a program that gives no token raises."""
+FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY, OWN_FAULT, UNAVAILABLE = 403, 404, 409, 410, 429, 500, 503
+_NOBODY = (httpx2.TransportError, ConfigError, OSError)
+"""What a lost connection or a program that gives no token raises."""
+_ODD = (httpx2.HTTPError, httpx2.StreamError, LookupError, *UNREADABLE, *_NOBODY)
+"""And a strange answer."""
 
 
 class ServerAway(RuntimeFailed):
-    """Nobody answers, or nobody who can."""
+    """Nobody answers, or nobody who can. `asked_s`: for so long it wants no further call, by its `Retry-After`."""
+
+    def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.asked_s = asked_s
+
+
+class PatchFailed(RuntimeFailed):
+    """One patch did not arrive, or may not have; that says nothing of other pods, and a later try may work."""
 
 
 class PatchRefused(RuntimeFailed):
@@ -139,7 +151,8 @@ class KubernetesApi:
                     yield pod, kind != "DELETED"
 
     def resize(self, pod: PodCpu, cpu: CpuM) -> PodCpu | None:
-        """Sets the CPU of its container; the pod as it is then. Raises `PatchRefused`."""
+        """Sets the CPU of its container; the pod as it is then. Raises `PatchRefused`, and `PatchFailed` where it may work
+        later."""
         amounts = {"limits": cpu.limit_m, "requests": cpu.request_m}
         resources = {name: {"cpu": cores_text(amount_m)} for name, amount_m in amounts.items() if amount_m is not None}
         patch = {"spec": {"containers": [{"name": pod.container, "resources": resources}]}}
@@ -148,9 +161,14 @@ class KubernetesApi:
                 return pod_cpu(self._client.patch(_Resizes, pod.name, patch, namespace=pod.namespace))
             except httpx2.HTTPStatusError as error:
                 raise _refusal(error, pod) from error
-            except _ODD as error:
+            except httpx2.ReadTimeout as error:  # a webhook may be slow for this pod alone
+                raise PatchFailed(f"the API server has not answered for its pod within {CALL_S:g} s; {AGAIN}") from error
+            except _NOBODY as error:
                 if last or isinstance(error, httpx2.TimeoutException):
                     raise ServerAway(_away_sentence(error)) from error
+            except _ODD as error:
+                if last:
+                    raise PatchFailed(f"the API server's answer for its pod cannot be read; {AGAIN}") from error
         raise AssertionError("unreachable")
 
     def end_watch(self) -> None:
@@ -191,7 +209,7 @@ def _away() -> Iterator[None]:
                 f"this agent may not look at pods ({_words(error)}); accepted: get, list and watch of pods and patch of "
                 "pods/resize"
             ) from error
-        raise ServerAway(f"the API server answers {code} ({_words(error)}), so quotas stay as they are") from error
+        raise _busy(error) from error
     except _ODD as error:
         raise ServerAway(_away_sentence(error)) from error
 
@@ -211,11 +229,20 @@ def _words(error: httpx2.HTTPStatusError) -> str:
     return shortened(said or str(_code(error)))
 
 
-def _refusal(error: httpx2.HTTPStatusError, pod: PodCpu) -> PatchRefused | ServerAway:
+def _busy(error: httpx2.HTTPStatusError) -> ServerAway:
+    """It asks for seconds; a date is left to our own pause."""
+    told = getattr(error.response, "headers", {}).get("Retry-After", "")  # what a watch tells has no response of its own
+    asked_s = float(told) if re.fullmatch("[0-9]{1,4}", told) else 0.0
+    return ServerAway(f"the API server answers {_code(error)} ({_words(error)}), so quotas stay as they are", asked_s)
+
+
+def _refusal(error: httpx2.HTTPStatusError, pod: PodCpu) -> PatchRefused | PatchFailed | ServerAway:
     """What the API server's answer to a patch means."""
     code, words = _code(error), _words(error)
-    if code in (CONFLICT, TOO_MANY) or code >= OWN_FAULT:
-        return ServerAway(f"the API server answers {code} ({words}), so quotas stay as they are")
+    if code in (TOO_MANY, UNAVAILABLE):
+        return _busy(error)
+    if code == CONFLICT or code >= OWN_FAULT:
+        return PatchFailed(f"the API server answers {code} for its pod ({words}); {AGAIN}")
     if code == NOT_FOUND:
         details = error.status.details if isinstance(error, ApiError) else None
         if details is not None and details.name == pod.name:

@@ -111,6 +111,11 @@ def next_step(pod: PodCpu, wish: Wish, done: Paced, now_s: float) -> Due:
     return Due(target, replace(done, sent=target, sent_s=now_s, arrived=False), now_s + INTERVAL_S)
 
 
+def is_below(pod: PodCpu, wish: Wish, done: Paced, now_s: float) -> bool:
+    """Whether the limit that its spec has is still lower than what is wished and can be."""
+    return _moved(pod.wanted.limit_m, _target(pod, wish, Paced(done.before), now_s).limit_m, rises=True)
+
+
 def let_go(pod: PodCpu, done: Paced, slots: int) -> tuple[CpuM, ...]:
     """The patches, one after the other, that give a pod back what it had: its limit, then its request. A limit can never be
     taken away again: where it had none it gets one for all its slots."""

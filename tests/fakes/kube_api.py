@@ -1,9 +1,10 @@
-"""A stand-in for a Kubernetes API server with one kubelet, for tests: pods, their watch, and their `resize`, over HTTP.
+"""A stand-in for a Kubernetes API server with one kubelet and a scheduler, for tests: pods, their watch, and their `resize`.
 
 Its contract is that of real servers from 1.33 on, as seen on 1.36: a resize may change CPU and memory alone, must keep the
 QoS class, and is refused with 403 where it is more than the node, a LimitRange or the caller's rights allow; a request for
-which the node has no room now is taken in and waits as Deferred. The same suite runs on a real server
-(`tests/controller/runtime/test_kubernetes_api.py`). What a real server does seldom, a test orders here: `Orders`.
+which the node has no room now is taken in and waits as Deferred. A pod that names no node waits until requests leave room for
+its own. The same suite runs on a real server (`tests/controller/runtime/test_kubernetes_api.py`). What a real server does
+seldom, a test orders here: `Orders`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ NODE = "node-1"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
+def _open_gate() -> threading.Event:
+    gate = threading.Event()
+    gate.set()
+    return gate
+
+
 @dataclass(slots=True)
 class Orders:
     """What this server does that a healthy one seldom does."""
@@ -52,6 +59,12 @@ class Orders:
     """With this message the node refuses every resize."""
     refuse: list[tuple[int, bytes, str]] = field(default_factory=list)
     """Answers to the next patches: status, body, content type."""
+    refuse_pods: dict[str, int] = field(default_factory=dict)
+    """Every patch of such a pod gets this status."""
+    retry_after: str = ""
+    """Said with every answer that is not 200."""
+    gate: threading.Event = field(default_factory=_open_gate)
+    """While it is closed, patches wait for it."""
     close: int = 0
     """So many patches are carried out, and their connections closed before the answer."""
 
@@ -89,6 +102,12 @@ class KubeState:
         self.orders = Orders()
         self.patches: list[tuple[float, str, Json]] = []
         """When, which pod, with what."""
+        self.tries: list[str] = []
+        """Which pod, for each patch that came, refused ones, too."""
+        self.under_way: list[str] = []
+        self.most_at_once = 0
+        self.most_of_one_pod = 0
+        """Of patches that were under way together."""
         self.watches = 0
         """Ended whenever this grows."""
         self.closing = False
@@ -104,28 +123,48 @@ class KubeState:
                 resources = container.setdefault("resources", {})
                 for what, amount in resources.get("limits", {}).items():
                     resources.setdefault("requests", {}).setdefault(what, amount)
-            spec["nodeName"] = NODE
-            pod["status"] = {
-                "phase": "Running",
-                "podIP": f"10.0.0.{self.version % 250 + 1}",
-                "qosClass": qos_class(spec),
-                "conditions": [],
-                "containerStatuses": [
-                    {
-                        "name": one["name"],
-                        "image": one["image"],
-                        "imageID": "",
-                        "ready": True,
-                        "restartCount": 0,
-                        "state": {"running": {}},
-                    }
-                    for one in spec["containers"]
-                ],
-            }
+            pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec), "conditions": []}
             self.pods[namespace, metadata["name"]] = pod
-            self._carry_out(pod)
+            if "nodeName" in spec or not self._why_not_placed(pod):
+                self._start(pod)
+            else:
+                pod["status"]["conditions"] = [_unschedulable(self._why_not_placed(pod))]
             self._event("ADDED", pod)
             return copy.deepcopy(pod)
+
+    def _start(self, pod: Json) -> None:
+        pod["spec"]["nodeName"] = NODE
+        pod["status"] |= {
+            "phase": "Running",
+            "podIP": f"10.0.0.{self.version % 250 + 1}",
+            "conditions": [],
+            "containerStatuses": [
+                {
+                    "name": one["name"],
+                    "image": one["image"],
+                    "imageID": "",
+                    "ready": True,
+                    "restartCount": 0,
+                    "state": {"running": {}},
+                }
+                for one in pod["spec"]["containers"]
+            ],
+        }
+        self._carry_out(pod)
+
+    def _why_not_placed(self, pod: Json) -> str:
+        """The scheduler's rule: requests may not sum up to more than is allocatable. A pod that is being resized counts with
+        what it asks for or with what the node has set aside, whichever is more. Empty: there is room."""
+        placed = [other for other in self.pods.values() if other is not pod and alive(other)]
+        taken = sum(max(requested(other["spec"]), allocated(other)) for other in placed)
+        return "0/1 nodes are available: 1 Insufficient cpu." if requested(pod["spec"]) + taken > self.cores + 1e-9 else ""
+
+    def _place(self) -> None:
+        """Pods that wait for a node, the oldest first."""
+        for pod in self.pods.values():
+            if pod["status"]["phase"] == "Pending" and not self._why_not_placed(pod):
+                self._start(pod)
+                self._event("MODIFIED", pod)
 
     def delete(self, namespace: str, name: str) -> None:
         with self.changed:
@@ -162,6 +201,20 @@ class KubeState:
             answer = copy.deepcopy(pod)
             self.kubelet()
             return answer
+
+    @contextmanager
+    def patching(self, name: str) -> Iterator[None]:
+        """One patch of that pod, from its arrival to its answer."""
+        with self.changed:
+            self.tries.append(name)
+            self.under_way.append(name)
+            self.most_at_once = max(self.most_at_once, len(self.under_way))
+            self.most_of_one_pod = max(self.most_of_one_pod, self.under_way.count(name))
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.under_way.remove(name)
 
     def _check(self, pod: Json, resized: Json) -> None:
         name = pod["metadata"]["name"]
@@ -201,13 +254,14 @@ class KubeState:
     # ---------------------------------------------------------------- the kubelet
 
     def kubelet(self) -> None:
-        """Carries out what it has room for."""
+        """Carries out what it has room for; then the scheduler looks what has room now."""
         with self.changed:
             if self.orders.kubelet_away:
                 return
             for pod in self.pods.values():
                 if _waits(pod):
                     self._try(pod)
+            self._place()
 
     def _try(self, pod: Json) -> None:
         before = copy.deepcopy(pod["status"])
@@ -378,7 +432,7 @@ def requested(spec: Json) -> float:
 
 
 def allocated(pod: Json) -> float:
-    statuses = pod["status"]["containerStatuses"]
+    statuses = pod["status"].get("containerStatuses", ())
     return sum(amount_of(one.get("allocatedResources", {}), "cpu", 0.0) or 0.0 for one in statuses)
 
 
@@ -387,14 +441,18 @@ def alive(pod: Json) -> bool:
 
 
 def _waits(pod: Json) -> bool:
-    statuses = pod["status"]["containerStatuses"]
     return alive(pod) and any(
-        one["resources"] != status.get("resources") for one, status in zip(pod["spec"]["containers"], statuses, strict=True)
+        one["resources"] != status.get("resources")
+        for one, status in zip(pod["spec"]["containers"], pod["status"]["containerStatuses"], strict=True)
     )
 
 
 def _pending(reason: str, message: str) -> Json:
     return {"type": "PodResizePending", "status": "True", "reason": reason, "message": message}
+
+
+def _unschedulable(message: str) -> Json:
+    return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
 
 
 # ---------------------------------------------------------------- over HTTP
@@ -443,6 +501,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        if code != 200 and (after := self.server.state.orders.retry_after):
+            self.send_header("Retry-After", after)
         self.end_headers()
         self.wfile.write(body)
 
@@ -497,18 +557,25 @@ class Handler(BaseHTTPRequestHandler):
         raise Refused(404, "the server could not find the requested resource")
 
     def _patch(self, path: list[str], _query: dict[str, str], body: Json) -> Json | None:
-        orders = self.server.state.orders
         if self.headers["Content-Type"] != STRATEGIC:
             raise Refused(415, "the body of the request was in an unknown format")
+        match path:
+            case ["namespaces", there, "pods", name, "resize"]:
+                with self.server.state.patching(name):
+                    return self._resize(there, name, body)
+            case _:
+                raise Refused(404, "the server could not find the requested resource")
+
+    def _resize(self, there: str, name: str, body: Json) -> Json | None:
+        orders = self.server.state.orders
+        orders.gate.wait()
         if orders.refuse:
             code, said, kind = orders.refuse.pop(0)
             self._say(code, said, kind)
             return None
-        match path:
-            case ["namespaces", there, "pods", name, "resize"]:
-                pod = self.server.state.resize(there, name, body)
-            case _:
-                raise Refused(404, "the server could not find the requested resource")
+        if code := orders.refuse_pods.get(name, 0):
+            raise Refused(code, f'pods "{name}": as it was ordered')
+        pod = self.server.state.resize(there, name, body)
         if orders.close:
             orders.close -= 1
             self.close_connection = True

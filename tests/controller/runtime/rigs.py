@@ -368,8 +368,8 @@ class KubernetesRig(Rig[KubernetesRuntime]):
 
     def restart(self, runtime: KubernetesRuntime) -> KubernetesRuntime:
         """Once all that was wished for is there."""
-        with runtime._changed:
-            runtime._changed.wait_for(runtime._idle, DEADLINE_S)
+        with runtime._pods.changed:
+            runtime._pods.changed.wait_for(runtime._pods.idle, DEADLINE_S)
         return super().restart(runtime)
 
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes import KubernetesRuntime
 from controller.runtime.kubernetes_api import KubernetesApi, PatchRefused, ServerAway
 from controller.runtime.pod_cpu import CpuM, PodCpu
+from controller.runtime.pod_patching import AT_ONCE
 from controller.runtime.pod_resize import RETRY_S
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 from tests.controller.runtime.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
@@ -172,6 +174,34 @@ def test_a_raise_without_room_is_a_risk_that_is_told_and_tried_again(world: Worl
     world.skip(runtime, RETRY_S + 1)
     in_force(world, has_m + 500, has_m)
     world.until(lambda: not runtime.observe()[key].remark)
+
+
+def test_a_pod_starts_as_requests_fell_and_a_raise_then_waits_and_is_told(world: World) -> None:
+    node, room_m = world.free_m()
+    has_m = room_m // 20 * 10
+    runtime, key = paced(world, has_m / 1000, limit=f"{has_m + 100}m", request=f"{has_m}m", node=node)
+    wanted_m = room_m - has_m + 100
+    waiting = executor_pod("waiting", world.serves("2"), limit=f"{wanted_m}m", request=f"{wanted_m}m", image=IMAGE)
+    waiting["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+    world.create(waiting)
+
+    def why_not_placed() -> str:
+        conditions = world.raw("waiting")["status"].get("conditions", [])
+        return next((one["message"] for one in conditions if one.get("reason") == "Unschedulable"), "")
+
+    assert "Insufficient cpu" in world.until(why_not_placed)
+    runtime.tell_need(key, 0.05)
+    runtime.set_quota(key, 0.05)
+    in_force(world, 50)
+    world.until(lambda: world.look("waiting").actual)
+    assert (world.look("waiting").node, why_not_placed()) == (node, "")
+    runtime.tell_need(key, 1000.0)
+    runtime.set_quota(key, has_m / 1000)
+    said = remark(world, runtime, key, "no room")
+    assert "Deferred" in said
+    assert "deadline is at risk" in runtime.observe()[key].risk
+    # it may use what others leave, but has nothing set aside
+    in_force(world, has_m, 49)
 
 
 def test_what_a_limit_range_forbids_is_told_and_less_than_that_still_moves(world: World) -> None:
@@ -408,3 +438,170 @@ def test_no_pod_is_patched_more_than_once_a_second(standin: World) -> None:
     in_force(standin, 3100)
     # three seconds passed by its clock, and the rest in real time
     assert len(standin.standin.patches) <= 2 + 3 + round(standin.now() - standin.skipped_s - standin.standin.patches[0][0])
+
+
+# ---------------------------------------------------------------- many pods, and pods that cause trouble
+
+
+def many(world: World, number: int, cores: float = 0.3) -> tuple[KubernetesRuntime, list[str]]:
+    """Executors, each at `cores`, of pods that had 0.5 and asked for 0.01."""
+    runtime, names = world.runtime(), [f"exec-{index:02d}" for index in range(number)]
+    for index, name in enumerate(names):
+        pod = world.pod(name, str(index), request="10m")
+        world.adopt(runtime, world.adoption(pod, cores, executor_id=str(index)))
+    return runtime, names
+
+
+def has_limit(world: World, names: list[str], limit_m: int) -> None:
+    world.until(lambda: all(world.look(name).wanted.limit_m == limit_m for name in names))
+
+
+@pytest.mark.parametrize("code", [409, 500, 504])
+def test_pods_that_cause_trouble_hold_back_no_other(standin: World, code: int) -> None:
+    """Twelve that fail would cost two minutes if all waited for them, as each failure doubled the wait."""
+    state = standin.standin
+    runtime, names = many(standin, 13)
+    has_limit(standin, names, 300)
+    good = names.pop()
+    state.orders.refuse_pods = dict.fromkeys(names, code)
+    for index in range(12):
+        runtime.set_quota(ExecutorKey("app", str(index)), 0.8)
+    standin.until(lambda: set(names) <= set(state.tries[13:]))
+    runtime.set_quota(ExecutorKey("app", "12"), 0.8)
+    standin.until(lambda: standin.look(good).wanted.limit_m == 800)
+    said = remark(standin, runtime, ExecutorKey("app", "0"), f"answers {code} for its pod")
+    assert runtime.observe()[ExecutorKey("app", "0")].risk == ""
+    assert "tried again" in said
+    state.orders.refuse_pods = {}
+    standin.skip(runtime, 31.0)
+    has_limit(standin, names, 800)
+    standin.until(lambda: not any(seen.remark for seen in runtime.observe().values()))
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_server_that_asks_to_be_left_alone_is_by_all(standin: World, code: int) -> None:
+    state = standin.standin
+    runtime, names = many(standin, 2)
+    has_limit(standin, names, 300)
+    state.orders.retry_after = "25"
+    state.orders.refuse = [(code, b'{"kind":"Status","message":"busy","code":%d}' % code, "application/json")]
+    runtime.set_quota(ExecutorKey("app", "0"), 0.8)
+    remark(standin, runtime, ExecutorKey("app", "0"), f"answers {code}")
+    runtime.set_quota(ExecutorKey("app", "1"), 0.8)
+    with runtime._pods.changed:
+        assert runtime._pods.due() is None
+        assert 20.0 < runtime._pods.pause.until_s - standin.now() <= 25.0
+    standin.skip(runtime, 26.0)
+    has_limit(standin, names, 800)
+
+
+def test_some_patches_are_under_way_together_and_never_two_of_one_pod(standin: World) -> None:
+    state = standin.standin
+    runtime, names = many(standin, 2 * AT_ONCE)
+    has_limit(standin, names, 300)
+    state.orders.gate.clear()
+    for cores in (0.6, 0.7, 0.8):
+        for index in range(2 * AT_ONCE):
+            runtime.set_quota(ExecutorKey("app", str(index)), cores)
+        standin.until(lambda: len(state.under_way) == AT_ONCE)
+        standin.skip(runtime, 2.0)
+    state.orders.gate.set()
+    has_limit(standin, names, 800)
+    assert (state.most_at_once, state.most_of_one_pod) == (AT_ONCE, 1)
+
+
+def test_all_of_many_pods_are_given_back_before_a_stop_is_over(standin: World) -> None:
+    runtime, names = many(standin, 60)
+    has_limit(standin, names, 300)
+    assert let_go_all(runtime)
+    assert {standin.look(name).wanted for name in names} == {CpuM(500, 10)}
+    assert list((standin.folder / "pods").iterdir()) == []
+
+
+def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
+    standin: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = standin.standin
+    first, names = many(standin, 2)
+    has_limit(standin, names, 300)
+    state.orders.refuse_pods = {names[0]: 422}
+    standin.skip(first, 2.0)
+    assert not let_go_all(first, news_s=2.0)
+    told = [record.message for record in caplog.records if "the next agent tries again" in record.message]
+    assert len(told) == 1
+    assert told[0].startswith(
+        "executor 0 of app was not let go (its pod was not given back what it had (the API server refused"
+    )
+    assert "executors let go: 1, not let go: 1" in caplog.text
+    first.close()
+    assert len(list((standin.folder / "pods").iterdir())) == 1
+    state.orders.refuse_pods = {}
+    second = standin.runtime()
+    assert let_go_all(second)
+    has_limit(standin, names, 500)
+    assert list((standin.folder / "pods").iterdir()) == []
+
+
+def test_a_refused_give_back_is_tried_again_by_the_same_agent(standin: World) -> None:
+    runtime, key = paced(standin)
+    in_force(standin, 300)
+    standin.standin.orders.refuse_pods = {"exec-1": 422}
+    runtime.stop(key)
+    said = remark(standin, runtime, key, "was not given back what it had")
+    assert "its record stays" in said
+    with pytest.raises(RuntimeFailed, match="still runs"):
+        runtime.remove(key)
+    standin.standin.orders.refuse_pods = {}
+    standin.skip(runtime, RETRY_S + 1)
+    in_force(standin, 500, 200)
+    standin.until(lambda: not runtime.observe()[key].running)
+
+
+def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World, caplog: pytest.LogCaptureFixture) -> None:
+    runtime, key = paced(standin)
+    in_force(standin, 300)
+    standin.standin.orders.refuse_pods = {"exec-1": 500}
+    standin.skip(runtime, 2.0)
+    runtime.set_quota(key, 2.0)
+    remark(standin, runtime, key, "answers 500")
+    assert not open_all(runtime, 2.0, within_s=0.1)
+    assert "the quota of executor 1 of app was not opened (the API server answers 500 for its pod" in caplog.text
+    runtime.close()
+    away = KubernetesRuntime("cluster", "w1", standin.folder / "pods", KubernetesApi(config_of("http://127.0.0.1:9")))
+    assert not open_all(away, 2.0, within_s=0.1)
+    assert "was not opened (the API server does not answer" in caplog.text
+    away.close()
+    standin.standin.orders.refuse_pods = {}
+    assert open_all(standin.runtime(), 2.0)
+    assert standin.look().wanted.limit_m == 2000
+    assert key in runtime.observe()
+
+
+def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, key = paced(standin)
+    in_force(standin, 300)
+    second = standin.pod("exec-2", "2")
+    writes, may_go_on = threading.Event(), threading.Event()
+
+    def slow(_descriptor: int) -> None:
+        writes.set()
+        assert may_go_on.wait(60.0)
+
+    standin.until(lambda: second.uid in runtime._pods.by_uid)
+    monkeypatch.setattr("os.fsync", slow)
+    adopting = threading.Thread(target=runtime.adopt, args=[standin.adoption(second, 0.4, executor_id="2")])
+    adopting.start()
+    try:
+        assert writes.wait(60.0)
+        # from another thread, as this one must not hang if it waits
+        looked = threading.Thread(target=lambda: (runtime.observe(), runtime.set_quota(key, 0.8)), daemon=True)
+        looked.start()
+        looked.join(20.0)
+        assert not looked.is_alive()
+        in_force(standin, 800)
+        with pytest.raises(RuntimeFailed, match="is being taken over"):
+            runtime.adopt(dataclasses.replace(standin.adoption(second, executor_id="2"), key=ExecutorKey("thief", "1")))
+    finally:
+        may_go_on.set()
+        adopting.join()
+    in_force(standin, 400, name="exec-2")
