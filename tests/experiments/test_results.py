@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,20 @@ def test_a_folder_is_told_of_and_has_no_path_of_a_machine(folder: Path) -> None:
         for path in (*texts, *folder.glob("*.md"), *folder.glob("*.json")):
             # a stage's call site, where Spark has the script's whole path
             assert " at /" not in path.read_text(), path
+
+
+def test_the_table_of_homes_is_put_together_from_their_reports() -> None:
+    reports = [(folder / "report.md").read_text() for folder in FOLDERS if folder.name.startswith("homes")]
+    columns, *rows = dict.fromkeys(line for text in reports for line in table_below("All applications together:", text))
+    shown_columns, *shown = table_below("## Homes", (RESULTS / "README.md").read_text())
+    assert shown_columns == columns
+    assert sorted(shown) == sorted(rows)
+
+
+def table_below(heading: str, text: str) -> list[str]:
+    lines = text.partition(f"{heading}\n")[2].splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("| "))
+    return list(itertools.takewhile(lambda line: line.startswith("| "), lines[first:]))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
