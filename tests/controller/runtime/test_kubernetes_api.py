@@ -495,7 +495,9 @@ def test_a_server_that_asks_to_be_left_alone_is_by_all(standin: World, code: int
     has_limit(standin, names, 800)
 
 
-def test_some_patches_are_under_way_together_and_never_two_of_one_pod(standin: World) -> None:
+def test_some_patches_are_under_way_together_and_never_two_of_one_pod(
+    standin: World, caplog: pytest.LogCaptureFixture
+) -> None:
     state = standin.standin
     runtime, names = many(standin, 2 * AT_ONCE)
     has_limit(standin, names, 300)
@@ -508,6 +510,7 @@ def test_some_patches_are_under_way_together_and_never_two_of_one_pod(standin: W
     state.orders.gate.set()
     has_limit(standin, names, 800)
     assert (state.most_at_once, state.most_of_one_pod) == (AT_ONCE, 1)
+    assert "answer" not in caplog.text, "one was given up while it waited, so they were not under way together"
 
 
 def test_all_of_many_pods_are_given_back_before_a_stop_is_over(standin: World) -> None:
