@@ -130,9 +130,20 @@ class AdoptRuntime:
             group=Group(group.cpu, group.cpuacct, memory),
             own=True,
             counted=counted,
-            before_cores=self._cgroups.read_quota(group),
+            before_cores=self._owners_quota(record.process, group),
             before_cpu_s=0.0,
         )
+
+    def _owners_quota(self, process: ProcessIdentity, group: Group) -> float | None:
+        """What its owner gave it. An agent of another cluster may have paced it and left its own quota there, which is never
+        more: then that agent's record tells."""
+        found = self._cgroups.read_quota(group)
+        told = [
+            math.inf if record.before_cores is None else record.before_cores  # JSON has no infinity
+            for _, record in executor_record.read_everybodys(self._state_dir, AdoptedRecord)
+            if record.own and record.process == process and record.group is not None and record.group.cpu == group.cpu
+        ]
+        return None if found is None else max([found, *told])
 
     def _is_its_own(self, directory: Path, process: ProcessIdentity) -> bool:
         """Whether nobody else is in the executor's group: only what it has started, and what has started it and is no Java

@@ -105,15 +105,21 @@ def with_quota(path: Path, record: P, cores: float) -> P:
 
 
 def read_all(directory: Path, kind: type[R], cluster_id: str, worker_id: str) -> Iterator[tuple[Path, R]]:
-    """The records of one worker. A file that is no record, or not this user's alone, is reported and left alone."""
+    """The records of one worker of one cluster."""
+    for path, record in read_everybodys(directory, kind):
+        if (record.cluster_id, record.worker_id) == (cluster_id, worker_id):
+            yield path, record
+
+
+def read_everybodys(directory: Path, kind: type[R]) -> Iterator[tuple[Path, R]]:
+    """Whatever cluster and worker they name. A file that is no record, or not this user's alone, is reported and left alone."""
     for path in sorted(directory.glob("*.json")):
         try:
             record = msgspec.json.decode(_own_file(path), type=kind, dec_hook=_path)
         except (OSError, *UNREADABLE) as error:
             log.warning("executor record %s is not readable (%s) and is left alone", path.name, error)
             continue
-        if (record.cluster_id, record.worker_id) == (cluster_id, worker_id):
-            yield path, record
+        yield path, record
 
 
 def _own_file(path: Path) -> bytes:

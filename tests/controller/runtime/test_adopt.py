@@ -180,6 +180,50 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
     assert tree.read_quota(container) == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize("given", [0.9, math.inf])
+def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota(
+    grouped: CgroupAdoptRig, container: Group, given: float
+) -> None:
+    """That agent was killed, and its master has a new cluster by now. Its record is in the folder still."""
+    what, tree = adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, given)
+    tree.add(container, what.process.pid)
+    grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
+    assert tree.read_quota(container) == pytest.approx(0.2)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
+    assert successor.observe() == {}
+    successor.adopt(what)
+    successor.set_quota(KEY, 4.0)
+    assert tree.read_quota(container) == pytest.approx(min(given, 4.0))
+    successor.stop(KEY)
+    assert tree.read_quota(container) == pytest.approx(given)
+
+
+def test_a_quota_that_its_owner_has_raised_meanwhile_counts(grouped: CgroupAdoptRig, container: Group) -> None:
+    what, tree = adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 0.9)
+    tree.add(container, what.process.pid)
+    grouped.runtime().adopt(what)
+    tree.write_quota(container, 1.7)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
+    successor.adopt(what)
+    successor.stop(KEY)
+    assert tree.read_quota(container) == pytest.approx(1.7)
+
+
+def test_without_a_record_the_quota_that_is_there_counts_as_its_owners(
+    grouped: CgroupAdoptRig, container: Group, tmp_path: Path
+) -> None:
+    what, tree = adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 0.9)
+    tree.add(container, what.process.pid)
+    grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
+    successor = AdoptRuntime("another-cluster", "w2", tmp_path / "elsewhere")
+    successor.adopt(what)
+    successor.set_quota(KEY, 4.0)
+    assert tree.read_quota(container) == pytest.approx(0.2)
+
+
 def test_a_process_has_one_application(grouped: CgroupAdoptRig) -> None:
     runtime, what = grouped.runtime(), adoption(grouped)
     runtime.adopt(what)
