@@ -182,7 +182,7 @@ class AdoptRuntime:
         self._pacer.forget(record.key)
         try:
             if record.own and alive and record.group is not None:
-                self._cgroups.write_quota(record.group, record.before_cores or math.inf)
+                self._write_quota(record.group, record.before_cores or math.inf)
             else:
                 self._gone(record)
         except OSError as error:
@@ -222,11 +222,16 @@ class AdoptRuntime:
         most = record.before_cores if record.own and record.before_cores is not None else math.inf
         cores = min(cores, most)  # never more than its owner gave it
         try:
-            written = self._cgroups.write_quota(record.group, cores)
+            written = self._write_quota(record.group, cores)
         except OSError as error:
             raise RuntimeFailed(f"the quota of executor {'/'.join(key)} was not written ({error}); try later") from error
-        known.written = cores if written else known.written
-        return written
+        known.written = known.written if written is None else written
+        return written is not None
+
+    def _write_quota(self, group: Group, cores: float) -> float | None:
+        """What was written: no more than the groups above have. None when the group is gone. Raises `OSError`."""
+        cores = self._cgroups.within_quotas_above(group, cores)
+        return cores if self._cgroups.write_quota(group, cores) else None
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:  # noqa: ARG002 - memory is its owner's affair
         launching.checked_memory(memory_bytes)

@@ -392,8 +392,24 @@ class CgroupTree:
         unlimited = math.isinf(cores)
         if self.version == 2:
             return _write(group.cpu / "cpu.max", f"{'max' if unlimited else quota_us(cores)} {CPU_PERIOD_US}")
-        period_set = _write(group.cpu / "cpu.cfs_period_us", str(CPU_PERIOD_US))
-        return period_set and _write(group.cpu / "cpu.cfs_quota_us", str(-1 if unlimited else quota_us(cores)))
+        writes = [("cpu.cfs_period_us", CPU_PERIOD_US), ("cpu.cfs_quota_us", -1 if unlimited else quota_us(cores))]
+        before = text_of(f"{group.cpu}/cpu.cfs_period_us") or ""
+        if before.isdecimal() and int(before) > CPU_PERIOD_US:  # its quota would be many cores of a shorter period
+            writes.reverse()
+        return all(_write(group.cpu / name, str(value)) for name, value in writes)
+
+    def within_quotas_above(self, group: Group, cores: float) -> float:
+        """`cores`, or the least quota of the groups above it where that is less: v1 refuses more, v2 takes it. inf stays."""
+        if self.version != 1 or math.isinf(cores):
+            return cores
+        for above in group.cpu.parents:
+            if above == self._root:
+                break
+            quota = self.read_quota(Group(above, above, None))  # None: the root of a hierarchy
+            if quota is not None and math.isfinite(quota):
+                # rounded up it would be more; a thousandth of what is written makes up for what a float lacks
+                cores = min(cores, math.floor(quota * CPU_PERIOD_US + 0.001) / CPU_PERIOD_US)
+        return cores
 
     def write_memory_limit(self, group: Group, limit_bytes: int) -> bool:
         """Sets the memory limit, on v1 without swap beyond it; False when the group is gone or has no memory controller.

@@ -112,7 +112,7 @@ def read_all(directory: Path, kind: type[R], cluster_id: str, worker_id: str) ->
 
 
 def read_everybodys(directory: Path, kind: type[R]) -> Iterator[tuple[Path, R]]:
-    """Whatever cluster and worker they name. A file that is no record, or not this user's alone, is reported and left."""
+    """Of any cluster and worker. A file that is no record, or not this user's alone, is reported and left alone."""
     for path in sorted(directory.glob("*.json")):
         try:
             record = msgspec.json.decode(_own_file(path), type=kind, dec_hook=_path)

@@ -164,6 +164,20 @@ def container(grouped: CgroupAdoptRig) -> Iterator[Group]:
     grouped.until(lambda: tree.remove(made))
 
 
+@pytest.fixture
+def inner(grouped: CgroupAdoptRig, container: Group) -> Iterator[Group]:
+    """A group below that of the container, of a cluster manager, too."""
+    tree, made = CgroupTree(), Group(container.cpu / "inner", container.cpuacct / "inner", None)
+    for directory in made.directories():
+        directory.mkdir()
+    yield made
+    for group in (*(Group(path, path, None) for path in made.cpu.glob(f"{ADOPTED}/*")), made):
+        tree.kill_all(group)
+    for path in [path for directory in made.directories() for path in (*directory.glob(f"{ADOPTED}/*"), directory / ADOPTED)]:
+        grouped.until(lambda path=path: not path.exists() or not _removed_fails(path))  # type: ignore[misc]
+    grouped.until(lambda: tree.remove(made))
+
+
 def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_afterwards(
     grouped: CgroupAdoptRig, container: Group
 ) -> None:
@@ -231,6 +245,47 @@ def test_a_process_has_one_application(grouped: CgroupAdoptRig) -> None:
     with pytest.raises(RuntimeRefused, match="paced as executor app-1/1 already"):
         runtime.adopt(thief)
     assert runtime.observe()[KEY].quota_cores == pytest.approx(0.5)
+
+
+@pytest.mark.groups
+def test_below_a_group_with_a_quota_an_executor_gets_as_much_as_that_has(
+    grouped: CgroupAdoptRig, container: Group, inner: Group
+) -> None:
+    """The kernel refuses more on version 1: a service of standalone Workers may have CPUQuota."""
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    (container.cpu / "cpu.cfs_period_us").write_text("70000")
+    (container.cpu / "cpu.cfs_quota_us").write_text("33333")  # 47618.6 of 100000, so it may not be rounded up
+    for pid in (what.process.pid, grouped.spawn(IDLE).pid):
+        tree.add(inner, pid)
+    runtime.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    assert group.cpu.parent.parent == inner.cpu
+    assert tree.read_quota(group) == pytest.approx(0.47618, abs=1e-9)
+    assert runtime.set_quota(KEY, 0.25)
+    assert tree.read_quota(group) == pytest.approx(0.25)
+    assert runtime.set_quota(KEY, 4.0)
+    seen = runtime.observe()[KEY]
+    assert seen.quota_cores == pytest.approx(0.47618, abs=1e-9)
+    assert seen.remark == ""
+    runtime.stop(KEY)
+
+
+@pytest.mark.groups
+@pytest.mark.parametrize("period_us", [50_000, 100_000, 1_000_000])
+def test_a_quota_of_another_period_is_written_below_a_group_with_a_quota(
+    grouped: CgroupAdoptRig, container: Group, inner: Group, period_us: int
+) -> None:
+    """YARN gives a container 1 s of a longer period; 1 s of ours would be ten cores, which the kernel refuses here."""
+    runtime, what, tree = grouped.runtime(), adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 1.5)
+    (inner.cpu / "cpu.cfs_period_us").write_text(str(period_us))
+    (inner.cpu / "cpu.cfs_quota_us").write_text(str(period_us))
+    tree.add(inner, what.process.pid)
+    runtime.adopt(what)
+    assert tree.read_quota(inner) == pytest.approx(0.5)
+    runtime.stop(KEY)
+    assert tree.read_quota(inner) == pytest.approx(1.0)
 
 
 def test_a_group_that_a_forgotten_agent_left_is_not_taken_for_the_executors_own(grouped: CgroupAdoptRig) -> None:
