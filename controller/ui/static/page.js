@@ -45,7 +45,7 @@ function duration(seconds) {
   if (seconds == null) return "–";
   const sign = seconds < 0 ? "-" : "";
   const whole = Math.abs(seconds);
-  if (whole < 60) return `${sign}${whole.toFixed(1)}s`;
+  if (Math.round(10 * whole) < 600) return `${sign}${whole.toFixed(1)}s`;
   const rounded = Math.round(whole);
   const parts = [[Math.floor(rounded / 86400), "d"], [Math.floor(rounded / 3600) % 24, "h"],
     [Math.floor(rounded / 60) % 60, "m"], [rounded % 60, "s"]];
@@ -325,6 +325,7 @@ const FIGURES = [
   ["elapsed_s", "Elapsed", (view) => duration(view.elapsed_s)],
   ["deadline_s", "Deadline", (view) => duration(view.deadline_s)],
   ["forecast_end_s", "Forecast end", (view) => duration(view.forecast_end_s)],
+  ["error", "Error", (view) => (ended(view) && view.deadline_s ? error(100 * (view.elapsed_s / view.deadline_s - 1)) : "–")],
   ["progress", "Progress", (view) => share(view.progress)],
   ["stages", "Stages done", (view) => `${view.stages_done}${view.stages_total == null ? "" : ` of ${view.stages_total}`}`],
   ["granted_cores", "Cores granted", (view) => cores(view.granted_cores)],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fakes.browser import tab_of
 from tests.fakes.cluster import one_stage_run, report, sample
 from tests.fakes.served import ServedPage, served
 
@@ -41,19 +42,9 @@ def jobs(page: ServedPage) -> list[str]:
 
 @pytest.fixture(params=["light", "dark"])
 def tab(chromium: Path, jobs: list[str], request: pytest.FixtureRequest) -> Iterator[Page]:
-    """In one theme; nothing may go wrong in its scripts. Playwright has a loop of its own on this thread, so the jobs are
-    there before."""
-    from playwright.sync_api import sync_playwright
-
-    problems: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_context(color_scheme=request.param).new_page()
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("console", lambda line: problems.append(line.text) if "Content Security" in line.text else None)
+    """In one theme. The jobs are there before, as Playwright has a loop of its own on this thread."""
+    with tab_of(chromium, color_scheme=request.param) as tab:
         yield tab
-        browser.close()
-    assert problems == []
 
 
 def test_it_shows_what_the_api_says_and_names_are_texts(page: ServedPage, jobs: list[str], tab: Page) -> None:
