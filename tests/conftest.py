@@ -1,8 +1,8 @@
 """What every test may ask for: a Docker engine, a Kubernetes cluster, a second Spark; how property tests run, and in which
 order.
 
-`SPARKPACE_REQUIRE_DOCKER=1`, `SPARKPACE_REQUIRE_KUBERNETES=1` and `SPARKPACE_REQUIRE_BROWSER=1` (set by .ci/run) turn a
-skipped test that needs one into a failure, so nothing passes unseen.
+`SPARKPACE_REQUIRE_DOCKER=1`, `SPARKPACE_REQUIRE_KUBERNETES=1`, `SPARKPACE_REQUIRE_BROWSER=1` and
+`SPARKPACE_REQUIRE_PROMETHEUS=1` (set by .ci/run) turn a skipped test that needs one into a failure, so nothing passes unseen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from controller.engines import docker_version
 from stage_model.errors import Unavailable
 from tests.fakes.small_disk import SmallDisk, mounted
 
-NEEDS = {"docker": "docker_engine", "kubernetes": "kubeconfig", "browser": "chromium"}
+NEEDS = {"docker": "docker_engine", "kubernetes": "kubeconfig", "browser": "chromium", "prometheus": "prometheus"}
 """The fixture that every test of a marker needs."""
 REQUIRED = {marker for marker in NEEDS if os.environ.get(f"SPARKPACE_REQUIRE_{marker.upper()}", "") not in {"", "0"}}
 
@@ -33,6 +33,9 @@ PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.H
 hypothesis.settings.register_profile("dev", PATIENT)
 hypothesis.settings.register_profile("gate", PATIENT, derandomize=True, max_examples=200)
 hypothesis.settings.load_profile("gate" if REQUIRED or os.environ.get("CI") else "dev")
+
+UNPACKED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkpace" / "prometheus" / "usr" / "bin"
+"""Where `.ci/setup prometheus` leaves the programs. Tests may have a cache of their own later."""
 
 
 def _missing(marker: str, problem: str) -> NoReturn:
@@ -76,6 +79,16 @@ def chromium() -> Path:
     if found is None or importlib.util.find_spec("playwright") is None:
         _missing("browser", "there is no chromium with playwright; `.ci/setup browser` installs them")
     return Path(found)
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Path:
+    """The folder of `prometheus` and `promtool`."""
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    for folder in (*folders, UNPACKED):
+        if all(os.access(folder / name, os.X_OK) for name in ("prometheus", "promtool")):
+            return folder
+    _missing("prometheus", "there is no prometheus with promtool; `.ci/setup prometheus` unpacks them")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,3 +78,16 @@ def test_panels_are_told_apart_and_ask_the_source_that_is_chosen() -> None:
     for panel in panels:
         assert panel["targets"], panel["title"]
         assert all(target["datasource"] == panel["datasource"] for target in panel["targets"])
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize(
+    "words", [("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml"), ("check", "config", "prometheus.yml")]
+)
+def test_promtool_finds_nothing_wrong(words: tuple[str, ...], prometheus: Path, tmp_path: Path) -> None:
+    beside = shutil.copytree(PROMETHEUS, tmp_path / "prometheus")
+    for name in ("metrics.token", "ca.pem"):
+        (beside / name).touch()  # it looks whether they are there
+    done = subprocess.run([prometheus / "promtool", *words], cwd=beside, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS" in done.stdout

@@ -1,0 +1,156 @@
+"""A real Prometheus scrapes a real master with the files that are deployed, and answers what the dashboard asks."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import yaml
+
+from controller.master.metric_table import METRICS
+from controller.tls import connect_master
+from experiments.harness.live_cluster import free_port
+from tests.integration.conftest import ROOT
+from tests.integration.local_cluster import LocalCluster, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
+
+DEPLOY = ROOT / "deploy"
+ANSWER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def ask(self, path: str, **query: str) -> Any:
+        """The answer's data, None while it still starts."""
+        assert self.process.poll() is None, self.log.read_text()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
+        try:
+            connection.request("GET", f"/api/v1/{path}?{urlencode(query)}")
+            answered = connection.getresponse()
+            text = answered.read()
+        except ConnectionRefusedError:
+            return None
+        finally:
+            connection.close()
+        if answered.status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            return None
+        answer = json.loads(text)
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    def series(self, query: str) -> list[dict[str, Any]]:
+        """Those that there are at this moment."""
+        return list((self.ask("query", query=query) or {"result": []})["result"])
+
+
+def token_file(cluster: LocalCluster) -> Path:
+    return Path(cluster.command("token", "--metrics").stdout.strip())
+
+
+@contextmanager
+def scraping(cluster: LocalCluster, programs: Path, place: Path) -> Iterator[Prometheus]:
+    """As docs/metrics.md says: the deployed files, with the token and the CA beside them. The target alone is another."""
+    beside = shutil.copytree(DEPLOY / "prometheus", place / "prometheus")
+    shutil.copy(token_file(cluster), beside / "metrics.token")
+    shutil.copy(cluster.home.ca_file, beside / "ca.pem")
+    config = yaml.safe_load((beside / "prometheus.yml").read_text())
+    known = cluster.cluster()
+    config["scrape_configs"][0]["static_configs"] = [{"targets": [f"{known.host}:{known.port}"]}]
+    (beside / "prometheus.yml").write_text(yaml.safe_dump(config))
+    port, log = free_port(), place / "prometheus.log"
+    words = {
+        "config.file": beside / "prometheus.yml",
+        "storage.tsdb.path": place / "data",
+        "web.listen-address": f"127.0.0.1:{port}",
+    }
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [programs / "prometheus", *(f"--{name}={value}" for name, value in words.items())],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=place,
+        )
+    try:
+        yield Prometheus(port, process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(ANSWER_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def dashboard() -> dict[str, str]:
+    """What its panels ask, by the legend, with the variables chosen as they are at first."""
+    panels = json.loads((DEPLOY / "grafana" / "sparkpace.json").read_text())["panels"]
+    return {
+        f"{panel['title']}, {target['legendFormat']}": target["expr"]
+        .replace("$application", ".*")
+        .replace("$__rate_interval", "1m")
+        for panel in panels
+        for target in panel["targets"]
+    }
+
+
+def test_promtool_finds_nothing_wrong_with_what_a_master_serves(process_cluster: LocalCluster, prometheus: Path) -> None:
+    token = token_file(process_cluster).read_text().strip()
+    connection = connect_master(process_cluster.cluster().url, process_cluster.home.ca_file, ANSWER_S)
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+    served = connection.getresponse()
+    text = served.read()
+    connection.close()
+    assert served.status == 200, text
+    assert {line.split()[2] for line in text.decode().splitlines() if line.startswith("# TYPE ")} == {
+        metric.shown for metric in METRICS
+    }
+    done = subprocess.run([prometheus / "promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+@pytest.mark.spark
+def test_a_prometheus_answers_what_the_dashboard_asks(
+    process_cluster: LocalCluster, prometheus: Path, stop_file: Path, tmp_path: Path
+) -> None:
+    job = process_cluster.submit("--name", "watched", "--deadline", "1h", "rounds.py", str(stop_file))
+    one = process_cluster.running("watched", executors=1).application_id
+    with scraping(process_cluster, prometheus, tmp_path) as watching:
+        (cores,) = eventually(lambda: watching.series("sparkpace_worker_cores"), "a scrape")
+        (worker,) = process_cluster.client().workers()
+        assert (cores["metric"]["worker"], float(cores["value"][1])) == (worker.worker_id, worker.cores)
+
+        # a first run has no forecast
+        unanswered = {legend: query for legend, query in dashboard().items() if not legend.endswith(": forecast")}
+        assert len(unanswered) == len(dashboard()) - 1
+
+        def all_are_answered() -> bool:
+            for legend in [legend for legend, query in unanswered.items() if watching.series(query)]:
+                del unanswered[legend]
+            return not unanswered
+
+        eventually(all_are_answered, f"answers to {unanswered}")
+        (deadline,) = watching.series(next(query for legend, query in dashboard().items() if legend.endswith(": deadline")))
+        assert (deadline["metric"]["application"], deadline["metric"]["name"]) == (one, "watched")
+        assert 0 < float(deadline["value"][1]) < 3600
+
+        rules = [rule for group in watching.ask("rules")["groups"] for rule in group["rules"]]
+        assert {rule["health"] for rule in rules} == {"ok"}
+        assert {rule["name"]: rule["state"] for rule in rules} == dict.fromkeys((rule["name"] for rule in rules), "inactive")
+        stop_file.touch()
+        job.finish().ok()
+        eventually(lambda: not watching.series(f'sparkpace_application_info{{application="{one}"}}'), "the series' end")
