@@ -29,7 +29,7 @@ from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
 from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
-from controller.agent.timings import Timings
+from controller.agent.timings import PeriodTimings
 from controller.agent.told_cpu import ToldCpu
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
@@ -109,7 +109,7 @@ class Agent:
         self.received: Received | None = None
         self.known: dict[ExecutorKey, _Known] = {}
         self.state = State()
-        self.phases, self.timings = Phases(clock), Timings()
+        self.phases, self.timings = Phases(clock), PeriodTimings()
         self.outbox = Outbox()
         self.plans: dict[str, TimedPlan] = {}
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)

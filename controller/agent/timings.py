@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from controller.wire.durations import BOUNDS_S, Durations
-from controller.wire.durations import Timings as Told
+from controller.wire.durations import BOUNDS_S, Durations, Timings
 
 
 class Histogram:
@@ -22,7 +21,7 @@ class Histogram:
         return Durations(counts=tuple(self._counts), sum_s=round(self._sum_s, 6))
 
 
-class Timings:
+class PeriodTimings:
     """Counts over the life of the agent."""
 
     def __init__(self) -> None:
@@ -38,8 +37,8 @@ class Timings:
         self._quota_writes.add(took_s)
         self._quota_failures += not written
 
-    def told(self) -> Told:
-        return Told(
+    def told(self) -> Timings:
+        return Timings(
             phases={phase: histogram.told() for phase, histogram in self._phases.items()},
             quota_writes=self._quota_writes.told(),
             quota_failures=self._quota_failures,

@@ -25,14 +25,14 @@ class Tally:
 
     def take(self, application: Application) -> None:
         """One that has just ended. A deadline is kept or missed by those that have done all their jobs."""
-        how = outcome(application)
+        how = ended_how(application)
         self.ended[how] += 1
         error = error_pct(application.record.ended_s or 0.0, application.options.deadline_s)
         if how == "succeeded" and error is not None:
             self.errors[bisect_left(ERROR_BOUNDS, error / 100)] += 1
 
 
-def outcome(application: Application) -> str:
+def ended_how(application: Application) -> str:
     """One of `OUTCOMES`, of one that has ended."""
     known = {KILLED: "killed", DRIVER_DIED: "driver_died"}
     if reason := application.record.end_reason:

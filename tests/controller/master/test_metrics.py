@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.agent.timings import Timings
+from controller.agent.timings import PeriodTimings
 from controller.master import metrics
 from controller.master.metric_table import METRICS
 from tests.fakes.cluster import FakeCluster, answered, report, sample
@@ -67,7 +67,7 @@ def test_series_of_one_that_has_ended_are_gone_and_its_end_is_counted(tmp_path: 
 
 
 def test_what_an_agent_tells_of_its_speed_is_shown_by_worker_and_phase(tmp_path: Path) -> None:
-    timings = Timings()
+    timings = PeriodTimings()
     timings.add_period({"look": 0.001, "write quotas": 0.03, "of a newer release": 1.0})
     timings.add_period({"look": 20.0, "write quotas": 0.03})
     timings.add_quota_write(0.004, written=True)
