@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.one_node import ENTRY, EXECUTOR
 from tests.integration.kubernetes_cluster import Kubernetes
+from tests.integration.kubernetes_defaults import with_protocols
 from tests.integration.kubernetes_deployed import InMaster
 from tests.integration.local_cluster import APPS, JOB_S, PATIENCE_S, QUICK_JVM, Finished, conf_words, eventually
 
@@ -53,6 +56,15 @@ class DriverPod:
         [container] = pod["status"]["containerStatuses"]
         log = self.kubernetes.logs(self.name)
         return Finished(container["state"]["terminated"]["exitCode"], log, log)
+
+    def kill(self) -> None:
+        """Its JVM, at once: it has no last words. A pod that is deleted has, as it is asked to end first."""
+        pod = self.kubernetes.get("pod", self.name)
+        assert pod is not None
+        word = f"spark.driver.bindAddress={pod['status']['podIP']}"
+        found = [one for one in psutil.process_iter(["cmdline"]) if word in (one.info["cmdline"] or ())]
+        [jvm] = [one for one in found if "org.apache.spark.deploy.SparkSubmit" in one.info["cmdline"]]
+        jvm.kill()
 
 
 def prepare(kubernetes: Kubernetes, inside: InMaster) -> dict[str, str]:
@@ -107,18 +119,19 @@ def submit(
     }
     plain = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
     quick = f"{QUICK_JVM} -Djava.io.tmpdir={kubernetes.folder}"
-    done = subprocess.run(
-        [
-            *(str(python.parent / "spark-submit"), "--master", kubernetes.master()),
-            *("--deploy-mode", "cluster", *conf_words(conf), *words),
-        ],
-        env={**plain, "KUBECONFIG": str(kubernetes.kubeconfig), "SPARK_HOME": str(home), "JDK_JAVA_OPTIONS": quick},
-        cwd=kubernetes.folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    with with_protocols(kubernetes) as server:
+        done = subprocess.run(
+            [
+                *(str(python.parent / "spark-submit"), "--master", f"k8s://{server}"),
+                *("--deploy-mode", "cluster", *conf_words(conf), *words),
+            ],
+            env={**plain, "KUBECONFIG": str(kubernetes.kubeconfig), "SPARK_HOME": str(home), "JDK_JAVA_OPTIONS": quick},
+            cwd=kubernetes.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr[-6000:]
     return DriverPod(kubernetes, pod)
 

@@ -1,9 +1,10 @@
 """Drivers in pods of a real Kubernetes (`--deploy-mode cluster`): attached by settings and secrets alone, with the master and
-the agent of deploy/kubernetes. With Spark 3.5: Spark 4.3 applies its service as Kubernetes 1.20 refuses it."""
+the agent of deploy/kubernetes."""
 
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -41,12 +42,12 @@ def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
 
 
 def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
-    kubernetes: Kubernetes, inside: InMaster, executor_image: str, spark35_python: Path
+    kubernetes: Kubernetes, inside: InMaster, executor_image: str, python: Path
 ) -> None:
     settings = kubernetes_driver.prepare(kubernetes, inside)
 
     def submit(*words: str) -> DriverPod:
-        return kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "in-a-pod", *words)
+        return kubernetes_driver.submit(kubernetes, python, executor_image, settings, "in-a-pod", *words)
 
     assert submit(*JOB).finish().ok().answer["ok"]
     taught = inside.summary("in-a-pod")
@@ -63,14 +64,15 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
 
 
 def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
-    kubernetes: Kubernetes, inside: InMaster, executor_image: str, spark35_python: Path
+    kubernetes: Kubernetes, inside: InMaster, executor_image: str, python: Path
 ) -> None:
     settings = kubernetes_driver.prepare(kubernetes, inside)
     words = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5", *ENDLESS)
-    driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "orphans", *words)
+    driver = kubernetes_driver.submit(kubernetes, python, executor_image, settings, "orphans", *words)
     groups = _paced_groups(kubernetes)
-    # at once, so that its last words are not heard
-    kubernetes.kubectl("delete", "pod", driver.name, "--grace-period=0", "--force")
+    driver.kill()
+    assert driver.finish().code == 128 + signal.SIGKILL
+    kubernetes.delete("pod", driver.name)
     eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
     assert not any(group.cpu.exists() for group in groups), "no quota is left, as its group went with its pod"
     summary = inside.summary("orphans")
