@@ -68,12 +68,13 @@ def test_an_executor_starts_with_the_credentials_that_the_master_tells_as_soon_a
     assert (report.executors, file.exists()) == ((), False)
 
 
-def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker) -> None:
+def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker, caplog: pytest.LogCaptureFixture) -> None:
     worker.host.refused_images.add("gone:1")
     ask(worker, wanted=spec(image="gone:1"))
     worker.work()
     assert worker.launcher.state(KEY) == "refused"
     assert "gone:1" in worker.launcher.reason(KEY)
+    assert f"executor 1 of app is refused: {worker.launcher.reason(KEY)}" in caplog.text
     ask(worker)
     assert worker.launcher._starts.empty()
     worker.launcher.forget(KEY)

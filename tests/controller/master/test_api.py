@@ -366,3 +366,17 @@ def test_what_cannot_be_stored_is_refused_in_one_sentence_and_what_can_is_on_the
     assert said["exit_code"] == 69
     assert said["error"].endswith("so nothing new can be promised; accepted: the same once it can")
     assert call.cluster.state.store.failing == ""  # one that was refused says nothing about what comes after it
+
+
+def test_an_executor_with_an_id_that_is_no_number_is_refused_and_the_application_goes_on(call: Caller) -> None:
+    ours = {**msgspec.to_builtins(registration()), "attached": True, "wanted": {}}
+    registered = call("POST", "/v1/applications", ours)
+    assert call.status == 200, registered
+    process = {"pid": 7, "start_ticks": 1, "boot_id": ours["boot_id"], "pid_namespace": "pid:[1]", "uid": 0}
+    executor = {"executor_id": "first", "host": "node", "slots": 1, "process": process}
+    sync = {**WRITTEN["DriverSync"][1], "instance": ours["instance"], "wanted": {}, "executors": [executor]}
+    path = f"/v1/applications/{registered['application_id']}/sync"
+    said = call("POST", path, sync, token=registered["token"])["error"]
+    assert (call.status, "is not a valid DriverSync" in said, "$.executors[0].executor_id" in said) == (400, True, True)
+    call("POST", path, {**sync, "executors": [{**executor, "executor_id": "1"}]}, token=registered["token"])
+    assert call.status == 200

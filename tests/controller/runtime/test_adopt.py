@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import subprocess
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,46 @@ def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(
     runtime = AdoptRuntime(rig.cluster, "w1", rig.directory / "state", cgroups=rig.cgroups())
     with pytest.raises(RuntimeRefused, match="--signals"):
         runtime.adopt(adoption(rig))
+
+
+def _said_to_an_ordinary_user(runtime: AdoptRuntime, what: Adoption) -> str:
+    """What `adopt` refuses with in a process of the user nobody."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process: the child needs none of them
+        receiving, sending = os.pipe()
+        child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65_534)
+            os.setuid(65_534)
+            runtime.adopt(what)
+        except RuntimeRefused as error:
+            os.write(sending, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(sending)
+    with os.fdopen(receiving) as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    return text
+
+
+@pytest.mark.groups
+def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(grouped: CgroupAdoptRig) -> None:
+    what = adoption(grouped)
+    said = _said_to_an_ordinary_user(grouped.runtime(), what)
+    group = CgroupTree().group_of(what.process.pid)
+    assert group is not None
+    assert said == (
+        f"RuntimeRefused: this agent may not write to its control group {group.cpu}, and pacing by signals is not allowed; "
+        "accepted: an agent that runs as root, or --signals"
+    )
+    signals = AdoptRuntime(grouped.cluster, "w1", grouped.directory / "state/w1", signals=True)
+    assert _said_to_an_ordinary_user(signals, what) == (
+        "RuntimeRefused: this agent may not stop and continue it; accepted: an agent of its user, or of root"
+    )
+    assert grouped.processes[-1].poll() is None, "the executor goes on"
 
 
 def test_its_group_lies_below_its_owners_for_cpu_alone_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
