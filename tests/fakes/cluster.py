@@ -53,7 +53,8 @@ def answered(call: Coroutine[Any, Any, T]) -> T:
 class FakeCluster:
     """`now_s` is the clock; `restart` builds the state anew from what was stored."""
 
-    def __init__(self, path: Path, memory_policy: str = "equal") -> None:
+    def __init__(self, path: Path, memory_policy: str = "equal", keep_runs: int = 3) -> None:
+        self.keep_runs = keep_runs
         self.path, self.now_s, self.changes, self.memory_policy = path, 100.0, 0, memory_policy
         self.woken: set[str] = set()
         self.pool: Executor = AtOnce()
@@ -62,7 +63,7 @@ class FakeCluster:
         self.restart()
 
     def restart(self) -> None:
-        kept, options = Kept.of(Home(self.path), keep_runs=3), ClusterOptions(memory=self.memory_policy)
+        kept, options = Kept.of(Home(self.path), keep_runs=self.keep_runs), ClusterOptions(memory=self.memory_policy)
         self.state = ClusterState(kept, options, self._changed, self.now_s, self.pool)
 
     def clock(self) -> float:

@@ -41,11 +41,11 @@ def threaded(server: uvicorn.Server, listening: object) -> Iterator[None]:
 class ServedMaster:
     """`cluster` is to be changed between calls only: its state belongs to the thread that serves. `calls` counts them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep_runs: int = 3) -> None:
         self.home = Home(path)
         self.home.create()
         make_ca(self.home)
-        self.cluster = FakeCluster(path)
+        self.cluster = FakeCluster(path, keep_runs=keep_runs)
         self.calls: list[str] = []
         gate = Gatekeeper(self.home.admin_token(), self.home.submit_token(), lambda _: None)
         inner = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s, lambda: 1e9).application()
@@ -132,8 +132,8 @@ class Stream:
 
 
 @contextmanager
-def served(path: Path) -> Iterator[ServedPage]:
-    master = ServedMaster(path)
+def served(path: Path, keep_runs: int = 3) -> Iterator[ServedPage]:
+    master = ServedMaster(path, keep_runs)
     with ExitStack() as stack:
         stack.callback(master.cluster.state.close)
         stack.enter_context(threaded(master.server, master.listening))

@@ -4,7 +4,7 @@ import uPlot from "./uPlot.esm.js";
 
 const POINT = { time: 0, stage: 1, setPoint: 2, progress: 3, demand: 4, granted: 5, used: 6, debt: 7 };
 const MOST_LAYERS = 11; // applications with a colour of their own; the rest is one layer
-const MOST_ROWS = 200; // of quotas and stages; the last ones
+const MOST_ROWS = 200; // of a table
 const KEPT_LOOKS = 900;
 const RETRY_MS = 2000;
 
@@ -53,6 +53,7 @@ function duration(seconds) {
   return sign + parts.slice(first, first + 2).filter(([number]) => number > 0).map((part) => part.join("")).join("");
 }
 
+const moment = (epoch_s) => new Date(1000 * epoch_s).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 const ended = (view) => view.state === "ended";
 const late = (view) => view.deadline_s != null && (ended(view) ? view.elapsed_s : view.forecast_end_s) > view.deadline_s;
 const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
@@ -67,6 +68,7 @@ function error(percentage) {
 // `columns`: heading, text of an item (or a node that never changes for it), whether it is a number.
 class Table {
   constructor(caption, columns, empty) {
+    this.name = caption;
     this.columns = columns;
     this.rows = new Map();
     this.caption = element("caption", {}, caption);
@@ -77,7 +79,9 @@ class Table {
     this.node = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, this.table, this.empty);
   }
 
-  show(items, keyOf, isLate = () => false) {
+  show(all, keyOf, isLate = () => false) {
+    const items = all.slice(0, MOST_ROWS);
+    say(this.caption, all.length > MOST_ROWS ? `${this.name}: the first ${MOST_ROWS} of ${all.length}` : this.name);
     const keys = new Set();
     let before = null;
     for (const item of items) {
@@ -117,18 +121,20 @@ class Table {
 
 // ------------------------------------------------------------------ charts
 
+const clockTimes = (_, ticks) => ticks.map((tick) => new Date(1000 * tick).toLocaleTimeString());
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const layerColour = (index, count) =>
   index === count - 1 && count > MOST_LAYERS ? colour("--quiet") : `hsl(${(index * 137 + 210) % 360} 60% ${dark.matches ? 60 : 45}%)`;
 
 // `describe` says in words what is drawn, for who cannot see it; `marks` are vertical lines.
 class Chart {
-  constructor(label, { time = false, height = 240, unit = "", whole = false } = {}) {
+  constructor(label, { time = false, height = 240, unit = "", across = "", whole = false } = {}) {
     this.whole = whole; // x counts
     this.label = label;
     this.time = time;
     this.height = height;
     this.unit = unit;
+    this.across = across; // what x counts, in words
     this.shape = "";
     this.marks = [];
     this.plotted = element("div");
@@ -177,7 +183,8 @@ class Chart {
         x: { time: this.time, range: (_, low, high) => (this.xRange ? this.xRange() : [low ?? 0, high > low ? high : (low ?? 0) + 1]) },
         y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 0.1) * 1.05] },
       },
-      axes: [{ ...axis, ...(this.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}) }, { ...axis, label: this.unit, size: 60 }],
+      axes: [{ ...axis, ...(this.time ? { space: 110, size: 30, values: clockTimes } : {}),
+        ...(this.across ? { label: this.across, size: 30, labelSize: 20 } : {}), ...(this.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}) }, { ...axis, label: this.unit, size: 60 }],
       series: [{}, ...series.map((one) => ({
         label: one.label, stroke: one.colour(), fill: one.fill ? (one.faint ? `${one.colour()}55` : one.colour()) : undefined, width: 1.5, dash: one.dash,
         points: { show: Boolean(one.points) }, paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
@@ -188,19 +195,20 @@ class Chart {
 
   drawMarks(plot) {
     const { ctx, bbox } = plot;
-    for (const { x, name, colour: of } of this.marks) {
+    for (const [index, { x, name, colour: of }] of this.marks.entries()) {
       if (x == null || x < plot.scales.x.min || x > plot.scales.x.max) continue;
       const left = plot.valToPos(x, "x", true);
       ctx.save();
       ctx.strokeStyle = ctx.fillStyle = colour(of);
       ctx.lineWidth = 2 * devicePixelRatio;
+      ctx.setLineDash([]);
       ctx.beginPath();
       ctx.moveTo(left, bbox.top);
       ctx.lineTo(left, bbox.top + bbox.height);
       ctx.stroke();
       ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
       ctx.textAlign = left > bbox.left + bbox.width / 2 ? "right" : "left";
-      ctx.fillText(` ${name} `, left, bbox.top + 12 * devicePixelRatio);
+      ctx.fillText(` ${name} `, left, bbox.top + (12 + 15 * index) * devicePixelRatio);
       ctx.restore();
     }
   }
@@ -273,7 +281,7 @@ class ClusterPage {
     waits.sort((one, other) => (one.queue_position ?? Infinity) - (other.queue_position ?? Infinity));
     this.waiting.show(waits, (view) => view.application_id);
     this.running.show(alive.filter((view) => view.state === "running"), (view) => view.application_id, late);
-    this.ended.show(applications.filter(ended).slice(-MOST_ROWS).reverse(), (view) => view.application_id, late);
+    this.ended.show(applications.filter(ended).reverse(), (view) => view.application_id, late);
   }
 
   add(at, alive) {
@@ -297,7 +305,9 @@ class ClusterPage {
       "this page's server has seen.");
     const total = (values) => values.reduce((sum, value) => sum + value, 0);
     const ranked = [...this.grants].map(([id, values]) => [id, values, total(values)]).sort((one, other) => other[2] - one[2]);
-    const layers = ranked.slice(0, MOST_LAYERS).map(([id, values]) => [this.names.get(id) ?? id, values]);
+    const own = ranked.slice(0, MOST_LAYERS).map(([id, values]) => [id, this.names.get(id) ?? id, values]);
+    const named = (id, name) => (own.some((one) => one[1] === name && one[0] !== id) ? `${name} …${id.slice(-6)}` : name);
+    const layers = own.map(([id, name, values]) => [named(id, name), values]);
     const rest = ranked.slice(MOST_LAYERS);
     if (rest.length) {
       layers.push([`${rest.length} others`, this.times.map((_, index) => rest.reduce((sum, [, values]) => sum + values[index], 0))]);
@@ -331,7 +341,7 @@ const FIGURES = [
   ["granted_cores", "Cores granted", (view) => cores(view.granted_cores)],
   ["demand_cores", "Cores demanded", (view) => cores(view.demand_cores)],
   ["used_cores", "Cores used", (view) => cores(view.used_cores)],
-  ["debt_core_s", "Debt, core-seconds", (view) => plain(view.debt_core_s, 1)],
+  ["debt_core_s", "Debt, core-s", (view) => plain(view.debt_core_s, 1)],
   ["executors", "Executors", (view) => String(view.executors)],
   ["memory_mb", "Memory", (view) => memory(view.memory_mb)],
   ["priority", "Priority", (view) => String(view.priority)],
@@ -357,8 +367,8 @@ class ApplicationPage {
     this.killButton = element("button", { type: "button", class: "danger", onclick: () => askKill(this.view) }, "End it…");
     this.buttons = element("div", { class: "buttons" }, this.setButton, this.killButton);
     this.buttons.hidden = true;
-    this.progress = new Chart("Progress of the stage against its set-point", { height: 220, unit: "progress" });
-    this.use = new Chart("Cores granted, used and demanded over all executors", { height: 220, unit: "cores" });
+    this.progress = new Chart("Progress of the stage against its set-point", { height: 220, unit: "progress", across: "seconds after submission" });
+    this.use = new Chart("Cores granted, used and demanded over all executors", { height: 220, unit: "cores", across: "seconds after submission" });
     this.gantt = element("tbody");
     const heads = ["Stage", "Name", "Tasks", "From", "To", "When"].map((name) => element("th", { scope: "col" }, name));
     this.ganttCaption = element("caption", {}, "No stage has begun.");
@@ -503,11 +513,11 @@ class HistoryPage {
       ["Drift of use", (one) => signed(drift(one.runs)), true],
     ], "No run has ended yet.");
     this.heading = element("h2", {}, "");
-    this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline", whole: true });
-    this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds", whole: true });
+    this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline", across: "run", whole: true });
+    this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds", across: "run", whole: true });
     this.runs = new Table("Runs, the newest first", [
       ["Run", (run) => applicationLink(run.app_id, run.app_id)],
-      ["Submitted", (run) => (run.submitted_epoch_s == null ? "–" : new Date(1000 * run.submitted_epoch_s).toLocaleString())],
+      ["Submitted", (run) => (run.submitted_epoch_s == null ? "–" : moment(run.submitted_epoch_s)), true],
       ["Deadline", (run) => duration(run.deadline_s), true], ["End", (run) => duration(run.end_s), true],
       ["Error", (run) => error(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
       ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
@@ -702,6 +712,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", () => {
   open();
-  main.focus();
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
 });
 open();

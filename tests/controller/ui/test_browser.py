@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
+MOST_ROWS = 200
 HOSTILE = "<img src=x onerror=document.title='hacked'>"
 
 
@@ -84,3 +85,14 @@ def test_a_job_is_ended_from_the_keyboard_once_that_is_confirmed(page: ServedPag
     page.look()
     tab.get_by_text("it was killed").first.wait_for()
     assert not tab.get_by_role("button", name="End it…").is_visible()
+
+
+def test_a_table_says_of_how_many_it_shows_the_first(page: ServedPage, chromium: Path) -> None:
+    for _ in range(MOST_ROWS + 5):
+        page.master.cluster.register()
+    with tab_of(chromium) as tab:
+        tab.goto(page.links[-1])
+        tab.get_by_role("heading", name="Cluster").wait_for()
+        page.look()
+        tab.get_by_text(f"the first {MOST_ROWS} of {MOST_ROWS + 5}").wait_for()
+        assert tab.get_by_role("region", name="Who waits").locator("tbody tr").count() == MOST_ROWS
