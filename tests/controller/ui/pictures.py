@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from controller.wire.driver import ExecutorWish
@@ -92,8 +93,7 @@ def crowd(page: ServedPage, count: int) -> str:
     page.signed_in()
     for tick in range(TICKS):
         cluster.now_s += 1
-        now_s = start_s + tick
-        page.lookout.clock = lambda now_s=now_s: now_s
+        page.lookout.clock = partial(float, start_s + tick)
         placed = dict[str, list[tuple[ExecutorReport, Sample]]]()
         for number, job in enumerate(jobs):
             if job.id in places and tick > number % 20:
