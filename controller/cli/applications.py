@@ -6,9 +6,8 @@ import os
 from datetime import datetime
 
 import click
-import msgspec
 
-from controller.cli.common import choose, home_option, table_console
+from controller.cli.common import choose, home_option, print_json, table_console
 from controller.cli.tables import applications_table
 from controller.client import submit_client
 from controller.home import Home
@@ -30,7 +29,7 @@ def ps(home: Home, as_json: bool) -> None:
     Below them, why those wait that wait for memory."""
     views = submit_client(home).applications()
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(views)).decode())
+        print_json(views)
         return
     console = table_console()
     console.print(applications_table(views))

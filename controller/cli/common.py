@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 from rich.console import Console, ConsoleDimensions
 
 from controller.home import Home, find_home
@@ -20,6 +21,11 @@ from stage_model.nearest import nearest_names
 from stage_model.settings import CORE_QUANTUM, QuotaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def print_json(value: object) -> None:
+    """What `--json` shows: the value, or a list of them, with line ends for people."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
 class CoresRange(click.FloatRange):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 from rich.table import Table
 
-from controller.cli.common import choose, home_option, table_console
+from controller.cli.common import choose, home_option, print_json, table_console
 from controller.client import admin_client, submit_client
 from controller.home import Home
 from controller.wire.command import Explanation, Labels, WorkerExplanation
@@ -23,7 +22,7 @@ def explain_placement(home: Home, application: str, as_json: bool) -> None:
     client = submit_client(home)
     found = client.explain(choose(client.applications(), application).application_id)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print_json(found)
         return
     console = table_console()
     console.print(headline(found), soft_wrap=True, markup=False)

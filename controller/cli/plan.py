@@ -7,9 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 import click
-import msgspec
 
-from controller.cli.common import home_option, table_console
+from controller.cli.common import home_option, print_json, table_console
 from controller.cli.tables import figures_table
 from controller.client import submit_client
 from controller.home import Home
@@ -66,7 +65,7 @@ def plan(
         names = nearest_names(profile, ProfileStore(home.profiles).list())
         raise BadInput(f"no profile {profile!r} is known; {names} (an application that sets its own name has that one's)")
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(reply)).decode())
+        print_json(reply)
     else:
         print_plan(reply, profile)
     context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)

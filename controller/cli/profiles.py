@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import msgspec
 
-from controller.cli.common import home_option, table_console
+from controller.cli.common import home_option, print_json, table_console
 from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.eventlog_files import read_event_log_file
@@ -79,7 +78,7 @@ def show_curve(home: Home, name: str, as_json: bool) -> None:
     """Shows when the application would end with fewer or more cores, up to the slots of its last run."""
     found = curve(_load(home, name))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print_json(found)
         return
     table = figures_table("CORES", "END", "LEAST", "MOST")
     for point in found.points:
@@ -99,7 +98,7 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
     """Says whether the application's work per input has changed over the stored runs, and since when (Pettitt's test)."""
     found = drift(_load(home, name))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print_json(found)
     elif found.change is None or found.since_ms is None:
         click.echo(f"no drift seen over {found.runs} runs (chance {found.chance:.1%})")
     else:

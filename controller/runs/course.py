@@ -39,14 +39,7 @@ def read_course(
 def _since(spans: Iterable[StageSpan], since_s: float) -> Iterable[StageCourse]:
     for span in spans:
         if span.end_s is None or span.end_s >= since_s:
-            yield StageCourse(
-                stage=span.stage,
-                attempt=span.attempt,
-                name=span.name,
-                start_s=span.start_s,
-                end_s=span.end_s,
-                tasks=span.tasks,
-            )
+            yield msgspec.convert(span, StageCourse, from_attributes=True)
 
 
 def ended_runs(runs: Path) -> tuple[EndedRun, ...]:
