@@ -19,6 +19,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"
+UI = ("LICENSE.uPlot", "index.html", "page.css", "page.js", "uPlot.esm.js", "uPlot.json", "uPlot.min.css")
 OURS = ("controller", "dockerfiles", "master_memory", "placement", "stage_model")
 
 
@@ -62,7 +63,9 @@ def test_a_wheel_has_one_name_at_its_top_and_carries_what_is_no_python(wheel: Pa
         "controller/jars/sparkpace-bridge.jar",
         *(f"dockerfiles/{name}" for name in ("compose.yaml", "engine.sh", "kubernetes.sh")),
         *(f"dockerfiles/{name}/Dockerfile" for name in ("executor", "node")),
+        *(f"controller/ui/static/{name}" for name in UI),
         *(f"{information}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")),
+        f"{information}/licenses/controller/ui/static/LICENSE.uPlot",
     }
 
 
