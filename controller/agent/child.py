@@ -20,11 +20,12 @@ from controller.agent.launcher import Launcher
 from controller.agent.link import Gate, Link
 from controller.agent.local_use import LocalUse
 from controller.agent.loop import Agent, Received
+from controller.agent.machine_claim import NOT_ALONE, claim_machine
+from controller.agent.membership import find_cluster
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.agent.site import make_beginner, make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
 from controller.engines import machine_busy_s
-from controller.files import write_whole
 from controller.home import Home
 from controller.local.locks import child_lock
 from controller.local_limit import parse_local_limit
@@ -32,6 +33,7 @@ from controller.options import AgentOptions
 from controller.processes import allow_files
 from controller.runtime import packet_filter
 from controller.runtime.base import Adopter
+from controller.runtime.table import ADOPTING, EVERYWHERE
 from controller.service_log import log_to_stderr
 from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
@@ -54,6 +56,8 @@ START_PATIENCE_S = 3600.0
 DISK_PATIENCE_S = 300.0
 """A disk may be slow."""
 STUCK_CODE = 70
+OTHER_CLUSTER_CODE = 75
+"""The next child asks the master again."""
 
 
 class Child:
@@ -62,7 +66,7 @@ class Child:
     def __init__(self, options: AgentOptions) -> None:
         self.options = options
         home = Home(options.home)
-        cluster_id = _cluster_id(options, home)
+        cluster_id, self._sure = find_cluster(options)
         self.gate = Gate(cluster_id)
         self.runtime = make_runtime(options, cluster_id)
         site: Site = make_site(options)
@@ -94,6 +98,9 @@ class Child:
         """Ticks until SIGTERM, the supervisor's death, or a thread that hangs; returns the exit code, 0 if all is well."""
         signal.signal(signal.SIGTERM, self._asked_to_stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if self.options.runtime in ADOPTING and self.options.runtime not in EVERYWHERE and not claim_machine():
+            log.warning("%s", NOT_ALONE)
+            self.agent.note(NOT_ALONE)
         if self.options.own_networks and (reason := packet_filter.why_not()):
             self.agent.note(f"{reason}, {packet_filter.BEYOND}")
         self._tick()
@@ -127,6 +134,9 @@ class Child:
             if stuck:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
+            if self.gate.foreign and not self._sure:
+                log.error("the master is of cluster %s, not %s as records here say", self.gate.foreign, self.gate.cluster_id)
+                return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         if not self._release():
             code = 1  # the supervisor opens the quotas of those that are left
@@ -187,19 +197,6 @@ class Child:
 def pause_s(cpu_s: float, period_s: float) -> float:
     """How long the loop cannot be woken after a turn that took `cpu_s` of CPU; the next period comes in time all the same."""
     return min(period_s, max(LEAST_PAUSE_S, cpu_s / WOKEN_SHARE))
-
-
-def _cluster_id(options: AgentOptions, home: Home) -> str:
-    """The cluster this worker belongs to: asked of the master once, then kept in a file; a restart needs no master."""
-    path = options.home / "agents" / options.worker_id / "cluster_id"
-    if path.exists():
-        return path.read_text().strip()
-    from controller.client import MasterClient
-
-    cluster_id = MasterClient(options.master_url, home.ca_file).health().cluster_id
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(path, f"{cluster_id}\n".encode())
-    return cluster_id
 
 
 def main() -> int:

@@ -63,6 +63,10 @@ class Seen(Struct, frozen=True):
         """Whether it asks for cores: what runs no more, not yet or never must hold none that others can use."""
         return self.observed.running if self.observed else not self.waits
 
+    @property
+    def most_cores(self) -> float:
+        return self.observed.most_cores if self.observed else math.inf
+
 
 class Snapshot(Struct, frozen=True):
     """A worker with its executors and their applications' plans, by application. It has `cores`, or each of its nodes has."""
@@ -139,16 +143,19 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
                 if timed := snapshot.plans.get(key.application_id):
                     plan = with_others(timed.now(now_s), beside.get(key, ()))
                     executor = account.executor(now_s)
-                    asked = _decision(snapshot, executor, before.law, plan, dt_s, now_s - timed.at_s)
-                    decision = structs.replace(decision, reason="not heard of lately") if seen.silent else asked
+                    decision = _decision(snapshot, seen, executor, before.law, plan, dt_s, now_s - timed.at_s)
             except Exception as error:  # noqa: BLE001 - told by the shell
                 troubles[key] = error
+            # what it cannot have is left to others
+            decision = structs.replace(decision, demand=min(decision.demand, seen.most_cores))
             node = seen.observed.node if seen.observed else ""
             requests[node].append(request(key, key.application_id, decision, plan, seen.floor))
         looks.append((key, seen, before, account, decision))
     grants: dict[ExecutorKey, float] = {}
     for alike in requests.values():
-        grants |= arbitrate(alike, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
+        shared = arbitrate(alike, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
+        # quanta may round a demand up to more than it can have
+        grants |= {key: min(cores, snapshot.executors[key].most_cores) for key, cores in shared.items()}
     due = now_s - state.sampled_s >= SAMPLED_AFTER * snapshot.period_s
     held: dict[ExecutorKey, Held] = {}
     current = {
@@ -200,9 +207,17 @@ def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
 
 
 def _decision(
-    snapshot: Snapshot, executor: ObservedExecutor, law: LawState, plan: ApplicationPlan, dt_s: float, age_s: float
+    snapshot: Snapshot,
+    seen: Seen,
+    executor: ObservedExecutor,
+    law: LawState,
+    plan: ApplicationPlan,
+    dt_s: float,
+    age_s: float,
 ) -> Decision:
     """What its application's plan, which came `age_s` ago and is aged to now, asks for the executor."""
+    if seen.silent:
+        return Decision(float(executor.slots), law, "not heard of lately")
     period_s, quota = snapshot.period_s, snapshot.quota
     decision = decide_demand(plan, executor, law, dt_s=dt_s, period_s=period_s, quota=quota, age_s=age_s)
     if math.isnan(decision.demand):

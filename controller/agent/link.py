@@ -41,14 +41,15 @@ NO_MASTER = (OSError, http.client.HTTPException, *UNREADABLE, Refused, Unavailab
 
 
 class Gate:
-    """Remembers which cluster and generation may give orders to this worker."""
+    """Remembers which cluster and generation may give orders to this worker, and which other cluster has tried last."""
 
     def __init__(self, cluster_id: str) -> None:
-        self.cluster_id, self.generation = cluster_id, 0
+        self.cluster_id, self.generation, self.foreign = cluster_id, 0, ""
 
     def check(self, desired: Desired) -> None:
         """Raises `Refused` for a foreign cluster or an older generation."""
         if desired.cluster_id != self.cluster_id:
+            self.foreign = desired.cluster_id
             raise Refused(f"orders of cluster {desired.cluster_id} refused; this agent belongs to {self.cluster_id}")
         if desired.generation < self.generation:
             raise Refused(f"orders of generation {desired.generation} refused; {self.generation} was seen")

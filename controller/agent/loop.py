@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -20,23 +20,21 @@ from msgspec import structs
 from controller.agent.apply import SAME_CORES, QuotaChange
 from controller.agent.beginning import Spec, Start
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
+from controller.agent.describe import Standing, describe
 from controller.agent.foreign import Foreign
+from controller.agent.known import Known, KnownExecutors
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher
 from controller.agent.local_use import OVER_CODE
-from controller.agent.needed import Needed
 from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
-from controller.agent.progress_file import ProgressRefused, read_progress
 from controller.agent.resizing import Resizing
 from controller.agent.timings import PeriodTimings
-from controller.agent.told_cpu import ToldCpu
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
 from controller.runtime.process_identity import seen_here
-from controller.wire.worker import AdoptedSpec, Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
+from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
-from stage_model.progress import MemoryProgress, Progress, what_is_wrong
 from stage_model.settings import QuotaSettings
 
 log = logging.getLogger("sparkpace.agent")
@@ -46,33 +44,6 @@ REPEATED_S = 60.0
 UNHEARD_S = 10.0
 """An executor that tells through its driver speaks every 2 s. One that has not been heard of for so long may have work that
 nobody here knows of."""
-COMPLAINT_S = 60.0
-"""Between two notes about one executor's progress file."""
-
-
-@dataclass(slots=True)
-class _Known:
-    """What the agent knows of one executor besides what the runtime shows and the core remembers."""
-
-    slots: int
-    control_dir: Path
-    log_dir: str
-    spec: ExecutorSpec | None = None
-    adopted: bool = False
-    """Another cluster manager has started it."""
-    remark: str = ""
-    """What the runtime said of it last."""
-    progress: Progress | None = None
-    """What it told in this period."""
-    heard: tuple[int, float] | None = None
-    """Of one that tells through its driver: the number of its last word, and when that was new."""
-    told_cpu: ToldCpu = field(default_factory=ToldCpu)
-    """Its CPU, where the runtime cannot count it."""
-    needed: Needed = field(default_factory=Needed)
-    memory: MemoryProgress | None = None
-    """What it said last of its off-heap memory."""
-    complaint: str = ""
-    complained_s: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +78,9 @@ class Agent:
         self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
         self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
         self.received: Received | None = None
-        self.known: dict[ExecutorKey, _Known] = {}
+        self._node_cores = worker.cores / nodes
+        self._knowing = KnownExecutors(worker.adopts, self._node_cores, site, launcher, clock, self.note)
+        self.known = self._knowing.by_key
         self.state = State()
         self.phases, self.timings = Phases(clock), PeriodTimings()
         self.outbox = Outbox()
@@ -115,7 +88,6 @@ class Agent:
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)
         self._over_limit = over_limit
         self._machine_busy_s, self._foreign = machine_busy_s, Foreign()
-        self._node_cores = worker.cores / nodes
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, and why."""
         self._heard_s = 0.0
@@ -178,74 +150,18 @@ class Agent:
         for spec in specs:
             key = ExecutorKey(spec.application_id, spec.executor_id)
             with self._trouble_of(key):
-                known = self.known.get(key)
-                if known is None:
-                    self.known[key] = self._know(key, spec.slots, spec)
-                elif known.spec is None and isinstance(spec, ExecutorSpec):
-                    known.spec, known.slots = spec, spec.slots
+                self._knowing.take(key, spec)
 
     def _read_progress(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         for key, seen in observed.items():
             with self._trouble_of(key):
-                self._read_progress_of(key, seen)
-
-    def _read_progress_of(self, key: ExecutorKey, seen: Observed) -> None:
-        known = self.known.get(key) or self._adopt(key, seen)
-        known.progress = None
-        if seen.remark and seen.remark != known.remark:
-            self.note(f"executor {key.executor_id} of {key.application_id}: {seen.remark}")
-        known.remark = seen.remark or known.remark
-        try:
-            known.progress = self._told_progress(key) if known.adopted else self._written_progress(key, known)
-            known.complaint = ""
-        except (ProgressRefused, OSError) as error:
-            now_s = self.clock()
-            # a file that is wrong in another way each time must not fill the logs
-            if str(error) != known.complaint and seen.running and now_s - known.complained_s > COMPLAINT_S:
-                known.complaint, known.complained_s = str(error), now_s
-                self.note(f"{error}; its container CPU is used instead")
-        known.memory = known.progress.memory if known.progress else known.memory
+                self._knowing.read(key, seen, self.received.desired if self.received else None)
 
     def _count_told(self, observed: dict[ExecutorKey, Observed]) -> None:
         """Where the runtime cannot count an executor's CPU, it is what the executor tells, within its quota."""
         for key, seen in observed.items():
-            known = self.known.get(key)
-            if seen.counted or known is None:
-                continue
-            told_s = known.progress.cpu_s if known.progress else None
-            quota = self._node_cores if seen.quota_cores is None else seen.quota_cores
-            known.told_cpu = known.told_cpu.after(self.clock(), told_s, quota)
-            observed[key] = replace(seen, cpu_s=known.told_cpu.cpu_s)
-
-    @staticmethod
-    def _written_progress(key: ExecutorKey, known: _Known) -> Progress | None:
-        uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
-        return read_progress(known.control_dir, key.executor_id, uid)
-
-    def _told_progress(self, key: ExecutorKey) -> Progress | None:
-        """What it told through its driver. Raises `ProgressRefused`."""
-        progress = self.received.desired.progress.get("/".join(key)) if self.received else None
-        known = self.known[key]
-        if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
-            known.heard = progress.sequence, self.clock()
-        if progress is not None and (wrong := what_is_wrong(progress, key.executor_id)):
-            raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
-        return progress
-
-    def _adopt(self, key: ExecutorKey, seen: Observed) -> _Known:
-        """An executor found here: its slots are the worker's until the master describes it again."""
-        spec = self.launcher.remembered(key)
-        slots = spec.slots if spec else max(1, round(self._node_cores + 0.49))
-        known = self.known[key] = self._know(key, slots, spec)
-        what = "running" if seen.running else "ended"
-        self.note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
-        return known
-
-    def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> _Known:
-        if self.worker.adopts:
-            return _Known(slots, self.site.control_dir(key), "", adopted=True)
-        assert not isinstance(spec, AdoptedSpec)
-        return _Known(slots, self.site.control_dir(key), str(self.site.log_dir(key)), spec)
+            if not seen.counted and key in self.known:
+                observed[key] = replace(seen, cpu_s=self._knowing.told_cpu_s(key, seen))
 
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Orders and limits of memory, and who may start: before CPU is shared, as one without memory needs none."""
@@ -277,7 +193,7 @@ class Agent:
             cores = self._foreign.leaves(cores)
         return Snapshot(cores, self.period_s, self.quota, executors, self.plans)
 
-    def _waits(self, key: ExecutorKey, known: _Known) -> bool:
+    def _waits(self, key: ExecutorKey, known: Known) -> bool:
         """Whether one that is not there yet may not begin."""
         if known.adopted:
             return self.launcher.state(key) == "refused"
@@ -426,42 +342,11 @@ class Agent:
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
         reports, gone = [], set()
         for key, known in self.known.items():
-            seen, held = observed.get(key), self.state.held.get(key)
-            decision = held.decision if held else None
-            state, reason, code = self.launcher.state(key), "", None
-            if seen is not None:
-                state = "running" if seen.running else "exited"
-                reason, code = seen.reason, seen.exit_code
-                if not seen.running and key in self._ended:
-                    reason, code = self._ended[key], OVER_CODE
-            elif reason := self.launcher.reason(key):
-                pass
-            elif not known.adopted and self.resizing.may_start(key) is None:
-                reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"
             if self._orphaned(key):
                 gone.add(key.application_id)
-            container = self.resizing.container(key)
-            answer = container.answer if container and container.running else None
-            reports.append(
-                ExecutorReport(
-                    application_id=key.application_id,
-                    executor_id=key.executor_id,
-                    state=state,
-                    exit_code=code,
-                    reason=reason,
-                    quota_cores=(seen.quota_cores or 0.0) if seen else 0.0,
-                    demand_cores=decision.demand if decision else 0.0,
-                    cpu_core_s=seen.cpu_s if seen else 0.0,
-                    memory_bytes=seen.memory_bytes if seen else 0,
-                    memory_limit_mb=container.claim_mb if container and container.running else 0,
-                    off_heap_mb=answer.budget_mb if answer else None,
-                    off_heap_execution_mb=answer.execution_mb if answer else 0,
-                    off_heap_storage_mb=answer.storage_mb if answer else 0,
-                    log_dir=known.log_dir,
-                    stages=tuple(held.account.uses(self._heard_s - REPEATED_S)) if held else (),
-                    risk=seen.risk if seen else "",
-                )
-            )
+            seen, held, container = observed.get(key), self.state.held.get(key), self.resizing.container(key)
+            since_s = self._heard_s - REPEATED_S
+            reports.append(describe(key, self._standing(key, seen), seen, held, container, known.log_dir, since_s))
         desired = self.received.desired if self.received else None
         return WorkerSync(
             instance=self.instance,
@@ -475,3 +360,15 @@ class Agent:
             notes=self.outbox.notes(),
             timings=self.timings.told(),
         )
+
+    def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:
+        if seen is not None and seen.running:
+            return Standing("running", seen.reason, seen.exit_code)
+        if seen is not None and key in self._ended:
+            return Standing("exited", self._ended[key], OVER_CODE)
+        if seen is not None:
+            return Standing("exited", seen.reason, seen.exit_code)
+        reason = self.launcher.reason(key)
+        if not reason and not self.known[key].adopted and self.resizing.may_start(key) is None:
+            reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"
+        return Standing(self.launcher.state(key), reason)

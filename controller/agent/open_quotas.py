@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Callable
 
+from controller.agent.membership import recall_cluster
 from controller.agent.site import make_runtime
 from controller.home import Home
 from controller.options import AgentOptions
@@ -97,9 +98,8 @@ def _wait_while_they_go(left: Callable[[], int], beat: Callable[[], None], news_
 def main() -> int:
     options = AgentOptions.from_json(sys.stdin.buffer.read())
     log_to_stderr(Home(options.home).logs)
-    try:
-        cluster_id = (options.home / "agents" / options.worker_id / "cluster_id").read_text().strip()
-    except FileNotFoundError:
+    cluster_id = recall_cluster(options)
+    if not cluster_id:
         return 0  # it never joined a cluster, so it never started anything
     try:
         runtime = make_runtime(options, cluster_id)

@@ -17,7 +17,8 @@ import msgspec
 
 from controller.runtime import executor_record, launching, process_identity, process_tree
 from controller.runtime.base import Adoption, ExecutorKey, Observed
-from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
+from controller.runtime.cgroup import CgroupTree, Group, quota_us
+from controller.runtime.cgroup_files import OpenFiles
 from controller.runtime.executor_record import AdoptedRecord
 from controller.runtime.pacer import Pacer
 from controller.runtime.process_identity import ProcessIdentity
@@ -182,7 +183,10 @@ class AdoptRuntime:
         self._pacer.forget(record.key)
         try:
             if record.own and alive and record.group is not None:
-                self._write_quota(record.group, record.before_cores or math.inf)
+                before = record.before_cores or math.inf  # JSON has no infinity
+                self._cgroups.write_quota(
+                    record.group, before if math.isinf(before) else self._most_cores(record, record.group)
+                )
             else:
                 self._gone(record)
         except OSError as error:
@@ -219,19 +223,18 @@ class AdoptRuntime:
             self._pacer.set_cores(key, record.process, cores)
             known.record = executor_record.with_quota(known.path, record, cores)
             return True
-        most = record.before_cores if record.own and record.before_cores is not None else math.inf
-        cores = min(cores, most)  # never more than its owner gave it
+        cores = min(cores, self._most_cores(record, record.group))
         try:
-            written = self._write_quota(record.group, cores)
+            written = self._cgroups.write_quota(record.group, cores)
         except OSError as error:
             raise RuntimeFailed(f"the quota of executor {'/'.join(key)} was not written ({error}); try later") from error
-        known.written = known.written if written is None else written
-        return written is not None
+        known.written = cores if written else known.written
+        return written
 
-    def _write_quota(self, group: Group, cores: float) -> float | None:
-        """What was written: no more than the groups above have. None when the group is gone. Raises `OSError`."""
-        cores = self._cgroups.within_quotas_above(group, cores)
-        return cores if self._cgroups.write_quota(group, cores) else None
+    def _most_cores(self, record: AdoptedRecord, group: Group) -> float:
+        """Never more than its owner gave it, and no more than the groups above have."""
+        given = record.before_cores if record.own and record.before_cores is not None else math.inf
+        return min(given, self._cgroups.quota_above(group))
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:  # noqa: ARG002 - memory is its owner's affair
         launching.checked_memory(memory_bytes)
@@ -247,7 +250,7 @@ class AdoptRuntime:
             self._let_go(known, "it ended")
             return known.last
         record = known.record
-        cpu_s, resident, limit = known.last.cpu_s, 0, None
+        cpu_s, resident, limit, most = known.last.cpu_s, 0, None, math.inf
         if record.group is None or not record.counted:
             own_s, resident = process_tree.usage(process_tree.descendants(record.process))
             cpu_s = max(cpu_s, own_s)
@@ -257,7 +260,7 @@ class AdoptRuntime:
             used = self._cgroups.read(record.group, known.files.text)
             if used is None:  # its owner has removed it: the process has ended, or is about to
                 return known.last
-            quota, limit = used.quota_cores, used.memory_limit_bytes
+            quota, limit, most = used.quota_cores, used.memory_limit_bytes, self._most_cores(record, record.group)
             cpu_s = record.before_cpu_s + used.cpu_s if record.counted else cpu_s
             resident = used.memory_bytes if used.memory_bytes is not None else process_tree.resident(record.process)
         known.last = replace(
@@ -267,6 +270,7 @@ class AdoptRuntime:
             memory_bytes=resident,
             memory_limit_bytes=limit,
             remark=self._other_writer(known, quota),
+            most_cores=most,
         )
         return known.last
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from controller.runtime import ending
 from controller.runtime.adopt import AdoptRuntime
 from controller.runtime.table import Owner
@@ -12,7 +14,12 @@ def check() -> None:
 
 
 def make(owner: Owner) -> AdoptRuntime:
-    return AdoptRuntime(owner.cluster_id, owner.worker_id, owner.folder / "adopted", signals=owner.signals)
+    return AdoptRuntime(owner.cluster_id, owner.worker_id, records_of(owner.folder), signals=owner.signals)
+
+
+def records_of(folder: Path) -> Path:
+    """Where the records of executors lie, within a worker's folder."""
+    return folder / "adopted"
 
 
 def driver_address() -> str:

@@ -7,6 +7,7 @@ runs over all. Cores are floats, memory is bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +127,8 @@ class Observed:
     """What is true of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
     since its start; `counted` false: the runtime cannot count it, so what the executor tells is used. `memory_limit_bytes`
     None: nothing holds its memory back, which no runtime can mend afterwards. `node`: of executors on several, those that
-    share the cores of one. `remark`: what its operator should know, `risk`: its user, too."""
+    share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`: no quota is written
+    above it, as whoever owns the executor allows no more."""
 
     key: ExecutorKey
     running: bool
@@ -141,6 +143,7 @@ class Observed:
     risk: str = ""
     counted: bool = True
     node: str = ""
+    most_cores: float = math.inf
 
 
 class Runtime(Protocol):

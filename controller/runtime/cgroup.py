@@ -1,23 +1,23 @@
-"""Control groups, v1 and v2: the only module that reads or writes their files.
+"""Control groups, v1 and v2: the only module that knows their files.
 
 Kernel documentation: admin-guide/cgroup-v1 (cpuacct, memory; scheduler/sched-bwc for the quota), admin-guide/cgroup-v2.
 A hybrid machine (v1 controllers plus an empty v2 tree) counts as v1. A missing file means that the group is gone, which
-is ordinary: readers return None, writers False. `math.inf` is "no limit". Not here: which process is whose executor.
+is ordinary: readers return None, writers False. `math.inf` is "no limit". Not here: which process is whose executor,
+and how a file is read (`cgroup_files`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import os
 import signal
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
+from controller.runtime.cgroup_files import Text, attribute, number_of, removed, text_of, write
 from controller.waiting import wait_until
 
 PARENT = "sparkpace"
@@ -34,7 +34,6 @@ MOST_WEIGHT = 10_000
 """The kernel refuses more on v2."""
 MIN_QUOTA_US = 1_000
 """The kernel refuses a smaller quota."""
-READ_BYTES = 16_384
 UNLIMITED_BYTES = 1 << 62
 MAKE_ROUNDS = 20
 KILL_ROUNDS = 20
@@ -71,52 +70,6 @@ class Usage:
 def quota_us(cores: float) -> int:
     """Microseconds of CPU per period of `CPU_PERIOD_US` for `cores` (> 0), not below what the kernel accepts."""
     return max(MIN_QUOTA_US, round(cores * CPU_PERIOD_US))
-
-
-Text = Callable[[str], str | None]
-"""What a file holds; None when it is not there or its group is gone."""
-
-
-def text_of(path: str) -> str | None:
-    """Reads a file once: a path as text and a bare descriptor cost a fifth of what `Path` does."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return _read(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError:  # ENOENT: never there or gone; ENODEV: removed while it was open
-        return None
-
-
-class OpenFiles:
-    """Keeps the files of one group open, of which an agent reads six a period: opening is most of what reading costs. They
-    are closed with this object; a group that is removed and made again is another one."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, int] = {}
-        weakref.finalize(self, _close, self._open)
-
-    def text(self, path: str) -> str | None:
-        """As `text_of`."""
-        try:
-            if path not in self._open:
-                self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return _read(self._open[path])
-        except OSError:
-            return None
-
-
-def _close(descriptors: dict[str, int]) -> None:
-    for descriptor in descriptors.values():
-        os.close(descriptor)
-
-
-def _read(descriptor: int) -> str:
-    data = os.pread(descriptor, READ_BYTES, 0)
-    while len(data) % READ_BYTES == 0 and (more := os.pread(descriptor, READ_BYTES, len(data))):
-        data += more
-    return data.decode().strip()
 
 
 class CgroupTree:
@@ -186,7 +139,7 @@ class CgroupTree:
 
     def _cpu_s(self, group: Group, text: Text) -> float | None:
         if self.version == 2:
-            micros = _value(text(f"{group.cpuacct}/cpu.stat"), "usage_usec")
+            micros = number_of(text(f"{group.cpuacct}/cpu.stat"), "usage_usec")
             return None if micros is None else micros / 1e6
         nanos = text(f"{group.cpuacct}/cpuacct.usage")
         return None if nanos is None else int(nanos) / 1e9
@@ -222,7 +175,7 @@ class CgroupTree:
             return None
         names = ("inactive_file", "active_file") if v2 else ("total_inactive_file", "total_active_file")
         stat = text(f"{group.memory}/memory.stat")
-        return max(0, int(used) - sum(_value(stat, name) or 0 for name in names))
+        return max(0, int(used) - sum(number_of(stat, name) or 0 for name in names))
 
     def read_memory_limit(self, group: Group, text: Text = text_of) -> int | None:
         """The group's own memory limit in bytes; None without one, without a memory controller, or when the group is gone."""
@@ -231,6 +184,10 @@ class CgroupTree:
         limit = text(f"{group.memory}/{'memory.max' if self.version == 2 else 'memory.limit_in_bytes'}")
         # v1 says "no limit" with the largest number of whole pages
         return None if limit is None or limit == "max" or int(limit) >= UNLIMITED_BYTES else int(limit)
+
+    def cpu_root(self) -> Path | None:
+        """Of the hierarchy with quotas; None where there is none."""
+        return self._root if self.version == 2 else self._mount("cpu")
 
     def is_root(self, directory: Path) -> bool:
         """Whether it is the root of its hierarchy, which has no quota."""
@@ -275,7 +232,7 @@ class CgroupTree:
         systemd has handed it to its service."""
         if self.version == 1:
             return os.access(outer.cpu, os.W_OK)
-        return any(_xattr(outer.cpu, name) == b"1" for name in DELEGATE)
+        return any(attribute(outer.cpu, name) == b"1" for name in DELEGATE)
 
     def create_below(self, outer: Group, name: str, threads: int) -> Group:
         """A new group `ADOPTED/name` below one that holds processes, for CPU alone. It weighs as `threads` of it do that are
@@ -297,9 +254,9 @@ class CgroupTree:
     def _weigh(self, directory: Path, threads: int) -> None:
         """v1 brings what is too much down to its most by itself. Does nothing where the group is gone."""
         if self.version == 2:
-            _write(directory / "cpu.weight", str(min(MOST_WEIGHT, threads * THREAD_WEIGHT)))
+            write(directory / "cpu.weight", str(min(MOST_WEIGHT, threads * THREAD_WEIGHT)))
         else:
-            _write(directory / "cpu.shares", str(threads * THREAD_SHARES))
+            write(directory / "cpu.shares", str(threads * THREAD_SHARES))
 
     def _weigh_adopted(self, outer: Group) -> None:
         """Weights count among siblings alone, so `ADOPTED` weighs what its groups do together. On v2 the rest, whose threads
@@ -317,13 +274,13 @@ class CgroupTree:
             self._move_all(directory, back or home)
         gone = self.remove(group)
         for directory in group.directories():
-            _removed(directory.parent)  # others may be there
+            removed(directory.parent)  # others may be there
         self._weigh_adopted(outer)
         if back is not None and not (outer.cpu / ADOPTED).exists():
             with contextlib.suppress(OSError):
                 (outer.cpu / "cgroup.subtree_control").write_text("-cpu")
                 self._move_all(back, outer.cpu)
-                _removed(back)
+                removed(back)
         return gone
 
     @staticmethod
@@ -333,7 +290,7 @@ class CgroupTree:
             pids = (text_of(f"{source}/cgroup.procs") or "").split()
             for pid in pids:
                 with contextlib.suppress(OSError):  # a process that has just ended
-                    _write(target / "cgroup.procs", pid)
+                    write(target / "cgroup.procs", pid)
             if not pids:
                 return
 
@@ -367,7 +324,7 @@ class CgroupTree:
             for directory in [parent / name for name in wanted if (parent / name).is_dir()]:
                 self.kill_all(Group(directory, directory, None))
                 gone[directory.name] = _removed_soon(directory) and gone.get(directory.name, True)
-            _removed(parent)  # another home may have groups there
+            removed(parent)  # another home may have groups there
         return gone
 
     def _parents(self) -> Iterator[Path]:
@@ -391,25 +348,24 @@ class CgroupTree:
         """Sets the CPU quota (inf: none); False when the group is gone."""
         unlimited = math.isinf(cores)
         if self.version == 2:
-            return _write(group.cpu / "cpu.max", f"{'max' if unlimited else quota_us(cores)} {CPU_PERIOD_US}")
+            return write(group.cpu / "cpu.max", f"{'max' if unlimited else quota_us(cores)} {CPU_PERIOD_US}")
         writes = [("cpu.cfs_period_us", CPU_PERIOD_US), ("cpu.cfs_quota_us", -1 if unlimited else quota_us(cores))]
         before = text_of(f"{group.cpu}/cpu.cfs_period_us") or ""
         if before.isdecimal() and int(before) > CPU_PERIOD_US:  # its quota would be many cores of a shorter period
             writes.reverse()
-        return all(_write(group.cpu / name, str(value)) for name, value in writes)
+        return all(write(group.cpu / name, str(value)) for name, value in writes)
 
-    def within_quotas_above(self, group: Group, cores: float) -> float:
-        """`cores`, or the least quota of the groups above it where that is less: v1 refuses more, v2 takes it. inf stays."""
-        if self.version != 1 or math.isinf(cores):
-            return cores
-        for above in group.cpu.parents:
+    def quota_above(self, group: Group) -> float:
+        """The least quota of the groups above it, in cores: v1 refuses more. inf without one, and on v2, which takes any."""
+        least = math.inf
+        for above in group.cpu.parents if self.version == 1 else ():
             if above == self._root:
                 break
             quota = self.read_quota(Group(above, above, None))  # None: the root of a hierarchy
             if quota is not None and math.isfinite(quota):
                 # rounded up it would be more; a thousandth of what is written makes up for what a float lacks
-                cores = min(cores, math.floor(quota * CPU_PERIOD_US + 0.001) / CPU_PERIOD_US)
-        return cores
+                least = min(least, math.floor(quota * CPU_PERIOD_US + 0.001) / CPU_PERIOD_US)
+        return least
 
     def write_memory_limit(self, group: Group, limit_bytes: int) -> bool:
         """Sets the memory limit, on v1 without swap beyond it; False when the group is gone or has no memory controller.
@@ -418,22 +374,22 @@ class CgroupTree:
         if group.memory is None:
             return False
         if self.version == 2:
-            return _write(group.memory / "memory.max", str(limit_bytes))
+            return write(group.memory / "memory.max", str(limit_bytes))
         files = [group.memory / "memory.limit_in_bytes"]
         with_swap = group.memory / "memory.memsw.limit_in_bytes"
         before = text_of(str(with_swap))
         if before is not None:  # at no moment may the limit with swap be the smaller one
             files.insert(0 if limit_bytes > int(before) else 1, with_swap)
-        return all(_write(file, str(limit_bytes)) for file in files)
+        return all(write(file, str(limit_bytes)) for file in files)
 
     def add(self, group: Group, pid: int) -> bool:
         """Moves a process (all its threads) into the group; False when either is gone."""
-        return all(_write(directory / "cgroup.procs", str(pid)) for directory in group.directories())
+        return all(write(directory / "cgroup.procs", str(pid)) for directory in group.directories())
 
     def kill_all(self, group: Group) -> bool:
         """SIGKILLs every process of the group, also those forked meanwhile; True when none is left to signal."""
         if (group.cpu / "cgroup.kill").exists():
-            return _write(group.cpu / "cgroup.kill", "1")
+            return write(group.cpu / "cgroup.kill", "1")
         for _ in range(KILL_ROUNDS):
             found = self.pids(group)
             for pid in found:
@@ -445,51 +401,10 @@ class CgroupTree:
 
     def remove(self, group: Group) -> bool:
         """Removes an empty group; False when processes are still in it. A missing one counts as removed."""
-        results = [_removed(directory) for directory in group.directories()]  # each is tried, whatever the others say
+        results = [removed(directory) for directory in group.directories()]  # each is tried, whatever the others say
         return all(results)
-
-
-def _value(stat: str | None, key: str) -> int | None:
-    """Of a file with a key and a number on each line."""
-    begin = f"\n{stat}".find(f"\n{key} ")
-    return None if stat is None or begin < 0 else int(stat[begin + len(key) + 1 :].split(maxsplit=1)[0])
-
-
-def _write(path: Path, value: str) -> bool:
-    try:
-        # never creates: in a cgroup tree a missing file is a missing group; a bare descriptor costs a third of a file object
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, value.encode())
-        finally:
-            os.close(descriptor)
-    except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
-        return False
-    except OSError as error:
-        if error.errno == errno.ENODEV:  # the group went away under the open file
-            return False
-        raise
-    return True
-
-
-def _xattr(directory: Path, name: str) -> bytes:
-    """Empty without it."""
-    try:
-        return os.getxattr(directory, name)
-    except OSError:
-        return b""
 
 
 def _removed_soon(directory: Path) -> bool:
     """Killed processes stay in their group until they have let go of their memory."""
-    return wait_until(lambda: _removed(directory), EMPTY_S, 0.05)
-
-
-def _removed(directory: Path) -> bool:
-    try:
-        directory.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
+    return wait_until(lambda: removed(directory), EMPTY_S, 0.05)

@@ -33,7 +33,8 @@ from controller.runtime import docker_container as container
 from controller.runtime import executor_record, launching, process_identity
 from controller.runtime import image as images
 from controller.runtime.base import CPU_PERIOD_US, TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program
-from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
+from controller.runtime.cgroup import CgroupTree, Group, quota_us
+from controller.runtime.cgroup_files import OpenFiles
 from controller.runtime.chores import Chores, NoAnswer, NotYet
 from controller.runtime.docker_holding import Holding
 from controller.runtime.docker_networks import DockerNetworks

@@ -129,6 +129,7 @@ class PacedPods:
                 node=pod.node,
                 remark=self.away or risk or known.trouble or another,
                 risk=risk,
+                most_cores=pod_resize.most_cores(pod, known.done),
             )
             return known.last
 

@@ -146,6 +146,12 @@ def refused(done: Paced, pod: PodCpu, now_s: float, *, wholly: bool) -> Paced:
     return replace(done, rest_s=now_s + RETRY_S)
 
 
+def most_cores(pod: PodCpu, done: Paced) -> float:
+    """Its limit is never wished above this: that of a Guaranteed pod never rises above what it was."""
+    most_m = done.before.limit_m if pod.qos == GUARANTEED else None
+    return math.inf if most_m is None else most_m / 1000
+
+
 def risk(pod: PodCpu, done: Paced) -> str:
     """What its operator should know of resizes that wait, as a sentence; empty without any."""
     if done.room:

@@ -23,7 +23,8 @@ from typing import Any
 from controller.class_sharing import java_identity
 from controller.runtime import executor_record, launching, process_identity, process_tree
 from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program
-from controller.runtime.cgroup import PARENT, CgroupTree, Group, OpenFiles
+from controller.runtime.cgroup import PARENT, CgroupTree, Group
+from controller.runtime.cgroup_files import OpenFiles
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 

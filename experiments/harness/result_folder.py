@@ -5,7 +5,7 @@
     records.jsonl     one line per finished step (`recorded.StepRecord`)
     rows.jsonl        the same of steps without Spark (`RowStep`)
     withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
-    runs/APP/         summary, samples and stages of every run
+    runs/APP/         summary, samples, quota changes and stages of every run
     profiles/         copied by hand from home/profiles, without paths: who goes on where that home is not copies them back
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from controller.runs.run_folder import SAMPLES, SUMMARY, read_samples, read_stages, write_stages
+from controller.runs.run_folder import QUOTAS, SAMPLES, SUMMARY, read_samples, read_stages, write_stages
 from experiments.harness.packed import ARCHIVE, pack, unpack
 from experiments.harness.recorded import Data, RowStep, StepRecord, Withdrawn
 from stage_model.errors import BadInput
@@ -130,7 +130,7 @@ class ResultFolder:
         for job in record.jobs:
             kept = self.runs / job.app_id
             kept.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, SAMPLES):
+            for name in (SUMMARY, SAMPLES, QUOTAS):
                 if (home_runs / job.app_id / name).exists():
                     shutil.copyfile(home_runs / job.app_id / name, kept / name)
             if stages := read_stages(home_runs / job.app_id):

@@ -6,8 +6,10 @@ Both are gone afterwards, and so is what they kept on the node. Not covered: job
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,8 +93,23 @@ class InMaster:
 
 
 @contextmanager
+def _turn() -> Iterator[None]:
+    """Agents of all namespaces keep their records in one folder of the node, which goes with whoever leaves first."""
+    with (Path(tempfile.gettempdir()) / "sparkpace-deployed.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
+    """Master and agent, one deployment on this machine at a time."""
     load_image(image)
+    with _turn(), _deployed(kubernetes, image) as inside:
+        yield inside
+
+
+@contextmanager
+def _deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
     volume: dict[str, Any] = {"name": "home", "emptyDir": {}, "persistentVolumeClaim": None}
     master = {
         "apiVersion": "apps/v1",

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.one_node import ENTRY, EXECUTOR
 from tests.integration.kubernetes_cluster import Kubernetes
@@ -54,6 +56,15 @@ class DriverPod:
         [container] = pod["status"]["containerStatuses"]
         log = self.kubernetes.logs(self.name)
         return Finished(container["state"]["terminated"]["exitCode"], log, log)
+
+    def kill(self) -> None:
+        """Its JVM, at once: it has no last words. A pod that is deleted has, as it is asked to end first."""
+        pod = self.kubernetes.get("pod", self.name)
+        assert pod is not None
+        word = f"spark.driver.bindAddress={pod['status']['podIP']}"
+        found = [one for one in psutil.process_iter(["cmdline"]) if word in (one.info["cmdline"] or ())]
+        [jvm] = [one for one in found if "org.apache.spark.deploy.SparkSubmit" in one.info["cmdline"]]
+        jvm.kill()
 
 
 def prepare(kubernetes: Kubernetes, inside: InMaster) -> dict[str, str]:

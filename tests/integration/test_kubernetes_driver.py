@@ -4,6 +4,8 @@ the agent of deploy/kubernetes."""
 from __future__ import annotations
 
 import math
+import signal
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from tests.integration.test_kubernetes_node_mode import group_of, quota
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
 
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
+ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 
 
 @pytest.fixture
@@ -59,3 +62,23 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
     assert summary["app_id"] != taught["app_id"]
     assert_paced(summary, ())
     eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
+
+
+def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
+    kubernetes: Kubernetes, inside: InMaster, executor_image: str
+) -> None:
+    settings = kubernetes_driver.prepare(kubernetes, inside)
+    words = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5", *ENDLESS)
+    python = Path(sys.executable)
+    driver = kubernetes_driver.submit(kubernetes, python, executor_image, settings, "orphans", *words)
+    groups = _paced_groups(kubernetes)
+    driver.kill()
+    assert driver.finish().code == 128 + signal.SIGKILL
+    kubernetes.delete("pod", driver.name)
+    eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
+    assert not any(group.cpu.exists() for group in groups), "no quota is left, as its group went with its pod"
+    summary = inside.summary("orphans")
+    assert summary["end_reason"] == "its driver died"
+    assert summary["taught"] is False
+    assert [view.executors for view in inside.views("orphans")] == [0]
+    assert not list(Path("/run/sparkpace").rglob("*.json")), "the agent has let go of both"

@@ -76,25 +76,20 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
     eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
 
 
-@pytest.mark.parametrize(
-    ("daemons", "periods"), [(("kube-apiserver", "kubelet"), 10), (("kube-apiserver",), 60), (("kubelet",), 3)]
-)
+DAEMONS, AWAY_PERIODS = ("kube-apiserver", "kubelet"), 60
+
+
 def test_quotas_move_while_daemons_of_the_cluster_are_away_and_when_they_are_back(
-    adopting: LocalCluster,
-    kubernetes_alone: Kubernetes,
-    executor_image: str,
-    tmp_path: Path,
-    daemons: tuple[str, ...],
-    periods: int,
+    adopting: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str, tmp_path: Path
 ) -> None:
     """A period is a second, and each executor has a sample of it. The job does not end before they are back."""
     if not (STATE / "kubelet.pid").exists():
         pytest.skip("this cluster was not started by dockerfiles/kubernetes.sh, so it is not ours to harm")
     submit = attached(adopting, kubernetes_alone, executor_image, Path(sys.executable))
-    name = "-".join(("without", *daemons))
+    name = "without-daemons"
     assert submit("--name", name, *JOB).finish().ok().answer["ok"]
     taught = adopting.summary(name)
-    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']) + 3 * periods:.0f}s"
+    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']) + 3 * AWAY_PERIODS:.0f}s"
     go_on = tmp_path / "go-on"
     job = submit("--name", name, "--conf", deadline, *AIM, *JOB, "--hold", str(go_on))
     view = eventually(lambda: next((v for v in adopting.views(name) if v.executors == 2), None), "both executors")
@@ -105,9 +100,9 @@ def test_quotas_move_while_daemons_of_the_cluster_are_away_and_when_they_are_bac
         eventually(lambda: len(adopting.samples(view.application_id)) >= before + 2 * count, f"{count} periods of both")
         assert all(quota(group) < math.inf for group in groups)
 
-    for daemon in daemons:
+    for daemon in DAEMONS:
         os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
-    go_by(periods)
+    go_by(AWAY_PERIODS)
     subprocess.run([SCRIPT, "start"], check=True, capture_output=True)
     go_by(3)
     go_on.touch()

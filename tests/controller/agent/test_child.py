@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from controller.agent import child
-from controller.agent.child import LEAST_PAUSE_S, STUCK_CODE, Child, pause_s
+from controller.agent.child import LEAST_PAUSE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
 from controller.home import Home
 from controller.options import AgentOptions
 from controller.processes import allow_files
@@ -125,6 +125,16 @@ def test_a_runtime_whose_background_has_ended_ends_the_child(
     machine.works = False
     assert alive.run() == STUCK_CODE
     assert "the threads fake hang or ended" in caplog.text
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_a_child_that_does_not_know_its_cluster_from_its_master_ends_when_that_is_of_another(
+    alive: Child, sure: bool
+) -> None:
+    alive._sure, alive.gate.foreign = sure, "theirs"
+    if sure:  # the master's home may have been lost, or its address taken: executors here are not to be given up for that
+        alive._asked_to_stop()
+    assert alive.run() == (0 if sure else OTHER_CLUSTER_CODE)
 
 
 def test_a_period_that_fails_is_tried_again(alive: Child, machine: _Machine, caplog: pytest.LogCaptureFixture) -> None:

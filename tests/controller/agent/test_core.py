@@ -70,6 +70,20 @@ def test_the_last_periods_before_a_deadline_are_shorter(
     assert next_period_s(plans, period_s, now_s) == expected
 
 
+def test_what_an_owner_does_not_allow_is_left_to_others_and_written_by_nobody() -> None:
+    # each asks for 1.5 of the worker's two cores; the first can have 0.33, so the second has all it asks for
+    first, second = plan(left_s=100 / 3), plan("other", left_s=100 / 3)
+    capped = structs.replace(seen(quota=0.33), observed=Observed(KEY, True, 0.33, 0.0, 0, most_cores=0.33))
+    free = seen(OTHER, quota=1.5)
+    orders, _ = period(State(), 0.0, {KEY: capped, OTHER: free}, first, second)
+    assert orders.grants == {KEY: 0.33, OTHER: 1.5}
+    assert orders.changes == ()
+    orders, _ = period(State(), 0.0, {KEY: seen(quota=1.0), OTHER: seen(OTHER, quota=1.0)}, first, second)
+    assert orders.grants == {KEY: 1.0, OTHER: 1.0}, "without that they share"
+    [sample, _] = period(State(), 0.0, {KEY: capped, OTHER: free}, first, second)[0].samples
+    assert not sample.squeezed, "nobody has taken from it"
+
+
 def test_a_law_a_grant_a_write_and_a_sample() -> None:
     orders, state = period(State(), 0.0, {KEY: seen()}, plan())
     # 50 core-seconds in 100 s: what is set already, so nothing is written

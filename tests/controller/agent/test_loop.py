@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.loop import COMPLAINT_S
+from controller.agent.known import COMPLAINT_S
 from controller.agent.open_quotas import open_all
 from controller.agent.outbox import SAMPLES_KEPT
 from controller.processes import ProcessId, identify

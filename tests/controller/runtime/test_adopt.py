@@ -230,6 +230,7 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
     assert [path for path in container.cpu.iterdir() if path.is_dir()] == []
     runtime.set_quota(KEY, 4.0)
     assert tree.read_quota(container) == pytest.approx(0.9)  # never more than its owner gave
+    assert runtime.observe()[KEY].most_cores == pytest.approx(0.9)
     runtime.set_quota(KEY, 0.2)
     runtime.stop(KEY)
     assert tree.read_quota(container) == pytest.approx(0.9)
@@ -308,6 +309,7 @@ def test_below_a_group_with_a_quota_an_executor_gets_as_much_as_that_has(
     assert runtime.set_quota(KEY, 4.0)
     seen = runtime.observe()[KEY]
     assert seen.quota_cores == pytest.approx(0.47618, abs=1e-9)
+    assert seen.most_cores == pytest.approx(0.47618, abs=1e-9)
     assert seen.remark == ""
     runtime.stop(KEY)
 

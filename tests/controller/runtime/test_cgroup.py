@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.runtime.cgroup import CgroupTree, Group, OpenFiles, quota_us
+from controller.runtime.cgroup import CgroupTree, Group, quota_us
+from controller.runtime.cgroup_files import OpenFiles
 
 PID = 4711
 
@@ -189,7 +190,7 @@ def test_on_v1_the_limit_without_swap_never_passes_the_one_with_swap(
         written.append(f"{path.name} {value}")
         return True
 
-    monkeypatch.setattr("controller.runtime.cgroup._write", write)
+    monkeypatch.setattr("controller.runtime.cgroup.write", write)
     assert tree.write_memory_limit(group, limit)
     assert written == [f"{files[name]} {limit}" for name in order]
 

@@ -17,6 +17,10 @@ final class ExecutorReports extends SparkListener {
   String applicationId() { return applicationId; }
 
   @Override public void onExecutorAdded(SparkListenerExecutorAdded e) {
+    if (!e.executorId().matches("[0-9]{1,10}")) { // the master would refuse all that is told with it
+      Terminal.say("executor " + e.executorId() + " goes on at whatever speed it has: its id is no number; accepted: ids as Spark's own cluster managers give");
+      return;
+    }
     added.put(e.executorId(), Json.object("executor_id", e.executorId(), "host", e.executorInfo().executorHost(),
         "slots", e.executorInfo().totalCores(), "profile_id", Integer.toString(e.executorInfo().resourceProfileId())));
   }

@@ -1,0 +1,32 @@
+"""Whether another agent adopts executors of this machine, too, of whatever cluster, home or container.
+
+The claim is flock(2) on the root of the CPU control groups, which all of them see. The kernel drops it with its holder. It is
+told and nothing more: an executor that both want is paced by the first, and `adopt` tells of quotas that others write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from controller.runtime.cgroup import CgroupTree
+
+NOT_ALONE = (
+    "another agent with `--runtime adopt` runs on this machine; of one cluster, the one that joined first paces all "
+    "executors here, and of two, each those of its own; accepted: one agent on a machine"
+)
+
+
+def claim_machine(tree: CgroupTree | None = None) -> bool:
+    """Claims this machine until this process ends; False when another agent has. True where there are no control groups, as
+    nobody can tell there."""
+    root = (tree or CgroupTree()).cpu_root()
+    if root is None:
+        return True
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return False
+    return True

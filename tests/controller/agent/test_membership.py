@@ -1,0 +1,89 @@
+"""Which cluster an agent takes itself to be of: by its file, its master, or the executors that it paces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.agent.membership import find_cluster, recall_cluster
+from controller.home import Home
+from controller.options import AgentOptions
+from controller.runtime import executor_record, process_identity
+from controller.runtime.adopt_runtime import records_of
+from controller.runtime.executor_record import AdoptedRecord
+from controller.runtime.process_identity import ProcessIdentity
+from controller.wire.command import Health
+from stage_model.errors import Unavailable
+from tests.fakes.master import serving
+from tests.fakes.messages import made_up
+from tests.fakes.options import agent_options
+
+Adopted = Callable[..., None]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> AgentOptions:
+    """Of a worker whose master does not answer."""
+    return agent_options(tmp_path)
+
+
+@pytest.fixture
+def adopted(options: AgentOptions) -> Adopted:
+    """Leaves the record of an executor that this test's process is, or one that has ended."""
+
+    def leave(cluster_id: str, *, executor_id: str = "1", worker_id: str = options.worker_id, alive: bool = True) -> None:
+        process = process_identity.of(os.getpid())
+        assert process is not None
+        if not alive:
+            process = ProcessIdentity(process.pid, process.start_ticks + 1, process.boot_id)
+        record = AdoptedRecord(
+            cluster_id=cluster_id,
+            worker_id=worker_id,
+            application_id="app-1",
+            executor_id=executor_id,
+            process=process,
+            quota_cores=0.5,
+        )
+        folder = records_of(Home(options.home).agent(options.worker_id))
+        executor_record.write(folder / f"{cluster_id}.{executor_id}.json", record)
+
+    return leave
+
+
+def test_without_a_master_and_without_executors_nobody_knows(options: AgentOptions) -> None:
+    with pytest.raises(Unavailable):
+        find_cluster(options)
+    assert recall_cluster(options) == ""
+
+
+def test_while_no_master_answers_living_executors_say_it_and_no_file_keeps_it(
+    options: AgentOptions, adopted: Adopted
+) -> None:
+    adopted("dead", executor_id="2", alive=False)
+    adopted("of-another-worker", executor_id="3", worker_id="w9")
+    adopted("mine")
+    assert find_cluster(options) == ("mine", False)
+    assert recall_cluster(options) == "mine"
+    assert not (Home(options.home).agent(options.worker_id) / "cluster_id").exists()
+
+
+def test_executors_of_two_clusters_say_nothing(options: AgentOptions, adopted: Adopted) -> None:
+    adopted("mine")
+    adopted("theirs", executor_id="2")
+    with pytest.raises(Unavailable):
+        find_cluster(options)
+
+
+def test_a_master_says_it_once_whatever_executors_say(options: AgentOptions, adopted: Adopted) -> None:
+    adopted("old")
+    with serving(Home(options.home)) as master:
+        health = msgspec.json.decode(made_up(Health, full=True), type=Health)
+        master.refuse = (200, msgspec.json.encode(msgspec.structs.replace(health, cluster_id="mine")))
+        assert find_cluster(replace(options, master_url=master.url)) == ("mine", True)
+    assert find_cluster(options) == ("mine", True)
+    assert recall_cluster(options) == "mine"
