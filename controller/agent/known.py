@@ -26,7 +26,7 @@ COMPLAINT_S = 60.0
 
 
 @dataclass(slots=True)
-class Known:
+class KnownExecutor:
     """One executor."""
 
     slots: int
@@ -64,7 +64,7 @@ class KnownExecutors:
     ) -> None:
         self._adopts, self._node_cores, self._site, self._launcher = adopts, node_cores, site, launcher
         self._clock, self._note = clock, note
-        self.by_key: dict[ExecutorKey, Known] = {}
+        self.by_key: dict[ExecutorKey, KnownExecutor] = {}
 
     def take(self, key: ExecutorKey, spec: Spec) -> None:
         """The master has described it."""
@@ -101,7 +101,7 @@ class KnownExecutors:
         return known.told_cpu.cpu_s
 
     @staticmethod
-    def _written_progress(key: ExecutorKey, known: Known) -> Progress | None:
+    def _written_progress(key: ExecutorKey, known: KnownExecutor) -> Progress | None:
         uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
         return read_progress(known.control_dir, key.executor_id, uid)
 
@@ -115,7 +115,7 @@ class KnownExecutors:
             raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
         return progress
 
-    def _adopt(self, key: ExecutorKey, seen: Observed) -> Known:
+    def _adopt(self, key: ExecutorKey, seen: Observed) -> KnownExecutor:
         """An executor found here: its slots are the worker's until the master describes it again."""
         spec = self._launcher.remembered(key)
         slots = spec.slots if spec else max(1, round(self._node_cores + 0.49))
@@ -124,8 +124,8 @@ class KnownExecutors:
         self._note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
         return known
 
-    def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> Known:
+    def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> KnownExecutor:
         if self._adopts:
-            return Known(slots, self._site.control_dir(key), "", adopted=True)
+            return KnownExecutor(slots, self._site.control_dir(key), "", adopted=True)
         assert not isinstance(spec, AdoptedSpec)
-        return Known(slots, self._site.control_dir(key), str(self._site.log_dir(key)), spec)
+        return KnownExecutor(slots, self._site.control_dir(key), str(self._site.log_dir(key)), spec)

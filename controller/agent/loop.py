@@ -20,14 +20,14 @@ from msgspec import structs
 from controller.agent.apply import SAME_CORES, QuotaChange
 from controller.agent.beginning import Spec, Start
 from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
-from controller.agent.describe import Standing, describe
 from controller.agent.foreign import Foreign
-from controller.agent.known import Known, KnownExecutors
+from controller.agent.known import KnownExecutor, KnownExecutors
 from controller.agent.launch import Site
 from controller.agent.launcher import Launcher
 from controller.agent.local_use import OVER_CODE
 from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
+from controller.agent.report_of import Standing, report_of
 from controller.agent.resizing import Resizing
 from controller.agent.timings import PeriodTimings
 from controller.processes import ProcessId, alive
@@ -193,7 +193,7 @@ class Agent:
             cores = self._foreign.leaves(cores)
         return Snapshot(cores, self.period_s, self.quota, executors, self.plans)
 
-    def _waits(self, key: ExecutorKey, known: Known) -> bool:
+    def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
         """Whether one that is not there yet may not begin."""
         if known.adopted:
             return self.launcher.state(key) == "refused"
@@ -346,7 +346,7 @@ class Agent:
                 gone.add(key.application_id)
             seen, held, container = observed.get(key), self.state.held.get(key), self.resizing.container(key)
             since_s = self._heard_s - REPEATED_S
-            reports.append(describe(key, self._standing(key, seen), seen, held, container, known.log_dir, since_s))
+            reports.append(report_of(key, self._standing(key, seen), seen, held, container, known.log_dir, since_s))
         desired = self.received.desired if self.received else None
         return WorkerSync(
             instance=self.instance,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup_files import Text, attribute, number_of, removed, text_of, write
+from controller.runtime.cgroup_files import Text, attribute, number_of, removed, text_of, write_text
 from controller.waiting import wait_until
 
 PARENT = "sparkpace"
@@ -254,9 +254,9 @@ class CgroupTree:
     def _weigh(self, directory: Path, threads: int) -> None:
         """v1 brings what is too much down to its most by itself. Does nothing where the group is gone."""
         if self.version == 2:
-            write(directory / "cpu.weight", str(min(MOST_WEIGHT, threads * THREAD_WEIGHT)))
+            write_text(directory / "cpu.weight", str(min(MOST_WEIGHT, threads * THREAD_WEIGHT)))
         else:
-            write(directory / "cpu.shares", str(threads * THREAD_SHARES))
+            write_text(directory / "cpu.shares", str(threads * THREAD_SHARES))
 
     def _weigh_adopted(self, outer: Group) -> None:
         """Weights count among siblings alone, so `ADOPTED` weighs what its groups do together. On v2 the rest, whose threads
@@ -290,7 +290,7 @@ class CgroupTree:
             pids = (text_of(f"{source}/cgroup.procs") or "").split()
             for pid in pids:
                 with contextlib.suppress(OSError):  # a process that has just ended
-                    write(target / "cgroup.procs", pid)
+                    write_text(target / "cgroup.procs", pid)
             if not pids:
                 return
 
@@ -348,12 +348,12 @@ class CgroupTree:
         """Sets the CPU quota (inf: none); False when the group is gone."""
         unlimited = math.isinf(cores)
         if self.version == 2:
-            return write(group.cpu / "cpu.max", f"{'max' if unlimited else quota_us(cores)} {CPU_PERIOD_US}")
+            return write_text(group.cpu / "cpu.max", f"{'max' if unlimited else quota_us(cores)} {CPU_PERIOD_US}")
         writes = [("cpu.cfs_period_us", CPU_PERIOD_US), ("cpu.cfs_quota_us", -1 if unlimited else quota_us(cores))]
         before = text_of(f"{group.cpu}/cpu.cfs_period_us") or ""
         if before.isdecimal() and int(before) > CPU_PERIOD_US:  # its quota would be many cores of a shorter period
             writes.reverse()
-        return all(write(group.cpu / name, str(value)) for name, value in writes)
+        return all(write_text(group.cpu / name, str(value)) for name, value in writes)
 
     def quota_above(self, group: Group) -> float:
         """The least quota of the groups above it, in cores: v1 refuses more. inf without one, and on v2, which takes any."""
@@ -374,22 +374,22 @@ class CgroupTree:
         if group.memory is None:
             return False
         if self.version == 2:
-            return write(group.memory / "memory.max", str(limit_bytes))
+            return write_text(group.memory / "memory.max", str(limit_bytes))
         files = [group.memory / "memory.limit_in_bytes"]
         with_swap = group.memory / "memory.memsw.limit_in_bytes"
         before = text_of(str(with_swap))
         if before is not None:  # at no moment may the limit with swap be the smaller one
             files.insert(0 if limit_bytes > int(before) else 1, with_swap)
-        return all(write(file, str(limit_bytes)) for file in files)
+        return all(write_text(file, str(limit_bytes)) for file in files)
 
     def add(self, group: Group, pid: int) -> bool:
         """Moves a process (all its threads) into the group; False when either is gone."""
-        return all(write(directory / "cgroup.procs", str(pid)) for directory in group.directories())
+        return all(write_text(directory / "cgroup.procs", str(pid)) for directory in group.directories())
 
     def kill_all(self, group: Group) -> bool:
         """SIGKILLs every process of the group, also those forked meanwhile; True when none is left to signal."""
         if (group.cpu / "cgroup.kill").exists():
-            return write(group.cpu / "cgroup.kill", "1")
+            return write_text(group.cpu / "cgroup.kill", "1")
         for _ in range(KILL_ROUNDS):
             found = self.pids(group)
             for pid in found:

@@ -66,7 +66,7 @@ def number_of(stat: str | None, key: str) -> int | None:
     return None if stat is None or begin < 0 else int(stat[begin + len(key) + 1 :].split(maxsplit=1)[0])
 
 
-def write(path: Path, value: str) -> bool:
+def write_text(path: Path, value: str) -> bool:
     """False when the group is gone. Raises `OSError` when the kernel refuses."""
     try:
         # never creates: in a cgroup tree a missing file is a missing group; a bare descriptor costs a third of a file object

@@ -190,7 +190,7 @@ def test_on_v1_the_limit_without_swap_never_passes_the_one_with_swap(
         written.append(f"{path.name} {value}")
         return True
 
-    monkeypatch.setattr("controller.runtime.cgroup.write", write)
+    monkeypatch.setattr("controller.runtime.cgroup.write_text", write)
     assert tree.write_memory_limit(group, limit)
     assert written == [f"{files[name]} {limit}" for name in order]
 

@@ -18,7 +18,7 @@ class Standing(NamedTuple):
     exit_code: int | None = None
 
 
-def describe(
+def report_of(
     key: ExecutorKey,
     standing: Standing,
     seen: Observed | None,
