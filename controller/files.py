@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from controller.waiting import wait_until
-from stage_model.errors import RuntimeFailed
+from stage_model.errors import BadInput, RuntimeFailed
 
 
 def cache_root() -> Path:
@@ -75,3 +76,27 @@ def locked(path: Path, within_s: float) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool = False) -> bytes | None:
+    """The content of a plain file of at most `largest` bytes, None if there is none; `follow` links. `what` people call it.
+    `safe`: nobody but this user and root may change it.
+
+    Raises `BadInput`: what is no plain file, as a device or a pipe, might never end."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"{what} {path} cannot be opened ({why}); it must be a plain file") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
+            raise BadInput(f"{what} {path} is not a plain file of at most {largest >> 20} MB; give one that is, or remove it")
+        if safe and (status.st_mode & 0o022 or status.st_uid not in (0, os.geteuid())):
+            raise BadInput(
+                f"{what} {path} may be changed by others (mode {stat.S_IMODE(status.st_mode):04o}, user {status.st_uid}); it "
+                "must be yours or root's, and after chmod go-w"
+            )
+        return file.read(largest)

@@ -6,6 +6,7 @@
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
     ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
+    sparkpace.toml              yours, if there: options of `up`, `master` and `agent` (`controller.cli.configuration`)
     cluster.json                0600, there from `up` to `down`, whatever dies in between
     cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
     master.lock                 0600, held by the master; agents have theirs (`controller.local.locks`)
@@ -37,6 +38,8 @@ from stage_model.errors import BadInput, Denied, PaceError, Unavailable
 VARIABLE = "SPARKPACE_HOME"
 MASTER_VARIABLE = "SPARKPACE_MASTER"
 """URL of a master that was not started by `up` in this home, as on another machine."""
+CONFIG_VARIABLE = "SPARKPACE_CONFIG"
+"""A file with options of `up`, `master` and `agent`; empty: none, not the home's either."""
 WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 """A worker's name is a file's, too."""
 USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
@@ -94,6 +97,7 @@ class Home:
         self.master_certificate = path / "master.pem"
         self.agent_tokens = path / "agent-tokens"
         self.user_tokens = path / "user-tokens"
+        self.config_file = path / "sparkpace.toml"
         self.cluster_file = path / "cluster.json"
         self.identity_file = path / "cluster.id"
         self.master_lock = path / "master.lock"

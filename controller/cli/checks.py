@@ -27,10 +27,6 @@ def check_address(host: str, option: str = "--host") -> str:
     return host
 
 
-def checked_names(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(check_address(name, "--name") for name in names)
-
-
 def check_memory_mb(memory_mb: int, what: str) -> int:
     """A worker's memory. Raises `BadInput`."""
     if memory_mb < LEAST_MB:

@@ -12,13 +12,15 @@ import click
 import msgspec
 from rich.console import Console, ConsoleDimensions
 
+from controller.cli.checks import check_address, parse_period, parse_tmp_limit
 from controller.home import Home, find_home
-from controller.local_limit import DEFAULT
-from controller.runtime.networks import DEFAULT_POOL
+from controller.local_limit import DEFAULT, parse_local_limit
+from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
 from stage_model.settings import CORE_QUANTUM, QuotaSettings
+from stage_model.units import parse_memory_mb
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +28,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 def print_json(value: object) -> None:
     """What `--json` shows: the value, or a list of them, with line ends for people."""
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+class Parsed(click.types.StringParamType):
+    """A text that `parse` can read (else it raises `BadInput`) and the command will read: it stays as it was given."""
+
+    def __init__(self, parse: Callable[[str], object]) -> None:
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002 - Click's
+        self._parse(value)
+        return value
 
 
 class CoresRange(click.FloatRange):
@@ -51,11 +64,27 @@ floor_option = click.option(
     show_default=True,
     help="Cores that every executor keeps, in steps of 0.05.",
 )
+MEMORY = Parsed(lambda text: parse_memory_mb(text, option="--memory"))
+name_option = click.option(
+    "--name",
+    "names",
+    type=Parsed(lambda text: check_address(text, "--name")),
+    multiple=True,
+    help="Further name or address under which others reach it (repeat).",
+)
+period_option = click.option(
+    "--period", type=Parsed(parse_period), default="1s", show_default=True, help="Control period, 200ms to 60s."
+)
 tmp_limit_option = click.option(
-    "--tmp-limit", default="256m", show_default=True, help="Size of /tmp in each container, memory of it, from 16m."
+    "--tmp-limit",
+    type=Parsed(parse_tmp_limit),
+    default="256m",
+    show_default=True,
+    help="Size of /tmp in each container, memory of it, from 16m.",
 )
 local_limit_option = click.option(
     "--local-limit",
+    type=Parsed(parse_local_limit),
     default=DEFAULT,
     show_default=True,
     help="Files that an application may keep on a worker's host: a size, a part of the space that it finds, or none.",
@@ -68,6 +97,7 @@ def network_options(function: F) -> F:
     for option in (
         click.option(
             "--network-pool",
+            type=Parsed(parse_pool),
             default=DEFAULT_POOL,
             show_default=True,
             help="Where networks of applications come from; :26 behind it for /26 instead of /28 each.",
@@ -116,6 +146,7 @@ def home_option(function: F) -> F:
         "--home",
         type=click.Path(path_type=Path, file_okay=False),
         callback=convert,
+        is_eager=True,  # --config looks there
         help="The cluster's directory [default: $SPARKPACE_HOME or ~/.sparkpace].",
     )(function)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from controller.cli.checks import checked_folders
-from controller.cli.common import option_words
+from controller.cli.common import Parsed, option_words
 from controller.cli.worker_words import USUAL_HELP, parse_type
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
@@ -47,7 +47,6 @@ class MasterPlacement:
 
     def check(self) -> MasterPlacement:
         """The same with absolute paths. Raises `BadInput`."""
-        parse_weights(self.placement_weights)
         self.limits()
         try:
             words = shlex.split(self.agent_options)
@@ -94,7 +93,12 @@ OPTIONS = (
         show_default=True,
         help="Which worker gets an executor, for jobs that name no policy.",
     ),
-    click.option("--placement-weights", default="", help="Weights of scores, as data=4,rack=2,cpu=0.5,gpu=0.5."),
+    click.option(
+        "--placement-weights",
+        type=Parsed(parse_weights),
+        default="",
+        help="Weights of scores, as data=4,rack=2,cpu=0.5,gpu=0.5.",
+    ),
     click.option("--topology", type=click.Path(path_type=Path), help="File of networks with hosts, racks and switches."),
     click.option(
         "--provider",
@@ -113,8 +117,14 @@ OPTIONS = (
     ),
     click.option("--grow", type=click.IntRange(min=0), default=4, show_default=True, help="Started workers at a time."),
     click.option("--grow-up-to", help='Of all started workers together, as "cores=2 memory=8g resources=gpu=1".'),
-    click.option("--idle", default="5min", show_default=True, help="A started worker without work goes back after it."),
-    click.option("--usual-worker", help=USUAL_HELP),
+    click.option(
+        "--idle",
+        type=Parsed(lambda text: parse_duration(text, option="--idle")),
+        default="5min",
+        show_default=True,
+        help="A started worker without work goes back after it.",
+    ),
+    click.option("--usual-worker", type=Parsed(lambda text: parse_type(text, option="--usual-worker")), help=USUAL_HELP),
     click.option(
         "--utilisation",
         type=click.FloatRange(0.05, 1.0),

@@ -27,6 +27,7 @@ COMMANDS = {
     "conf": "settings:conf",
     "jar": "settings:jar",
     "shim": "shim:shim",
+    "config": "config:config_commands",
     "completion": "completion:completion",
     "doctor": "doctor:doctor",
     "master": "services:master",

@@ -18,29 +18,32 @@ from controller.cli.checks import (
     check_adopting,
     check_memory_mb,
     checked_folders,
-    checked_names,
     parse_period,
     parse_tmp_limit,
     parse_user,
     parse_worker_id,
 )
 from controller.cli.common import (
+    MEMORY,
     POLICY_HELP,
     CoresRange,
+    Parsed,
     adopt_options,
     floor_option,
     home_option,
     local_limit_option,
+    name_option,
     network_options,
+    period_option,
     tmp_limit_option,
 )
+from controller.cli.configuration import config_option, only_check
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import parse_type
 from controller.home import Home
 from controller.local.locks import agent_lock
 from controller.local_limit import parse_local_limit
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
-from controller.runtime.networks import parse_pool
 from controller.runtime.table import RUNTIMES
 from controller.tls import address_of
 from master_memory.split import POLICIES
@@ -55,16 +58,18 @@ absolute = click.Path(path_type=Path)
 
 @click.command()
 @home_option
+@config_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
-@click.option("--name", "names", multiple=True, help="Further name or address under which others reach it (repeat).")
+@name_option
 def master(home: Home, host: str, names: tuple[str, ...], placing: MasterPlacement, **plain: Any) -> None:
     """Runs the master in the foreground; a home has one."""
-    also = checked_names(names)
+    if only_check():
+        return
     home.create()
     from controller.master.main import run_master  # here, because the other commands need none of its web server
 
@@ -72,7 +77,7 @@ def master(home: Home, host: str, names: tuple[str, ...], placing: MasterPlaceme
         MasterOptions(
             home=home.path,
             host=host,
-            names=also,
+            names=names,
             **plain,
             placement=placing.placement,
             placement_weights=placing.placement_weights,
@@ -101,22 +106,29 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 
 @click.command()
 @home_option
-@click.option("--worker-id", required=True, help="This worker's name, unique in the cluster.")
+@config_option
+@click.option("--worker-id", type=Parsed(parse_worker_id), required=True, help="This worker's name, unique in the cluster.")
 @click.option("--cores", type=CoresRange(0.05), required=True, help="Cores for executors.")
-@click.option("--memory", required=True, help="Memory for executors, as 8g or 8192 (MiB).")
+@click.option("--memory", type=MEMORY, required=True, help="Memory for executors, as 8g or 8192 (MiB).")
 @click.option("--runtime", type=click.Choice(list(RUNTIMES)), required=True)
-@click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
+@period_option
 @floor_option
 @tmp_limit_option
 @local_limit_option
-@click.option("--master", "master_url", required=True, help="The master's URL, https://HOST:PORT.")
+@click.option("--master", "master_url", type=Parsed(address_of), required=True, help="The master's URL, https://HOST:PORT.")
 @click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
 @click.option("--image", help="Executor image for jobs that name none.")
-@click.option("--host", help="Address of its executors [default: loopback with a loopback master, else its own].")
-@click.option("--resources", default="", help="Whole pieces besides cores and memory, as gpu=1,ssd=2.")
+@click.option(
+    "--host",
+    type=Parsed(check_address),
+    help="Address of its executors [default: loopback with a loopback master, else its own].",
+)
+@click.option(
+    "--resources", type=Parsed(parse_advertised), default="", help="Whole pieces besides cores and memory, as gpu=1,ssd=2."
+)
 @network_options
 @adopt_options
-@click.option("--labels", default="", help="Labels that jobs may ask for, as zone=a,disk=ssd.")
+@click.option("--labels", type=Parsed(parse_labels), default="", help="Labels that jobs may ask for, as zone=a,disk=ssd.")
 def agent(
     home: Home,
     worker_id: str,
@@ -132,19 +144,17 @@ def agent(
     **plain: Any,
 ) -> None:
     """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
-    address_of(master_url)
-    parse_pool(plain["network_pool"])
     check_adopting(**{name: plain[name] for name in ("runtime", "nodes", "namespace", "shared", "signals")})
     options = AgentOptions(
         home=home.path,
-        worker_id=parse_worker_id(worker_id),
+        worker_id=worker_id,
         memory_mb=check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}"),
         period_s=parse_period(period),
         tmp_mb=parse_tmp_limit(tmp_limit),
         local_limit=parse_local_limit(local_limit).text,
         master_url=master_url,
         allow_mounts=checked_folders(allowed, option="--allow-mount") or (Path.home(),),
-        host=None if host is None else check_address(host),
+        host=host,
         resources={name: units // SCALE for name, units in parse_advertised(resources).items()},
         labels=parse_labels(labels),
         **plain,
@@ -155,6 +165,8 @@ def agent(
             f"--network {options.network} keeps executors to this machine, but the master {master_host} is on another, where "
             "drivers would not reach them; accepted: --network host"
         )
+    if only_check():
+        return
     from controller.agent.supervisor import become  # here, because the other commands need no agent
 
     if home.admin_token_file.exists():  # the master's own home; elsewhere its admin gives the agent one

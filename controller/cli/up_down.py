@@ -20,20 +20,24 @@ from controller.cli.checks import (
     check_adopting,
     check_port,
     checked_folders,
-    checked_names,
     parse_period,
     parse_tmp_limit,
 )
 from controller.cli.common import (
+    MEMORY,
     POLICY_HELP,
+    Parsed,
     adopt_options,
     floor_option,
     home_option,
     local_limit_option,
+    name_option,
     network_options,
     option_words,
+    period_option,
     tmp_limit_option,
 )
+from controller.cli.configuration import config_option, only_check
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import WORKER_HELP, parse_worker
 from controller.client import admin_client
@@ -57,15 +61,18 @@ from stage_model.units import parse_memory_mb
 
 @click.command()
 @home_option
+@config_option
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
-@click.option("--worker", "each", multiple=True, help=WORKER_HELP)
+@click.option("--worker", "each", type=Parsed(lambda text: parse_worker(text, "w1")), multiple=True, help=WORKER_HELP)
 @click.option("--runtime", type=click.Choice(["auto", *RUNTIMES]), default="auto", show_default=True)
 @click.option("--cores", type=float, help="For executors, all workers together [default: the machine's less 0.3].")
-@click.option("--memory", help="Memory for executors, all workers together, as 8g [default: 80% of the machine's].")
+@click.option(
+    "--memory", type=MEMORY, help="Memory for executors, all workers together, as 8g [default: 80% of the machine's]."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address the master listens on.")
-@click.option("--name", "names", multiple=True, help="Further name or address under which others reach it (repeat).")
+@name_option
 @click.option("--port", type=click.IntRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
-@click.option("--period", default="1s", show_default=True, help="Control period, 200ms to 60s.")
+@period_option
 @floor_option
 @tmp_limit_option
 @local_limit_option
@@ -80,7 +87,9 @@ from stage_model.units import parse_memory_mb
 @network_options
 @adopt_options
 @click.option(
-    "--driver-host", help="This machine's address where drivers listen [default: the engine's bridge, or loopback]."
+    "--driver-host",
+    type=Parsed(lambda text: _checked_driver_host(text)),  # noqa: PLW0108 - defined below
+    help="This machine's address where drivers listen [default: the engine's bridge, or loopback].",
 )
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
@@ -120,8 +129,7 @@ def up(
 
     Where one was started before, starts again what has died of it, with its options; applications go on. Exit code 0 if
     nothing was missing."""
-    if each and any(_given(context, name) for name in ("workers", "cores", "memory")):
-        raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
+    each = _of_one_source(context, each)
     check_adopting(runtime, nodes=nodes, namespace=namespace, shared=shared, signals=signals)
     if runtime in ADOPTING:
         workers = _only_one(context, each, workers, runtime)
@@ -144,9 +152,7 @@ def up(
     }
     agent_words = option_words(every_agent)
     started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
-    master_words = option_words(
-        {"keep-runs": keep_runs, "law": law, "memory-policy": memory_policy, "name": checked_names(names)}
-    )
+    master_words = option_words({"keep-runs": keep_runs, "law": law, "memory-policy": memory_policy, "name": names})
     plan = Plan(
         workers=sizes,
         runtime="",
@@ -158,6 +164,8 @@ def up(
         driver_host=_checked_driver_host(driver_host),
         network=network,
     )
+    if only_check():
+        return
     options, given = _options(context)
     ready = None
     if not home.path.exists():
@@ -170,6 +178,15 @@ def up(
             _heal(home, recorded, healing)
         else:
             _start(home, *(ready or _ready(plan, runtime)), options)
+
+
+def _of_one_source(context: click.Context, each: tuple[str, ...]) -> tuple[str, ...]:
+    """The workers that are described one by one; none where the command line counts them and only the configuration describes
+    some. Raises `BadInput` where one of the two does both."""
+    sources = {context.get_parameter_source(name) for name in ("workers", "cores", "memory") if _given(context, name)}
+    if each and context.get_parameter_source("each") in sources:
+        raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
+    return () if ParameterSource.COMMANDLINE in sources else each
 
 
 def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runtime: str) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from controller.client import MasterClient, admin_client
-from controller.home import AgentProcess, Cluster, Home
+from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.healing import Found, FoundAgent, Healing
 from controller.local.locks import Holder, holder
 from controller.processes import ProcessId, alive, identify
@@ -222,7 +222,13 @@ def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
     command = ours("controller.cli.main", *words, "--home", str(home.path))
     with log.open("ab") as out:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd=home.path
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            cwd=home.path,
+            env={**os.environ, CONFIG_VARIABLE: ""},  # the words say all
         )
     return _Child(name, process, log)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from msgspec import structs
 
+from controller.files import read_plain
 from controller.master.capacity import Capacity, asked_capacity, capacity, initial
-from controller.runs.profile_store import ProfileStore, read_plain
+from controller.runs.profile_store import FILE, LARGEST_BYTES, ProfileStore
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import round_up, stage_deadlines
@@ -31,7 +32,7 @@ from stage_model.units import NORMAL_PRIORITY, format_duration
 def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
     """The profile's key, and the profile if there is one. `asked` is a name or a file. Raises `BadInput`."""
     if asked and "/" in asked:
-        data = read_plain(Path(asked), follow=True)
+        data = read_plain(Path(asked), what=FILE, largest=LARGEST_BYTES, follow=True)
         if data is None:
             raise BadInput(f"profile file {asked!r} does not exist; accepted: a profile file")
         profile = parse_profile(data)

@@ -6,19 +6,18 @@ overwritten: it is reported. Not covered: what is in a profile (`stage_model.his
 
 from __future__ import annotations
 
-import os
-import stat
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from msgspec import structs
 
-from controller.files import locked, write_whole
+from controller.files import locked, read_plain, write_whole
 from stage_model.errors import BadInput
 from stage_model.history.profile import Profile, RunRecord, merge, parse_profile, profile, profile_json, profile_key
 
 LOCKED_S = 10.0
 """Longest wait for another process that writes profiles; it takes milliseconds."""
+FILE = "profile file"
 LARGEST_BYTES = 64 * 1024 * 1024
 _SUFFIX = ".json"
 
@@ -44,7 +43,7 @@ class ProfileStore:
     def load(self, key: str) -> Profile | None:
         """A profile, or None if there is none. Raises `BadInput` that names the file if it is damaged."""
         path = self.path(key)
-        content = read_plain(path, follow=False)
+        content = read_plain(path, what=FILE, largest=LARGEST_BYTES, follow=False)
         if content is None:
             return None
         return parse_profile(content, expected_key=profile_key(key, "", None), source=f"profile file {path}")
@@ -86,21 +85,3 @@ class ProfileStore:
     def _locked(self) -> AbstractContextManager[None]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return locked(self.folder / ".lock", LOCKED_S)
-
-
-def read_plain(path: Path, *, follow: bool) -> bytes | None:
-    """The content of a plain file, None if there is none; `follow` links. Raises `BadInput`: what is no plain file, as a
-    device or a pipe, might never end."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"profile file {path} cannot be opened ({why}); it must be a plain file") from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
-            limit = LARGEST_BYTES >> 20
-            raise BadInput(f"profile file {path} is not a plain file of at most {limit} MB; give one that is, or remove it")
-        return file.read(LARGEST_BYTES)

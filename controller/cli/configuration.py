@@ -1,0 +1,150 @@
+"""`sparkpace.toml`: options of `up`, `master` and `agent`, a table for each; the command line wins.
+
+It is what --config names, else SPARKPACE_CONFIG (empty: none), else `sparkpace.toml` in the home. One in the working
+directory is not looked for: who may write there would choose mounts and programs of services that another starts there.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.types import FloatParamType, IntParamType
+
+from controller.files import read_plain
+from controller.home import CONFIG_VARIABLE, Home
+from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
+
+F = TypeVar("F", bound=Callable[..., Any])
+Tables = Mapping[str, Mapping[str, Any]]
+
+CONFIGURED = ("up", "master", "agent")
+"""Commands that have a table."""
+LARGEST_BYTES = 1 << 20
+ONLY_CHECK = object()
+"""What a context's `obj` is when its command is to check what it was given, and to do nothing."""
+
+
+def config_option(function: F) -> F:
+    """--config. What its file says becomes the command's defaults, checked, before other options are looked at."""
+    return click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        callback=_take,
+        is_eager=True,
+        expose_value=False,
+        help=f"File with further options [default: ${CONFIG_VARIABLE}, else sparkpace.toml in the home].",
+    )(function)
+
+
+def only_check() -> bool:
+    """Whether the command that runs now is to end here, as all that it was given has been checked."""
+    return click.get_current_context().obj is ONLY_CHECK
+
+
+def _take(context: click.Context, _parameter: click.Parameter, given: Path | None) -> None:
+    found = None if context.resilient_parsing else find_config(given, context.params.get("home"), os.environ)
+    if found is None:
+        return
+    path, tables = found
+    values, wrong = checked_table(context.command, tables.get(context.command.name or "", {}), path)
+    if sentences := [*strange_tables(tables), *wrong]:
+        more = f" (and {len(sentences) - 1} more: `sparkpace config check` tells all)" if len(sentences) > 1 else ""
+        raise BadInput(f"{path}: {sentences[0]}{more}")
+    context.default_map = values
+
+
+def find_config(given: Path | None, home: Home | None, environment: Mapping[str, str]) -> tuple[Path, Tables] | None:
+    """The file and its tables; None without one. Raises `BadInput` for one that was named and is not there, that others may
+    write to, or that is no TOML."""
+    named = given or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
+    if named is not None:
+        path = named.expanduser().absolute()
+    elif home is None or CONFIG_VARIABLE in environment:
+        return None
+    else:
+        path = home.config_file
+    content = read_plain(path, what="configuration file", largest=LARGEST_BYTES, follow=True, safe=True)
+    if content is None:
+        if named is None:
+            return None
+        raise BadInput(f"configuration file {path} does not exist; name another by --config or {CONFIG_VARIABLE}")
+    try:
+        return path, tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # also what is no UTF-8, and a number of thousands of digits
+        raise BadInput(f"configuration file {path} cannot be read ({error}); accepted: TOML") from error
+
+
+def strange_tables(tables: Tables) -> list[str]:
+    """A sentence for each that no command has."""
+    return [
+        f"{name[:80]!r} is no table of it; {nearest_names(name, CONFIGURED)}"
+        if name not in CONFIGURED
+        else f"{name} is no table; accepted: [{name}], with options below"
+        for name, table in tables.items()
+        if name not in CONFIGURED or not isinstance(table, dict)
+    ]
+
+
+def checked_table(command: click.Command, table: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], list[str]]:
+    """What a table gives, by the names that Click has for the command's options, and a sentence for each value that is wrong.
+    Paths count from the folder of the file, which is at `path`."""
+    options = options_of(command)
+    context = click.Context(command)
+    values: dict[str, Any] = {}
+    wrong: list[str] = []
+    for key, value in table.items() if isinstance(table, dict) else ():
+        option = options.get(key)
+        if option is None:
+            wrong.append(f"[{command.name}] has {key[:80]!r}, which is no option; {nearest_names(key, options)}")
+            continue
+        kind, fits = _kind(option)
+        if not fits(value):
+            wrong.append(f"[{command.name}] {key} is {value!r:.80}; accepted: {kind}")
+            continue
+        taken = _with_paths(option, value, path.parent)
+        try:
+            option.type_cast_value(context, taken)
+        except click.BadParameter as error:
+            wrong.append(f"[{command.name}] {key}: {error.message}")
+        except BadInput as error:
+            wrong.append(f"[{command.name}] {key}: {error}")
+        else:
+            values[option.name or key] = taken
+    return values, wrong
+
+
+def options_of(command: click.Command) -> dict[str, click.Option]:
+    """Those that a table may have, by their names there: as on the command line, without dashes before them."""
+    return {
+        one.opts[-1].lstrip("-"): one
+        for one in command.params
+        if isinstance(one, click.Option) and one.expose_value and one.name != "home"
+    }
+
+
+def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
+    """What TOML has for it: in words, and whether a value is one."""
+    if option.is_flag:
+        return "true or false", lambda value: isinstance(value, bool)
+    if option.multiple:
+        return "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if isinstance(option.type, IntParamType):
+        return "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(option.type, FloatParamType):
+        return "a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+    return "a string", lambda value: isinstance(value, str)
+
+
+def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
+    """The same, with paths from `folder` on."""
+    if not isinstance(option.type, click.Path):
+        return value
+    if option.multiple:
+        return [str(folder / Path(one).expanduser()) for one in value]
+    return str(folder / Path(value).expanduser())
