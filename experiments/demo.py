@@ -60,7 +60,7 @@ class Demo:
         """Runs PageRank; returns its record, a copy of which is left in `name`."""
         words = (str(PAGERANK), str(graph), "--copies", str(self.copies))
         self._sparkpace("submit", *options, *words, log=self.out / f"{name}.log")
-        record: dict[str, Any] = json.loads(self._sparkpace("report", "last", "--json", quiet=True))
+        record: dict[str, Any] = json.loads(self._sparkpace("report", "last", "--output", "json", quiet=True))
         shutil.copytree(self.home / "runs" / record["app_id"], self.out / name)
         return record
 

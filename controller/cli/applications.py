@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from controller.cli.common import choose, home_option, print_json, table_console
+from controller.cli.common import choose, home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table
 from controller.client import submit_client
 from controller.home import Home
@@ -22,7 +22,7 @@ from stage_model.units import format_duration, is_time, parse_deadline, parse_pr
 
 @click.command()
 @home_option
-@click.option("--json", "as_json", is_flag=True)
+@output_option
 def ps(home: Home, as_json: bool) -> None:
     """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
 

@@ -25,8 +25,25 @@ from stage_model.units import parse_memory_mb
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def output_option(function: F) -> F:
+    """--output, given to the command as `as_json`: of each that shows data."""
+
+    def convert(_context: click.Context, _parameter: click.Parameter, value: str) -> bool:
+        return value == "json"
+
+    return click.option(
+        "--output",
+        "as_json",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        callback=convert,
+        help="json has all fields, for programs.",
+    )(function)
+
+
 def print_json(value: object) -> None:
-    """What `--json` shows: the value, or a list of them, with line ends for people."""
+    """What `--output json` shows: the value, or a list of them, with line ends for people."""
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 from rich.table import Table
 
 from controller.cli.checks import check_port
-from controller.cli.common import home_option, table_console
+from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.client import submit_client
 from controller.engines import docker_version, find_java, machine_cores
 from controller.home import Cluster, Home, read_token
@@ -27,10 +28,19 @@ from stage_model.errors import PaceError, Unavailable
 Check = Callable[[], str]
 
 
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing looked at. `state`: ok, missing (works without) or bad; `found` is what is there, or the remedy."""
+
+    what: str
+    state: str
+    found: str
+
+
 @click.command()
 @home_option
+@output_option
 @click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
-def doctor(home: Home, port: int) -> None:
+def doctor(home: Home, as_json: bool, port: int) -> None:
     """Checks JDK, Spark, engine, cgroups, port, tokens and Python. Exit code 0 if Sparkpace is usable here."""
     needed: dict[str, Check] = {
         "Python": _python,
@@ -47,14 +57,18 @@ def doctor(home: Home, port: int) -> None:
         "isolation": lambda: isolation(home.cluster()),
         "limits": lambda: limits(found.runtime if (found := home.cluster()) else choose_runtime("auto")),
     }
-    table = Table(box=None, pad_edge=False)
-    for heading in ("what", "state", "found, or remedy"):
-        table.add_column(heading, overflow="fold")
-    bad = [name for name, check in needed.items() if not _add(table, name, check, "bad")]
-    for name, check in optional.items():
-        _add(table, name, check, "missing")
-    table_console().print(table)
-    if bad:
+    looks = [_look(name, check, "bad") for name, check in needed.items()]
+    looks += (_look(name, check, "missing") for name, check in optional.items())
+    if as_json:
+        print_json(looks)
+    else:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("what", "state", "found, or remedy"):
+            table.add_column(heading, overflow="fold")
+        for one in looks:
+            table.add_row(one.what, one.state, one.found)
+        table_console().print(table)
+    if bad := [one.what for one in looks if one.state == "bad"]:
         raise Unavailable(f"not usable yet: {', '.join(bad)}; see the remedies above")
 
 
@@ -96,13 +110,11 @@ def limits(runtime: str) -> str:
     )
 
 
-def _add(table: Table, name: str, check: Check, otherwise: str) -> bool:
+def _look(what: str, check: Check, otherwise: str) -> Look:
     try:
-        table.add_row(name, "ok", check())
+        return Look(what=what, state="ok", found=check())
     except PaceError as error:
-        table.add_row(name, otherwise, str(error))
-        return False
-    return True
+        return Look(what=what, state=otherwise, found=str(error))
 
 
 def _python() -> str:

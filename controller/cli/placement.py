@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from controller.cli.common import choose, home_option, print_json, table_console
+from controller.cli.common import choose, home_option, output_option, print_json, table_console
 from controller.client import admin_client, submit_client
 from controller.home import Home
 from controller.wire.command import Explanation, Labels, WorkerExplanation
@@ -16,7 +16,7 @@ from stage_model.errors import BadInput
 @click.command("explain")
 @home_option
 @click.argument("application", metavar="APP")
-@click.option("--json", "as_json", is_flag=True)
+@output_option
 def explain_placement(home: Home, application: str, as_json: bool) -> None:
     """Says for each worker why the application's next executor would go there, or why not."""
     client = submit_client(home)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from controller.cli.common import home_option, print_json, table_console
+from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.tables import figures_table
 from controller.client import submit_client
 from controller.home import Home
@@ -34,7 +34,7 @@ from stage_model.units import format_duration, parse_deadline, parse_priority
     type=click.Choice(list(LAWS)),
     help="Whose cores and stage deadlines to show; only `paper` has the latter. [default: the cluster's]",
 )
-@click.option("--json", "as_json", is_flag=True)
+@output_option
 @click.pass_context
 def plan(
     context: click.Context,

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+import msgspec
 
-from controller.cli.common import home_option, print_json, table_console
+from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.eventlog_files import read_event_log_file
@@ -18,6 +19,17 @@ from stage_model.history.drift import drift
 from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.nearest import nearest_names
 from stage_model.units import format_duration
+
+
+class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Of `profile list`: how many runs are stored, and the last one's duration, cores and stages."""
+
+    profile: str
+    runs: int
+    duration_s: float
+    cores: float
+    stages: int
+
 
 LAST_DATE_S = 253_402_300_799
 """The end of the year 9999: later times have no date."""
@@ -30,26 +42,26 @@ def profile_commands() -> None:
 
 @profile_commands.command("list")
 @home_option
-def list_profiles(home: Home) -> None:
+@output_option
+def list_profiles(home: Home, as_json: bool) -> None:
     """Lists the stored profiles."""
     store = ProfileStore(home.profiles)
+    rows = [_row(known) for key in store.list() if (known := store.load(key)) is not None and known.runs]
+    if as_json:
+        print_json(rows)
+        return
     table = figures_table("PROFILE", "RUNS", "LAST RUN", "CORES", "STAGES")
-    for key in store.list():
-        known = store.load(key)
-        if known is not None and known.runs:
-            last = known.runs[-1]
-            table.add_row(
-                key, str(len(known.runs)), format_duration(last.duration_s), f"{last.cores:g}", str(len(last.stages))
-            )
+    for row in rows:
+        table.add_row(row.profile, str(row.runs), format_duration(row.duration_s), f"{row.cores:g}", str(row.stages))
     table_console().print(table)
 
 
 @profile_commands.command()
 @home_option
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="The profile's file, for --profile FILE elsewhere.")
+@output_option
 def show(home: Home, name: str, as_json: bool) -> None:
-    """Shows a profile: the stages of its last run."""
+    """Shows a profile: the stages of its last run. As json it is the file for --profile FILE elsewhere."""
     known = _load(home, name)
     if as_json:
         click.echo(profile_json(known), nl=False)
@@ -73,7 +85,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @profile_commands.command("curve")
 @home_option
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True)
+@output_option
 def show_curve(home: Home, name: str, as_json: bool) -> None:
     """Shows when the application would end with fewer or more cores, up to the slots of its last run."""
     found = curve(_load(home, name))
@@ -93,7 +105,7 @@ def show_curve(home: Home, name: str, as_json: bool) -> None:
 @profile_commands.command("drift")
 @home_option
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True)
+@output_option
 def show_drift(home: Home, name: str, as_json: bool) -> None:
     """Says whether the application's work per input has changed over the stored runs, and since when (Pettitt's test)."""
     found = drift(_load(home, name))
@@ -132,6 +144,13 @@ def forget(home: Home, name: str) -> None:
     if not home.profiles.is_dir() or not ProfileStore(home.profiles).forget(name):
         raise _unknown(home, name)
     click.echo(f"Profile {name} is forgotten.")
+
+
+def _row(known: Profile) -> ProfileRow:
+    last = known.runs[-1]
+    return ProfileRow(
+        profile=known.key, runs=len(known.runs), duration_s=last.duration_s, cores=last.cores, stages=len(last.stages)
+    )
 
 
 def _load(home: Home, name: str) -> Profile:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 from rich.table import Table
 
-from controller.cli.common import home_option, table_console
+from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.client import submit_client
 from controller.home import Home
 from controller.runs.run_folders import RunFolder, find_ended_run, find_run
@@ -23,12 +23,12 @@ FOLLOW_S = 0.25
 @click.command()
 @home_option
 @click.argument("application", metavar="APP")
-@click.option("--json", "as_json", is_flag=True)
+@output_option
 def report(home: Home, application: str, as_json: bool) -> None:
     """Shows a run's summary. APP is an id, a unique start of one, a name, or `last`: the last run that has ended."""
     run = find_ended_run(home.runs, application)
     if as_json:
-        click.echo(json.dumps(run.summary, indent=2))
+        print_json(run.summary)
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     for key, value in run.summary.items():
@@ -41,22 +41,22 @@ def report(home: Home, application: str, as_json: bool) -> None:
 @click.command()
 @home_option
 @click.argument("applications", metavar="APP...", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
-def plot(home: Home, applications: tuple[str, ...], output: Path) -> None:
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
+def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
     """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
     over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
-    if not output.parent.is_dir():
-        raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
+    if not out.parent.is_dir():
+        raise BadInput(f"-o {out} cannot be written: {out.parent} is no directory; name an existing one")
     folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
         from controller.runs.plot import plot_run  # here, because matplotlib takes a second to import
 
-        plot_run(folders[0], output)
+        plot_run(folders[0], out)
     else:
         from controller.runs.plot_runs import plot_runs  # as above
 
-        plot_runs(folders, output)
-    click.echo(str(output))
+        plot_runs(folders, out)
+    click.echo(str(out))
 
 
 @click.command()

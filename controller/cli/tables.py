@@ -1,6 +1,6 @@
 """The tables of `sparkpace ps` and `sparkpace top`, one row per application, one per worker; and the shape of others.
 
-Only what fits 120 columns; `ps --json` has everything. Not covered: the progress line of `submit`
+Only what fits 120 columns; `ps --output json` has everything. Not covered: the progress line of `submit`
 (`controller.submit.progress_line`).
 """
 

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from controller.cli.common import home_option, table_console
+from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table, workers_table
 from controller.client import MasterClient, submit_client
 from controller.home import Home
@@ -19,14 +19,19 @@ from stage_model.units import parse_duration
 
 @click.command()
 @home_option
+@output_option
 @click.option("--interval", default="1s", show_default=True, help="Time between two looks.")
-def top(home: Home, interval: str) -> None:
-    """Shows the running applications and the workers, live; Ctrl-C ends it. Once only where it is not a terminal.
+def top(home: Home, as_json: bool, interval: str) -> None:
+    """Shows the running applications and the workers, live; Ctrl-C ends it. Once only as json, or where it is no terminal.
 
     A terminal that cannot move its cursor (TERM=dumb) gets each look below the one before.
     """
     interval_s = parse_duration(interval, option="--interval")
-    show_top(submit_client(home), table_console(), interval_s)
+    client = submit_client(home)
+    if as_json:
+        print_json({"applications": client.applications(), "workers": client.workers()})
+        return
+    show_top(client, table_console(), interval_s)
 
 
 def show_top(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -50,7 +50,7 @@ def measure_agent(out: Path, executors: int, seconds: float, period: str, paced:
         options, words = (PACED, ("endless.py", ROUNDS)) if paced else ((), ("endless.py",))
         for number in range(executors):
             sparkpace.need("submit", "--detach", "--name", f"endless-{number}", *OPTIONS, *options, *words)
-        while sum(v["executors"] for v in json.loads(sparkpace.need("ps", "--json"))) < executors:
+        while sum(v["executors"] for v in json.loads(sparkpace.need("ps", "--output", "json"))) < executors:
             time.sleep(1)
         time.sleep(20)
         supervisor = psutil.Process(sparkpace.home.need_cluster().agents[0].process.pid)

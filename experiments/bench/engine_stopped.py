@@ -85,7 +85,7 @@ def measure_jobs(out: Path, engine_pid: int, seconds: float, rounds: int, slack:
     sparkpace = Sparkpace(Home(out / "home"), out)
     with sparkpace.running("--runtime", "docker"):
         sparkpace.need("submit", *OPTIONS, "endless.py", str(rounds))
-        alone_s = json.loads(sparkpace.need("report", "stopped", "--json"))["end_s"]
+        alone_s = json.loads(sparkpace.need("report", "stopped", "--output", "json"))["end_s"]
         cluster_id = sparkpace.home.need_cluster().cluster_id
         log = sparkpace.home.logs / "agent-w1.log"
         children = log.read_text().count("the agent's child")
@@ -98,9 +98,9 @@ def measure_jobs(out: Path, engine_pid: int, seconds: float, rounds: int, slack:
         with stopped_process(engine_pid):
             time.sleep(seconds)
         to_s = watch.now_s()
-        while json.loads(sparkpace.need("ps", "--json"))[-1]["finished"] is not True:
+        while json.loads(sparkpace.need("ps", "--output", "json"))[-1]["finished"] is not True:
             time.sleep(1.0)
-        report = json.loads(sparkpace.need("report", "stopped", "--json"))
+        report = json.loads(sparkpace.need("report", "stopped", "--output", "json"))
         meanwhile = [row for row in watch.rows if from_s < row[0] <= to_s]
         return {
             "alone_s": alone_s,

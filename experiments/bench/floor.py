@@ -76,7 +76,7 @@ def main() -> None:
         finally:
             end_processes(list(jobs.values()))
         for name, code in codes.items():
-            summary = json.loads(sparkpace.need("report", name, "--json"))
+            summary = json.loads(sparkpace.need("report", name, "--output", "json"))
             wanted = ("end_s", "tasks", "tasks_failed", "executors", "executors_lost", "allocated_core_s", "used_core_s")
             results[name] = {"exit_code": code, **{key: summary[key] for key in wanted}}
     (out / "floor.json").write_text(json.dumps(results, indent=2) + "\n")

@@ -85,10 +85,10 @@ class InMaster:
     def summary(self, name: str = "last") -> dict[str, Any]:
         """The newest record of that name, once all of that name are over."""
         eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
-        return dict(json.loads(self.sparkpace("report", name, "--json")))
+        return dict(json.loads(self.sparkpace("report", name, "--output", "json")))
 
     def views(self, name: str) -> list[ApplicationView]:
-        every = msgspec.json.decode(self.sparkpace("ps", "--json"), type=list[ApplicationView])
+        every = msgspec.json.decode(self.sparkpace("ps", "--output", "json"), type=list[ApplicationView])
         return [view for view in every if view.name == name]
 
 

@@ -279,7 +279,7 @@ class LocalCluster:
     def summary(self, name: str) -> dict[str, Any]:
         """The newest record of that name. The master may still be writing it when a stock driver has ended."""
         eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
-        return dict(json.loads(self.command("report", name, "--json").stdout))
+        return dict(json.loads(self.command("report", name, "--output", "json").stdout))
 
     def samples(self, application_id: str) -> list[Any]:
         return read_samples(self.home.runs / application_id)

@@ -72,7 +72,7 @@ def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def where(cluster: LocalCluster, name: str) -> dict[str, list[str]]:
     """Workers of the executors of the newest application of that name, as `explain` says."""
-    found = json.loads(cluster.command("explain", name, "--json").stdout)
+    found = json.loads(cluster.command("explain", name, "--output", "json").stdout)
     return {worker["worker_id"]: worker["executors"] for worker in found["workers"] if worker["executors"]}
 
 

@@ -370,7 +370,7 @@ def test_a_report_of_the_last_run_is_of_one_that_has_ended(place: Place) -> None
 
 def test_ps_lists_what_the_master_knows(place: Place) -> None:
     place.master.view = ApplicationView(application_id="app-7", name="job", state="running", law="paper", priority=50)
-    shown = CliRunner().invoke(main, ["ps", "--json"]).stdout
+    shown = CliRunner().invoke(main, ["ps", "--output", "json"]).stdout
     assert [view["application_id"] for view in json.loads(shown)] == ["app-7"]
     assert "app-7" in CliRunner().invoke(main, ["ps"]).stdout
     assert CliRunner().invoke(main, ["kill", "app"]).exit_code == 0

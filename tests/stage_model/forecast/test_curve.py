@@ -57,7 +57,7 @@ def test_the_command_tells_the_same_as_json_and_for_people(tmp_path: Path) -> No
     store = ProfileStore(tmp_path / "profiles")
     store.add(known(10.0, 12.0))
     words = ["profile", "curve", "--home", str(tmp_path), "k"]
-    told = CliRunner().invoke(main, [*words, "--json"])
+    told = CliRunner().invoke(main, [*words, "--output", "json"])
     assert msgspec.json.decode(told.stdout, type=Curve) == curve(known(10.0, 12.0))
     shown = CliRunner().invoke(main, words)
     assert "2 runs alone" in shown.stdout

@@ -1,0 +1,68 @@
+"""`--output json|table`: one word for the form of what is shown, the same for every command that shows data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from controller.cli.main import COMMANDS, main
+from controller.runs.profile_store import ProfileStore
+from stage_model.history.profile import profile
+from tests.fakes.records import run, stage
+
+SHOWING = [
+    ["ps"],
+    ["top"],
+    ["plan", "--profile", "p"],
+    ["explain", "last"],
+    ["report", "last"],
+    ["doctor"],
+    *([["profile", name, "p"] for name in ("show", "curve", "drift")]),
+    ["profile", "list"],
+]
+
+
+@pytest.mark.parametrize("words", SHOWING, ids=" ".join)
+@pytest.mark.parametrize("form", ["yaml", "JSON", ""])
+def test_another_form_is_refused(words: list[str], form: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, [*words, "--home", str(tmp_path / "none"), "--output", form])
+    assert done.exit_code == 2
+    assert f"Invalid value for '--output': {form!r} is not one of 'table', 'json'." in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_no_command_has_another_word_for_it() -> None:
+    context = click.Context(main)
+
+    def options(command: click.Command | None) -> set[str]:
+        assert command is not None
+        own = {word for parameter in command.params for word in parameter.opts}
+        below = command.commands.values() if isinstance(command, click.Group) else ()
+        return own.union(*(options(one) for one in below))
+
+    shown = set().union(*(options(main.get_command(context, name)) for name in COMMANDS))
+    assert not shown & {"--json", "--format"}
+
+
+def test_profiles_are_listed_for_people_and_for_programs(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path / "profiles")
+    store.add(profile("small@app.py", (run("r1", 1, stage("a")), run("r2", 2, stage("a"), stage("b", parents=("a",))))))
+    words = ["profile", "list", "--home", str(tmp_path)]
+    assert "small@app.py" in CliRunner().invoke(main, words).stdout
+    [row] = json.loads(CliRunner().invoke(main, [*words, "--output", "json"]).stdout)
+    assert (row["profile"], row["runs"], row["stages"]) == ("small@app.py", 2, 2)
+    assert sorted(row) == ["cores", "duration_s", "profile", "runs", "stages"]
+
+
+def test_what_doctor_found_is_json_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    done = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path / "none"), "--output", "json"])
+    assert done.exit_code == 69
+    found = {one["what"]: one for one in json.loads(done.stdout)}
+    assert found["Python"]["state"] == "ok"
+    assert found["Java"]["state"] == "bad"
+    assert "JAVA_HOME" in found["Java"]["found"]
