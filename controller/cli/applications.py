@@ -1,4 +1,4 @@
-"""`sparkpace ps` and `sparkpace kill`: what the master knows of applications."""
+"""`sparkpace kill` and `sparkpace set`: another end, deadline, priority or place for an application."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from datetime import datetime
 
 import click
 
-from controller.cli.common import choose, home_option, output_option, print_json, table_console
-from controller.cli.tables import applications_table
+from controller.cli.common import choose, home_option
 from controller.client import submit_client
 from controller.home import Home
 from controller.local_zone import local_zone
@@ -18,25 +17,6 @@ from controller.wire.command import Change
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, PaceError
 from stage_model.units import format_duration, is_time, parse_deadline, parse_priority
-
-
-@click.command()
-@home_option
-@output_option
-def ps(home: Home, as_json: bool) -> None:
-    """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
-
-    Below them, why those wait that wait for memory."""
-    views = submit_client(home).applications()
-    if as_json:
-        print_json(views)
-        return
-    console = table_console()
-    console.print(applications_table(views))
-    for view in views:
-        if view.queue_position is not None and view.state != "ended":
-            line = f"{view.application_id} waits, place {view.queue_position}: {view.reason}"
-            console.print(line, soft_wrap=True, markup=False)
 
 
 @click.command("kill")

@@ -13,7 +13,7 @@ COMMANDS = {
     "down": "up_down:down",
     "submit": "submit:submit",
     "plan": "plan:plan",
-    "ps": "applications:ps",
+    "ps": "ps:ps",
     "top": "top:top",
     "kill": "applications:kill_application",
     "set": "applications:set_",

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import click
 from rich.console import Console, Group
-from rich.live import Live
 from rich.text import Text
 
 from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table, workers_table
+from controller.cli.watch import watch
 from controller.client import MasterClient, submit_client
 from controller.home import Home
 from stage_model.units import parse_duration
@@ -36,31 +36,10 @@ def top(home: Home, as_json: bool, interval: str) -> None:
 
 def show_top(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Until Ctrl-C on a terminal, else once."""
-    if not console.is_terminal:
+    if console.is_terminal:
+        watch(lambda: picture(client), console, interval_s, sleep)
+    else:
         console.print(picture(client))
-        return
-    try:
-        if console.is_dumb_terminal:
-            _print_each(client, console, interval_s, sleep)
-        else:
-            _redraw(client, console, interval_s, sleep)
-    except KeyboardInterrupt:
-        return
-
-
-def _redraw(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None]) -> None:
-    # The whole screen, as top has it: a table that shrinks leaves no rows behind, and the shell comes back as it was.
-    with Live(picture(client), console=console, screen=True, auto_refresh=False) as live:
-        live.refresh()
-        while True:
-            sleep(interval_s)
-            live.update(picture(client), refresh=True)
-
-
-def _print_each(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None]) -> None:
-    while True:
-        console.print(picture(client), Text())
-        sleep(interval_s)
 
 
 def picture(client: MasterClient) -> Group:

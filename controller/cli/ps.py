@@ -1,0 +1,100 @@
+"""`sparkpace ps`: the applications that the master knows, or some of them, once or again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from controller.cli.common import home_option, json_text, output_option, print_json, table_console
+from controller.cli.tables import applications_table
+from controller.cli.watch import watch
+from controller.client import MasterClient, submit_client
+from controller.home import Home
+from controller.wire.command import ApplicationView
+from stage_model.units import parse_duration, parse_priority
+
+WATCH = "2s"
+"""Between two looks, where --watch says no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which applications are shown. Empty or None: whatever it is; `name` is a shell's pattern."""
+
+    states: Collection[str] = ()
+    name: str | None = None
+    priority: int | None = None
+
+    def __call__(self, views: Iterable[ApplicationView]) -> list[ApplicationView]:
+        return [view for view in views if self._shows(view)]
+
+    def _shows(self, view: ApplicationView) -> bool:
+        return (
+            (not self.states or view.state in self.states)
+            and (self.name is None or view.name == self.name or fnmatchcase(view.name, self.name))
+            and (self.priority is None or view.priority == self.priority)
+        )
+
+
+@click.command()
+@home_option
+@output_option
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(["waiting", "running", "ended"]),
+    multiple=True,
+    help="Only those in that state (repeat).",
+)
+@click.option("--name", metavar="PATTERN", help="Only those of that name; * stands for any characters, ? for one.")
+@click.option("--priority", help="Only those of that priority: low, normal, high, or 0 to 100.")
+@click.option(
+    "--watch",
+    "every",
+    metavar="[TIME]",
+    is_flag=False,
+    flag_value=WATCH,
+    help=f"Look again each TIME [{WATCH}] until Ctrl-C.",
+)
+def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None, every: str | None) -> None:
+    """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
+
+    Below them, why those wait that wait for memory. With --watch a terminal is drawn anew; a pipe gets list after list."""
+    chosen = Selection(states, name, None if priority is None else parse_priority(priority))
+    interval_s = None if every is None else parse_duration(every, option="--watch")
+    show_applications(submit_client(home), table_console(), chosen, interval_s, as_json=as_json)
+
+
+def show_applications(
+    client: MasterClient,
+    console: Console,
+    chosen: Selection,
+    interval_s: float | None,
+    sleep: Callable[[float], None] = time.sleep,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Once, or every `interval_s` until Ctrl-C."""
+
+    def look() -> RenderableType:
+        views = chosen(client.applications())
+        return Text(json_text(views)) if as_json else _list(views)
+
+    if interval_s is not None:
+        watch(look, console, interval_s, sleep, redraw=not as_json)
+    elif as_json:
+        print_json(chosen(client.applications()))
+    else:
+        console.print(look(), soft_wrap=True)
+
+
+def _list(views: list[ApplicationView]) -> Group:
+    waiting = [view for view in views if view.queue_position is not None and view.state != "ended"]
+    lines = (Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting)
+    return Group(applications_table(views), *lines)
