@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from stage_model.errors import BadInput
-from stage_model.nearest import nearest
+from stage_model.nearest import nearest_names
 from stage_model.units import parse_duration
 
 LAW_PREFIX = "spark.pace.law."
@@ -116,8 +116,8 @@ def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:
 
 
 def unknown_key(key: str, known: Iterable[str]) -> BadInput:
-    """The refusal of a key nobody reads, naming the closest known one."""
-    return BadInput(f"{key} is no setting; did you mean {nearest(key, known, 1)[0]}?")
+    """The refusal of a key nobody reads, naming the closest known ones."""
+    return BadInput(f"{key[:100]} is no setting; {nearest_names(key, known)}")
 
 
 def _value(key: str, text: str, rule: Rule) -> float:

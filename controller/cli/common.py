@@ -18,7 +18,7 @@ from controller.local_limit import DEFAULT, parse_local_limit
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
-from stage_model.nearest import nearest_names
+from stage_model.nearest import nearest_applications
 from stage_model.settings import CORE_QUANTUM, QuotaSettings
 from stage_model.units import parse_memory_mb
 
@@ -217,5 +217,5 @@ def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
     if begins:
         ids = ", ".join(view.application_id for view in begins[:5])
         raise BadInput(f"application {wanted!r} could be any of {ids}; give more of the id")
-    names = nearest_names(wanted, [view.name for view in views])
-    raise BadInput(f"no application {wanted!r} is known here; {names}, `sparkpace ps` lists them, `last` is the newest")
+    names = nearest_applications(wanted, [view.application_id for view in views], [view.name for view in views])
+    raise BadInput(f"no application {wanted[:80]!r} is known here; {names}, `sparkpace ps` lists them, `last` is the newest")

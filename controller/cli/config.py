@@ -9,11 +9,12 @@ import click
 
 from controller.cli.common import home_option
 from controller.cli.configuration import CONFIGURED, ONLY_CHECK, checked_table, find_config, options_of, strange_tables
+from controller.cli.groups import NamingGroup
 from controller.home import Home
 from stage_model.errors import BadInput, PaceError
 
 
-@click.group("config")
+@click.group("config", cls=NamingGroup)
 def config_commands() -> None:
     """Checks sparkpace.toml, which has options of up, master and agent."""
 

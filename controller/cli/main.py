@@ -6,6 +6,7 @@ from importlib import import_module
 
 import click
 
+from controller.cli.groups import NamingGroup
 from stage_model.errors import PaceError
 
 COMMANDS = {
@@ -38,7 +39,7 @@ COMMANDS = {
 quarter of a second, and every submission waits for that."""
 
 
-class PaceGroup(click.Group):
+class PaceGroup(NamingGroup):
     """Turns every `PaceError` of a command into its sentence on stderr and its exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's

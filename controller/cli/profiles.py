@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.groups import NamingGroup
 from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.eventlog_files import read_event_log_file
@@ -35,7 +36,7 @@ LAST_DATE_S = 253_402_300_799
 """The end of the year 9999: later times have no date."""
 
 
-@click.group("profile")
+@click.group("profile", cls=NamingGroup)
 def profile_commands() -> None:
     """Shows, teaches and forgets profiles."""
 

@@ -16,6 +16,7 @@ from controller.client import submit_client
 from controller.home import Home
 from controller.runs.run_folders import RunFolder, find_ended_run, find_run
 from stage_model.errors import BadInput, PaceError
+from stage_model.nearest import nearest_names
 
 FOLLOW_S = 0.25
 
@@ -83,8 +84,8 @@ def _log_files(run: RunFolder, executor: str | None) -> dict[str, Path]:
     if executor is not None:
         found = [path for path in found if path.name == executor]
         if not found:
-            known = ", ".join(sorted(path.name for path in root.glob("*"))) or "none yet"
-            raise BadInput(f"executor {executor!r} of {run.application_id} is not known; there are: {known}")
+            names = nearest_names(executor, (path.name for path in root.glob("*")))
+            raise BadInput(f"executor {executor[:80]!r} of {run.application_id} is not known; {names}")
     files = [path / name for path in found for name in ("stdout", "stderr")]
     return {f"{file.parent.name}/{file.name}": file for file in files if file.exists()}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from controller.master.application import ID, Application
 from placement.dependencies import After, check_acyclic
 from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Past:
 
 
 FORGOTTEN = Past("its record is gone", succeeded=False)
+NEWEST = 100
+"""Applications whose ids are compared with one that nobody has: comparing thousands would keep others waiting."""
 
 
 def check_dependencies(newcomer: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> None:
@@ -31,7 +34,8 @@ def check_dependencies(newcomer: Application, applications: Mapping[str, Applica
     for after in unknown:
         if not newcomer.record.outlived and ID.fullmatch(after.application):
             raise BadInput(
-                f"spark.pace.after {after}: no such application is known here; accepted: an id or a name of `sparkpace ps`"
+                f"spark.pace.after {after}: no such application is known here; "
+                f"{nearest_names(after.application, list(applications)[-NEWEST:])}, or give a name"
             )
     waiting = [a for a in applications.values() if a.held_back and not a.ended]
     known = {

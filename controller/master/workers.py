@@ -25,6 +25,7 @@ from controller.wire.durations import Timings
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
+from stage_model.nearest import nearest_names
 
 log = logging.getLogger("sparkpace.master")
 
@@ -86,8 +87,7 @@ class Workers:
         `BadInput` for an unknown worker or a label that cannot be, `NotStored`; then nothing has changed."""
         worker = self.by_id.get(worker_id)
         if worker is None:
-            known = ", ".join(self.by_id) or "none yet"
-            raise BadInput(f"worker {worker_id[:80]!r} is not known here; accepted: {known}")
+            raise BadInput(f"worker {worker_id[:80]!r} is not known here; {nearest_names(worker_id, self.by_id)}")
         for name, value in changes.items():
             label = f"{name}={'x' if value is None else value}"
             # one at a time: a name or a value with commas would pass for several labels

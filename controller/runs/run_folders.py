@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.runs.run_folder import SUMMARY, read_summary
 from stage_model.errors import BadInput
-from stage_model.nearest import nearest_names
+from stage_model.nearest import nearest_applications
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
     if begins:
         ids = ", ".join(path.name for path in begins[:5])
         raise BadInput(f"run {wanted!r} could be any of {ids}; give more of the id")
-    names = nearest_names(wanted, [str(run.summary["name"]) for run in loaded if "name" in run.summary])
-    raise BadInput(f"there is no run {wanted!r} in {runs}; {names}; an id or `last` is accepted, too")
+    known = [str(run.summary["name"]) for run in loaded if "name" in run.summary]
+    names = nearest_applications(wanted, [path.name for path in folders], known)
+    raise BadInput(f"there is no run {wanted[:80]!r} in {runs}; {names}; an id or `last` is accepted, too")
 
 
 def find_ended_run(runs: Path, wanted: str) -> RunFolder:

@@ -15,6 +15,7 @@ from controller.wire.worker import Mount
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.laws import parse_constants, parse_law
+from stage_model.nearest import nearest_names
 from stage_model.units import NORMAL_PRIORITY, parse_deadline, parse_priority
 
 PREFIX = "spark.pace."
@@ -63,7 +64,7 @@ def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Pa
     for name, value in own.items():
         if name not in KNOWN and not name.startswith("law."):
             raise BadInput(
-                f"{PREFIX}{name} is not a setting; accepted: {', '.join(PREFIX + known for known in sorted(KNOWN))}"
+                f"{PREFIX}{name[:80]} is not a setting; {nearest_names(PREFIX + name, (PREFIX + known for known in KNOWN))}"
             )
         if name not in LONG and len(value) > MOST_CHARACTERS:
             raise BadInput(f"{PREFIX}{name} has {len(value)} characters; accepted: {MOST_CHARACTERS} at most")

@@ -35,6 +35,8 @@ def test_the_start_of_an_id_must_be_of_one_only() -> None:
         choose(views, "pace-1")
     with pytest.raises(BadInput, match=r"no application .c. is known here; the nearest names are [ab], [ab], "):
         choose(views, "c")
+    with pytest.raises(BadInput, match=r"no application 'pace-21' is known here; the nearest names are pace-12, pace-11, "):
+        choose(views, "pace-21")
 
 
 def test_each_value_has_the_options_name_before_it() -> None:

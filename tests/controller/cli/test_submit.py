@@ -134,7 +134,7 @@ def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -
 def test_a_setting_of_ours_that_does_not_exist_is_refused_before_anything_starts(place: Place) -> None:
     result = place.submit("--conf", "spark.pace.dedline=5s", "app.py")
     assert (result.exit_code, place.started) == (2, None)
-    assert "spark.pace.dedline is not a setting; accepted: " in result.stderr
+    assert "spark.pace.dedline is not a setting; the nearest names are spark.pace.deadline, " in result.stderr
 
 
 def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:

@@ -66,14 +66,14 @@ def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
         ({"priority": "101"}, "spark.pace.priority"),
         ({"law": "magic"}, "spark.pace.law"),
         ({"law_paper_alpha": "2"}, "spark.pace.law.paper.alpha"),
-        ({"law_paper_alfa": "1"}, "did you mean spark.pace.law.paper.alpha"),
+        ({"law_paper_alfa": "1"}, "the nearest names are spark.pace.law.paper.alpha"),
         ({"force": "yes"}, "accepted: true or false"),
         ({"mounts": "/does/not/exist"}, "spark.pace.mounts"),
         ({"arguments": "--size 3"}, "accepted: a JSON list of strings"),
         ({"arguments": "[3]"}, "accepted: a JSON list of strings"),
         ({"placement_labels": "a=b," * 1025}, "spark.pace.placement.labels has 4100 characters; accepted: 4096 at most"),
         ({"mounts": "/," * 65}, "spark.pace.mounts names 65 paths; accepted: 64 at most"),
-        ({"dedline": "90s"}, "spark.pace.dedline is not a setting"),
+        ({"dedline": "90s"}, "spark.pace.dedline is not a setting; the nearest names are spark.pace.deadline, "),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(own: dict[str, str], part: str) -> None:
