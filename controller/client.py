@@ -178,9 +178,9 @@ def _ask(
     return response, response.read()
 
 
-def submit_client(home: Home) -> MasterClient:
+def submit_client(home: Home, timeout_s: float = TIMEOUT_S) -> MasterClient:
     """Of the cluster that was started here. Raises `Unavailable` without one."""
-    return MasterClient(home.need_cluster().url, home.ca_file, home.submit_token())
+    return MasterClient(home.need_cluster().url, home.ca_file, home.submit_token(), timeout_s)
 
 
 def admin_client(home: Home, url: str | None = None, timeout_s: float = TIMEOUT_S) -> MasterClient:

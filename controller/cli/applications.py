@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from controller.cli.common import choose, home_option
+from controller.cli.completing import complete_running, completes
 from controller.client import submit_client
 from controller.home import Home
 from controller.local_zone import local_zone
@@ -21,7 +22,7 @@ from stage_model.units import format_duration, is_time, parse_deadline, parse_pr
 
 @click.command("kill")
 @home_option
-@click.argument("application", metavar="APP")
+@click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 def kill_application(home: Home, application: str) -> None:
     """Ends an application and its containers."""
     client = submit_client(home)
@@ -42,7 +43,7 @@ def kill_application(home: Home, application: str) -> None:
 
 @click.command("set")
 @home_option
-@click.argument("application", metavar="APP")
+@click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 @click.option("--deadline", help="90s, 10min, 1h30m after submission, 'by 07:00', an ISO time, or `none`.")
 @click.option("--priority", help="low, normal, high, or 0 to 100; larger wins.")
 @click.option("--labels", help="Of workers for executors to come, as zone=a,disk!=hdd,gpu,!spot, or nothing.")

@@ -6,6 +6,7 @@ import click
 from rich.table import Table
 
 from controller.cli.common import choose, home_option, output_option, print_json, table_console
+from controller.cli.completing import complete_running, complete_workers, completes
 from controller.client import admin_client, submit_client
 from controller.home import Home
 from controller.wire.command import Explanation, Labels, WorkerExplanation
@@ -15,7 +16,7 @@ from stage_model.errors import BadInput
 
 @click.command("explain")
 @home_option
-@click.argument("application", metavar="APP")
+@click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 @output_option
 def explain_placement(home: Home, application: str, as_json: bool) -> None:
     """Says for each worker why the application's next executor would go there, or why not."""
@@ -33,7 +34,7 @@ def explain_placement(home: Home, application: str, as_json: bool) -> None:
 
 @click.command()
 @home_option
-@click.argument("worker", metavar="WORKER")
+@click.argument("worker", metavar="WORKER", shell_complete=completes(complete_workers))
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE|NAME-...")
 def label(home: Home, worker: str, changes: tuple[str, ...]) -> None:
     """Changes a worker's labels at once; NAME- takes one away. Executors that run stay where they are."""

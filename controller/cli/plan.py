@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.completing import complete_profiles, completes
 from controller.cli.tables import figures_table
 from controller.client import submit_client
 from controller.home import Home
@@ -24,7 +25,12 @@ from stage_model.units import format_duration, parse_deadline, parse_priority
 
 @click.command()
 @home_option
-@click.option("--profile", required=True, help="Name of a stored profile, or a profile's file.")
+@click.option(
+    "--profile",
+    required=True,
+    shell_complete=completes(complete_profiles),
+    help="Name of a stored profile, or a profile's file.",
+)
 @click.option("--deadline", help="90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
 @click.option("--num-executors", type=click.IntRange(min=1), help="[default: one per worker]")
 @click.option("--executor-cores", type=click.IntRange(min=1), help="[default: all slots of a worker]")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.completing import complete_profiles, completes
 from controller.cli.groups import NamingGroup
 from controller.cli.tables import figures_table
 from controller.home import Home
@@ -59,7 +60,7 @@ def list_profiles(home: Home, as_json: bool) -> None:
 
 @profile_commands.command()
 @home_option
-@click.argument("name")
+@click.argument("name", shell_complete=completes(complete_profiles))
 @output_option
 def show(home: Home, name: str, as_json: bool) -> None:
     """Shows a profile: the stages of its last run. As json it is the file for --profile FILE elsewhere."""
@@ -85,7 +86,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
 
 @profile_commands.command("curve")
 @home_option
-@click.argument("name")
+@click.argument("name", shell_complete=completes(complete_profiles))
 @output_option
 def show_curve(home: Home, name: str, as_json: bool) -> None:
     """Shows when the application would end with fewer or more cores, up to the slots of its last run."""
@@ -105,7 +106,7 @@ def show_curve(home: Home, name: str, as_json: bool) -> None:
 
 @profile_commands.command("drift")
 @home_option
-@click.argument("name")
+@click.argument("name", shell_complete=completes(complete_profiles))
 @output_option
 def show_drift(home: Home, name: str, as_json: bool) -> None:
     """Says whether the application's work per input has changed over the stored runs, and since when (Pettitt's test)."""
@@ -139,7 +140,7 @@ def learn(home: Home, file: Path, name: str | None) -> None:
 
 @profile_commands.command()
 @home_option
-@click.argument("name")
+@click.argument("name", shell_complete=completes(complete_profiles))
 def forget(home: Home, name: str) -> None:
     """Removes a stored profile."""
     if not home.profiles.is_dir() or not ProfileStore(home.profiles).forget(name):

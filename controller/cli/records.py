@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 
 from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.completing import complete_runs, completes
 from controller.client import submit_client
 from controller.home import Home
 from controller.runs.run_folders import RunFolder, find_ended_run, find_run
@@ -23,7 +24,7 @@ FOLLOW_S = 0.25
 
 @click.command()
 @home_option
-@click.argument("application", metavar="APP")
+@click.argument("application", metavar="APP", shell_complete=completes(complete_runs))
 @output_option
 def report(home: Home, application: str, as_json: bool) -> None:
     """Shows a run's summary. APP is an id, a unique start of one, a name, or `last`: the last run that has ended."""
@@ -41,7 +42,7 @@ def report(home: Home, application: str, as_json: bool) -> None:
 
 @click.command()
 @home_option
-@click.argument("applications", metavar="APP...", nargs=-1, required=True)
+@click.argument("applications", metavar="APP...", nargs=-1, required=True, shell_complete=completes(complete_runs))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
 def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
     """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
@@ -62,7 +63,7 @@ def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
 
 @click.command()
 @home_option
-@click.argument("application", metavar="APP")
+@click.argument("application", metavar="APP", shell_complete=completes(complete_runs))
 @click.argument("executor", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows; end with Ctrl-C.")
 def logs(home: Home, application: str, executor: str | None, follow: bool) -> None:
