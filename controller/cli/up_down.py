@@ -39,6 +39,7 @@ from controller.cli.common import (
 )
 from controller.cli.configuration import config_option, only_check
 from controller.cli.growth_options import MasterPlacement, master_placement_options
+from controller.cli.steps import Steps
 from controller.cli.worker_words import WORKER_HELP, parse_worker
 from controller.client import admin_client
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
@@ -228,8 +229,8 @@ def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> No
     """A new cluster. Says where it is."""
     # without a Spark here, agents prepare executors when they see the first
     if plan.runtime not in ADOPTING:
-        with suppress(Unavailable), Console(stderr=True).status("preparing for jobs: image and class archives, made once"):
-            prepare(home, plan, spark=find_spark(os.environ), java_home=java.home)
+        with suppress(Unavailable), Steps(Console(stderr=True)) as steps:
+            prepare(home, plan, spark=find_spark(os.environ), java_home=java.home, step=steps.step)
     cluster = start(home, plan, options)
     if plan.runtime in ADOPTING:
         everywhere = plan.runtime in EVERYWHERE

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from controller.agent.class_archive import ClassArchives
@@ -24,30 +26,39 @@ from controller.submit.spark_install import SparkInstall
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 NAME = "prepare"
+Step = Callable[[str], AbstractContextManager[None]]
+"""Shows what goes on within it."""
 TIMEOUT_S = 600.0
 """No job waits yet, so a busy machine may take its time."""
 log = logging.getLogger(__name__)
 
 
-def prepare(home: Home, plan: Plan, *, spark: SparkInstall, java_home: Path) -> None:
-    """For drivers and executors of this user that run `spark`. What cannot be made is said in one line and stops nothing.
+def prepare(home: Home, plan: Plan, *, spark: SparkInstall, java_home: Path, step: Step) -> None:
+    """For drivers and executors of this user that run `spark`; what may take long is within a `step`. What cannot be made is
+    said in one line and stops nothing.
 
     Raises `Unavailable` without an engine or a built bridge."""
     jar = bridge_jar()
     with ThreadPoolExecutor(1, "prepare") as pool:
-        driver = pool.submit(driver_archive.make_archive, os.environ, java_home, spark, jar)
-        _prepare_executors(home, plan, spark, java_home, jar)
+        driver = pool.submit(_prepare_driver, spark, java_home, jar, step)
+        _prepare_executors(home, plan, spark, java_home, jar, step)
         try:
             driver.result()
         except (RuntimeFailed, OSError) as error:
             log.warning("%s", error)
 
 
-def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: Path, jar: Path) -> None:
+def _prepare_driver(spark: SparkInstall, java_home: Path, jar: Path, step: Step) -> None:
+    with step("class archive of drivers"):
+        driver_archive.make_archive(os.environ, java_home, spark, jar)
+
+
+def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: Path, jar: Path, step: Step) -> None:
     runtime = runtime_module(plan.runtime).make(Owner(cluster_of(home), NAME, home.agent(NAME), plan.image))
     assert not isinstance(runtime, Adopter), "what is adopted starts elsewhere"
     try:
-        java = runtime.java(str(java_home), None)
+        with step("executor image" if plan.runtime == "docker" else "executors' Java"):
+            java = runtime.java(str(java_home), None)
         launch = Launch(
             key=ExecutorKey(NAME, NAME),
             argv=[java.program, "-cp", class_path(str(jar), str(spark.home / "jars")), f"-Xmx{DEFAULT_HEAP_MB}m"],
@@ -60,7 +71,8 @@ def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: P
             uid=os.getuid(),
             gid=os.getgid(),
         )
-        ClassArchives(runtime, archive_root(), TIMEOUT_S).add_to(launch, java)
+        with step("class archive of executors"):
+            ClassArchives(runtime, archive_root(), TIMEOUT_S).add_to(launch, java)
     except (RuntimeFailed, RuntimeRefused) as error:
         log.warning("executors cannot be prepared: %s", error)
     finally:

@@ -1,0 +1,88 @@
+"""How long steps are shown: lines that move on a terminal, plain ones anywhere else."""
+
+from __future__ import annotations
+
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rich.console import Console
+
+from controller.cli.steps import Steps
+
+NEVER_S = 1e6
+
+
+def console(term: str | None) -> Console:
+    """Of such a terminal; None: a pipe."""
+    return Console(file=io.StringIO(), force_terminal=term is not None, width=80, _environ={"TERM": term or "xterm"})
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+class Telling(io.StringIO):
+    """Says when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = threading.Event()
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        finally:
+            self.told.set()
+
+
+def test_a_terminal_shows_a_step_while_it_goes_on_and_nothing_later() -> None:
+    shown = console("xterm")
+    with Steps(shown) as steps, steps.step("executor image"):
+        steps._progress.refresh()
+        assert "executor image" in written(shown)
+    assert written(shown).endswith("\x1b[2K") or "\x1b[?25h" in written(shown), "it is wiped, and the cursor is back"
+    assert "took" not in written(shown)
+
+
+@pytest.mark.parametrize("term", [None, "dumb"])
+def test_others_get_plain_lines_of_what_takes_long(term: str | None) -> None:
+    file = Telling()
+    shown = Console(file=file, force_terminal=term is not None, width=80, _environ={"TERM": term or "xterm"})
+    times = iter((3.0, 24.0))
+    with Steps(shown, 0.0, lambda: next(times)) as steps, steps.step("executor image"):
+        assert file.told.wait(60.0)
+    assert file.getvalue() == "sparkpace: executor image ...\nsparkpace: executor image took 21s\n"
+
+
+def test_others_hear_nothing_of_what_is_short() -> None:
+    shown = console(None)
+    with Steps(shown, delay_s=NEVER_S) as steps:
+        for name in ("a", "b"):
+            with steps.step(name):
+                pass
+    assert written(shown) == ""
+
+
+@pytest.mark.parametrize("term", [None, "dumb", "xterm"])
+def test_what_fails_fails_and_has_no_last_line(term: str | None) -> None:
+    shown = console(term)
+    with pytest.raises(OSError, match="no disk"), Steps(shown, delay_s=0.0) as steps, steps.step("a"):
+        raise OSError("no disk")
+    assert "took" not in written(shown)
+    assert threading.active_count() == 1 or all("Timer" not in type(one).__name__ for one in threading.enumerate())
+
+
+def test_steps_go_on_side_by_side() -> None:
+    shown = console("xterm")
+    both = threading.Barrier(2, timeout=60.0)
+
+    def one(steps: Steps, name: str) -> None:
+        with steps.step(name):
+            both.wait()
+
+    with Steps(shown) as steps, ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: one(steps, name), ("drivers", "executors")))
+    assert "took" not in written(shown)
