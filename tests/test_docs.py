@@ -9,6 +9,7 @@ import pytest
 
 from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_HOME
 from controller.cli.main import COMMANDS
+from controller.master.calls import CALLS
 from controller.master.metric_table import METRICS
 from controller.submit.job_options import KNOWN, PREFIX
 from stage_model.laws import LAWS
@@ -57,10 +58,8 @@ def test_every_test_that_shows_what_is_enforced_is_there() -> None:
 
 
 def test_every_call_of_the_master_is_described() -> None:
-    routes = re.findall(r'Route\("([^"]+)".*methods=\["([A-Z]+)"\]', (ROOT / "controller" / "master" / "api.py").read_text())
     described = re.findall(r"^\| `([A-Z]+) (/[^`?]*)", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE)
-    assert routes
-    assert sorted((method, path) for path, method in routes) == sorted(described)
+    assert sorted((call.method, call.path) for call in CALLS) == sorted(described)
 
 
 def test_every_setting_that_is_described_is_one() -> None:

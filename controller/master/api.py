@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from concurrent.futures import wait
+from concurrent.futures import wait as wait_all
 from contextlib import suppress
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from controller.home import User
 from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
+from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
 from controller.master.connections import Connection
 from controller.master.lasting import Lasting
@@ -31,12 +32,24 @@ from controller.master.vouching import Facts, vouched
 from controller.runtime.process_identity import boot_id, pid_namespace, seen_here
 from controller.version import VERSION
 from controller.wire import version
-from controller.wire.command import ApplicationList, Change, Failure, Health, Labels, PlanRequest, WorkerList
-from controller.wire.course import EndedRuns
-from controller.wire.driver import DriverSync, Registration
+from controller.wire.command import (
+    ApplicationList,
+    ApplicationView,
+    Change,
+    Empty,
+    Explanation,
+    Failure,
+    Health,
+    Labels,
+    PlanReply,
+    PlanRequest,
+    WorkerList,
+)
+from controller.wire.course import Course, EndedRuns
+from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
 from controller.wire.message import Message
 from controller.wire.reading import reader, warn_once
-from controller.wire.worker import Changed, WorkerSync
+from controller.wire.worker import Changed, WorkerReply, WorkerSync
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import (
     BadInput,
@@ -105,40 +118,35 @@ class Api:
         self.lasting = Lasting(cluster.store)
 
     def application(self) -> Starlette:
-        admin, submit, own, worker = self._admin, self._submit, self._own, self._worker
-        routes = [
-            Route("/metrics", self.scrape, methods=["GET"]),
-            Route("/v1/health", self._handler(self.health, None), methods=["GET"]),
-            Route("/v1/applications", self._handler(self.register, submit), methods=["POST"]),
-            Route("/v1/applications", self._handler(self.views, submit), methods=["GET"]),
-            Route("/v1/applications/{id}", self._handler(self.view, submit), methods=["GET"]),
-            Route("/v1/applications/{id}/sync", self._handler(self.driver_sync, own), methods=["POST"]),
-            Route("/v1/applications/{id}/kill", self._handler(self.kill, submit), methods=["POST"]),
-            Route("/v1/applications/{id}/set", self._handler(self.change, submit), methods=["POST"]),
-            Route("/v1/applications/{id}/course", self._handler(self.course, submit), methods=["GET"]),
-            Route("/v1/applications/{id}/explain", self._handler(self.explain, submit), methods=["GET"]),
-            Route("/v1/plan", self._handler(self.plan, submit), methods=["POST"]),
-            Route("/v1/runs", self._handler(self.runs, submit), methods=["GET"]),
-            Route("/v1/workers", self._handler(self.workers, submit), methods=["GET"]),
-            Route("/v1/started-workers/end", self._handler(self.end_started_workers, admin), methods=["POST"]),
-            Route("/v1/workers/{id}/labels", self._handler(self.label, admin), methods=["POST"]),
-            Route("/v1/workers/{id}/sync", self._handler(self.worker_sync, worker), methods=["POST"]),
-            Route("/v1/workers/{id}/changes", self._handler(self.worker_changes, worker), methods=["GET"]),
-        ]
+        allow: dict[str, Callable[[Request], str] | None] = {
+            "anybody": None,
+            "submit": self._submit,
+            "admin": self._admin,
+            "application": self._own,
+            "worker": self._worker,
+        }
+        routes = []
+        for call in CALLS:
+            handler = getattr(self, call.handler)
+            endpoint = handler if call.scope == "metrics" else self._handler(handler, allow[call.scope])
+            routes.append(Route(call.path, endpoint, methods=[call.method]))
         return Starlette(routes=routes, exception_handlers={HTTPException: _no_such_call})
 
     def _handler(
-        self, answer: Callable[[Request], Awaitable[object]], allow: Callable[[Request], str] | None
+        self, answer: Callable[..., Awaitable[object]], allow: Callable[[Request], str] | None
     ) -> Callable[[Request], Awaitable[Response]]:
         """`allow` refuses who has not the right token, before the body is read, and says for whom the connection counts;
-        None: anybody may call."""
+        None: anybody may call. `answer` is given what its `CallTypes` says."""
+        shape = types_of(answer)
 
         async def handle(request: Request) -> Response:
             try:
                 version.check_header(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
                 if allow is not None:
                     _count(request, allow(request))
-                answered = await answer(request)
+                numbers = {name: _number(request, name) for name in shape.numbers}
+                body = () if shape.body is None else (await self._body(request, shape.body),)
+                answered = await answer(request, *body, **numbers)
                 if request.method == "POST":
                     await self.lasting.reached()
                 return _json(answered)
@@ -193,65 +201,60 @@ class Api:
 
     # ------------------------------------------------------------------ drivers
 
-    async def register(self, request: Request) -> object:
-        said = await self._body(request, Registration)
+    async def register(self, request: Request, said: Registration) -> Registered:
         facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
         return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
-    async def driver_sync(self, request: Request) -> object:
-        application_id = request.path_params["id"]
-        return await self.cluster.drivers.sync(application_id, await self._body(request, DriverSync), self.clock)
+    async def driver_sync(self, request: Request, said: DriverSync) -> DriverReply:
+        return await self.cluster.drivers.sync(request.path_params["id"], said, self.clock)
 
     # ------------------------------------------------------------------ commands
 
-    async def views(self, _: Request) -> object:
+    async def views(self, _: Request) -> ApplicationList:
         return ApplicationList(applications=tuple(await self.cluster.commands.views(self.clock())))
 
-    async def view(self, request: Request) -> object:
+    async def view(self, request: Request) -> ApplicationView:
         return self.cluster.commands.view(request.path_params["id"], self.clock())
 
-    async def explain(self, request: Request) -> object:
+    async def explain(self, request: Request) -> Explanation:
         return self.cluster.commands.explain(request.path_params["id"], self.clock())
 
-    async def course(self, request: Request) -> object:
-        samples, quotas, since_s = (_number(request, name) for name in ("samples", "quotas", "since"))
-        return await self.cluster.commands.course(request.path_params["id"], samples, quotas, since_s)
+    async def course(self, request: Request, *, samples: int, quotas: int, since: int) -> Course:
+        return await self.cluster.commands.course(request.path_params["id"], samples, quotas, since)
 
-    async def runs(self, _: Request) -> object:
+    async def runs(self, _: Request) -> EndedRuns:
         return EndedRuns(runs=await self.cluster.commands.ended_runs())
 
-    async def kill(self, request: Request) -> object:
+    async def kill(self, request: Request) -> Empty:
         self.cluster.commands.kill(request.path_params["id"], self.clock())
-        return {}
+        return Empty()
 
-    async def change(self, request: Request) -> object:
-        asked = await self._body(request, Change)
+    async def change(self, request: Request, asked: Change) -> Empty:
         await self.cluster.commands.change(request.path_params["id"], asked, self.clock)
-        return {}
+        return Empty()
 
-    async def plan(self, request: Request) -> object:
-        return await self.cluster.admission.plan(await self._body(request, PlanRequest), self.clock())
+    async def plan(self, _: Request, asked: PlanRequest) -> PlanReply:
+        return await self.cluster.admission.plan(asked, self.clock())
 
-    async def workers(self, _: Request) -> object:
+    async def workers(self, _: Request) -> WorkerList:
         return WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))
 
-    async def end_started_workers(self, _: Request) -> object:
-        await asyncio.to_thread(wait, self.cluster.end_started_workers(self.clock()))
-        return {}
+    async def end_started_workers(self, _: Request) -> Empty:
+        await asyncio.to_thread(wait_all, self.cluster.end_started_workers(self.clock()))
+        return Empty()
 
-    async def label(self, request: Request) -> object:
-        asked = await self._body(request, Labels)
+    async def label(self, request: Request, asked: Labels) -> Labels:
         return Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
 
     # ------------------------------------------------------------------ agents
 
-    async def worker_sync(self, request: Request) -> object:
-        return self.cluster.agents.sync(request.path_params["id"], await self._body(request, WorkerSync), self.clock())
+    async def worker_sync(self, request: Request, said: WorkerSync) -> WorkerReply:
+        return self.cluster.agents.sync(request.path_params["id"], said, self.clock())
 
-    async def worker_changes(self, request: Request) -> object:
-        worker_id, seen = request.path_params["id"], _number(request, "seen")
+    async def worker_changes(self, request: Request, *, seen: int, wait: int) -> Changed:
+        worker_id = request.path_params["id"]
         if self.cluster.versions.of(worker_id) == seen:
-            await self.changes.wait(worker_id, min(LONGEST_WAIT_S, _number(request, "wait")))
+            await self.changes.wait(worker_id, min(LONGEST_WAIT_S, wait))
         return Changed(version=self.cluster.versions.of(worker_id))
 
     # ------------------------------------------------------------------ bodies

@@ -34,6 +34,10 @@ class Failure(Message, frozen=True, kw_only=True):
     exit_code: int = 1
 
 
+class Empty(Message, frozen=True, kw_only=True):
+    """The answer to a call that has nothing to say."""
+
+
 class PlanRequest(Message, frozen=True, kw_only=True):
     """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file.
 
