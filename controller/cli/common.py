@@ -186,6 +186,13 @@ def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
+def check_writable(output: Path) -> Path:
+    """A file that a picture goes to. Raises `BadInput` where its folder is none."""
+    if not output.parent.is_dir():
+        raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
+    return output
+
+
 def table_console() -> Console:
     """For tables on stdout: as wide as the terminal; a pipe has no width, and a dumb terminal's is not known: names that were
     cut are of no use in either."""

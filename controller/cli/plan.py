@@ -1,37 +1,50 @@
-"""`sparkpace plan`: can a deadline be kept, with how many cores, and what is the least possible one?"""
+"""`sparkpace plan`: when does an application end with how many cores, and can a deadline be kept?
+
+Of a profile, on the cluster; of Spark event logs, without any.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from datetime import datetime
 from pathlib import Path
 
 import click
+import msgspec
+from click.core import ParameterSource
 
-from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.common import home_option, output_option, print_json
 from controller.cli.completing import complete_profiles, completes
-from controller.cli.tables import figures_table
+from controller.cli.curves import draw_curve, picture_option
+from controller.cli.plan_answer import print_plan
 from controller.client import submit_client
 from controller.home import Home
 from controller.local_zone import local_zone
+from controller.master.feasibility import plan_without_cluster
+from controller.runs.log_profile import logged_profile
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, InfeasibleDeadline
+from stage_model.errors import BadInput, InfeasibleDeadline, OtherVersion
 from stage_model.laws import LAWS
 from stage_model.nearest import nearest_names
-from stage_model.units import format_duration, parse_deadline, parse_priority
+from stage_model.units import parse_cores, parse_deadline, parse_priority
+
+OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executor-cores", "priority": "--priority"}
 
 
 @click.command()
 @home_option
-@click.option(
-    "--profile",
-    required=True,
-    shell_complete=completes(complete_profiles),
-    help="Name of a stored profile, or a profile's file.",
-)
+@click.argument("logs", metavar="[EVENTLOG]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--profile", shell_complete=completes(complete_profiles), help="Name of a stored profile, or a profile's file.")
 @click.option("--deadline", help="90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
+@click.option("--cores", help="As if it had so many to itself, of those there are: the earliest deadline that they keep.")
+@click.option("--curve", is_flag=True, help="When it would end with fewer or more cores, with the spread of its runs.")
+@picture_option
+@click.option(
+    "--log-cores", help="What the runs in EVENTLOG could use, where a quota left them fewer than their executors' cores."
+)
 @click.option("--num-executors", type=click.IntRange(min=1), help="[default: one per worker]")
 @click.option("--executor-cores", type=click.IntRange(min=1), help="[default: all slots of a worker]")
 @click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: beside whose promises it must fit.")
@@ -45,31 +58,50 @@ from stage_model.units import format_duration, parse_deadline, parse_priority
 def plan(
     context: click.Context,
     home: Home,
-    profile: str,
+    logs: tuple[Path, ...],
+    profile: str | None,
     deadline: str | None,
+    cores: str | None,
+    curve: bool,
+    out: Path | None,
+    log_cores: str | None,
     num_executors: int | None,
     executor_cores: int | None,
     priority: str,
     law: str | None,
     as_json: bool,
 ) -> None:
-    """Says whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline."""
+    """Says whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline.
+
+    With --profile it asks the cluster. With EVENTLOG, runs of one application on any cluster (plain, zstd or gzip, a file
+    or a rolling directory), it needs none and plans on as many cores as that one had.
+    """
+    if bool(logs) == (profile is not None):
+        given = "both --profile and event logs" if logs else "neither a profile nor an event log"
+        raise BadInput(f"plan was given {given}; accepted: --profile NAME, or EVENTLOG...")
+    if out is not None and not curve:
+        raise BadInput(f"-o {out} is of a curve; accepted: -o with --curve")
+    if log_cores is not None and not logs:
+        raise BadInput(f"--log-cores {log_cores} is of event logs; accepted: with EVENTLOG...")
     now = datetime.now(local_zone(os.environ))
-    deadline_s = None if deadline is None else parse_deadline(deadline, now, option="--deadline")
-    chosen = read_profile(profile, Path.cwd())
     request = PlanRequest(
-        profile=chosen.name,
-        profile_json=chosen.text,
-        deadline_s=deadline_s,
+        deadline_s=None if deadline is None else parse_deadline(deadline, now, option="--deadline"),
+        most_cores=None if cores is None else parse_cores(cores, option="--cores"),
+        curve=curve,
         executors=num_executors,
         executor_cores=executor_cores,
         law=law,
         priority=parse_priority(priority),
     )
-    reply = submit_client(home).plan(request)
-    if not reply.known:
-        names = nearest_names(profile, ProfileStore(home.profiles).list())
-        raise BadInput(f"no profile {profile!r} is known; {names} (an application that sets its own name has that one's)")
+    if profile is None:
+        for name, option in OF_A_CLUSTER.items():
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise BadInput(f"{option} is of a cluster, and event logs are planned without one; accepted: with --profile")
+        reply = _of_logs(logs, request, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
+    else:
+        reply = _of_profile(profile, request, home)
+    if out is not None and reply.curve is not None:
+        draw_curve(reply.curve, out, deadline_s=request.deadline_s, cores=reply.cores)
     if as_json:
         print_json(reply)
     else:
@@ -77,25 +109,24 @@ def plan(
     context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
 
 
-def print_plan(reply: PlanReply, profile: str | None) -> None:
-    """For people, on stdout."""
-    console = table_console()
+def _of_logs(logs: tuple[Path, ...], request: PlanRequest, log_cores: float | None) -> PlanReply:
+    known, told = logged_profile(logs, log_cores)
+    for sentence in told:
+        click.echo(f"sparkpace: {sentence}", err=True)
+    return plan_without_cluster(request, known)
+
+
+def _of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
+    chosen = read_profile(given, Path.cwd())
+    asked = msgspec.structs.replace(request, profile=chosen.name, profile_json=chosen.text)
+    reply = submit_client(home).plan(asked)
     if not reply.known:
-        named = f"profile {profile} is not known" if profile else "no profile is known"
-        console.print(f"{named}: a first run takes what is free, and teaches", soft_wrap=True)
-        return
-    if reply.stages:
-        timed = any(stage.deadline_s is not None for stage in reply.stages)
-        table = figures_table("stage", "tasks", "work (core-s)", *(("deadline", "initial cores") if timed else ()))
-        for stage in reply.stages:
-            row = [stage.name, str(stage.tasks), f"{stage.work_core_s:.1f}"]
-            if stage.deadline_s is not None and stage.initial_cores is not None:
-                row += [format_duration(stage.deadline_s), f"{stage.initial_cores:.2f}"]
-            table.add_row(*row)
-        console.print(table)
-    if reply.least_deadline_s is not None:
-        console.print(f"least deadline: {format_duration(reply.least_deadline_s)}, with {reply.cluster_cores:g} cores")
-    if reply.cores is not None:
-        console.print(f"cores needed: {reply.cores:.2f}")
-    if reply.reason:
-        console.print(reply.reason, soft_wrap=True)
+        names = nearest_names(given, ProfileStore(home.profiles).list())
+        raise BadInput(f"no profile {given!r} is known; {names} (an application that sets its own name has that one's)")
+    # without cores there are no workers yet, and the answer says so
+    ignored = (asked.curve and reply.curve is None) or reply.cluster_cores > (asked.most_cores or math.inf)
+    if ignored and reply.cluster_cores:
+        raise OtherVersion(
+            "the master knows neither --curve nor --cores, as it is of an earlier release; accepted: one of this"
+        )
+    return reply

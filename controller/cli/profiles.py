@@ -10,13 +10,14 @@ import msgspec
 
 from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.completing import complete_profiles, completes
+from controller.cli.curves import draw_curve, picture_option, print_curve
 from controller.cli.groups import NamingGroup
 from controller.cli.tables import figures_table
 from controller.home import Home
-from controller.runs.eventlog_files import read_event_log_file
+from controller.runs.log_profile import logged_run
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
-from stage_model.forecast.curve import curve
+from stage_model.forecast.curve import curve, reference_slots
 from stage_model.history.drift import drift
 from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.nearest import nearest_names
@@ -87,21 +88,19 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @profile_commands.command("curve")
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
+@picture_option
 @output_option
-def show_curve(home: Home, name: str, as_json: bool) -> None:
+def show_curve(home: Home, name: str, out: Path | None, as_json: bool) -> None:
     """Shows when the application would end with fewer or more cores, up to the slots of its last run."""
-    found = curve(_load(home, name))
+    known = _load(home, name)
+    slots = reference_slots(known)
+    found = curve(known, slots, float(slots))
+    if out is not None:
+        draw_curve(found, out)
     if as_json:
         print_json(found)
-        return
-    table = figures_table("CORES", "END", "LEAST", "MOST")
-    for point in found.points:
-        ends = ("-" if s is None else format_duration(s) for s in (point.end_s, point.least_s, point.most_s))
-        table.add_row(f"{point.cores:g}", *ends)
-    console = table_console()
-    console.print(table)
-    told = f"least and most are those of {found.runs} runs alone" if found.runs > 1 else "one run alone gives no interval"
-    console.print(told, soft_wrap=True)
+    else:
+        print_curve(found)
 
 
 @profile_commands.command("drift")
@@ -128,12 +127,12 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", help="Profile to teach [default: by the application's name and main file].")
 def learn(home: Home, file: Path, name: str | None) -> None:
-    """Teaches a profile from a Spark event log (plain, rolling or zstd) of any cluster."""
-    record = read_event_log_file(file).record()
+    """Teaches a profile from a Spark event log (plain, zstd or gzip, a file or a rolling directory) of any cluster."""
+    record, told = logged_run(file)
     key = profile_key(name, record.name, record.main)
-    if not record.complete:
-        raise BadInput(f"event log {file} is of a run that failed or was cut short; give one of a run that succeeded")
     home.create()
+    for sentence in told:
+        click.echo(f"sparkpace: {sentence}", err=True)
     ProfileStore(home.profiles).learn(key, record)
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 

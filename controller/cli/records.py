@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 from rich.table import Table
 
-from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.common import check_writable, home_option, output_option, print_json, table_console
 from controller.cli.completing import complete_runs, completes
 from controller.client import submit_client
 from controller.home import Home
@@ -47,8 +47,7 @@ def report(home: Home, application: str, as_json: bool) -> None:
 def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
     """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
     over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
-    if not out.parent.is_dir():
-        raise BadInput(f"-o {out} cannot be written: {out.parent} is no directory; name an existing one")
+    check_writable(out)
     folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
         from controller.runs.plot import plot_run  # here, because matplotlib takes a second to import

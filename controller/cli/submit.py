@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from controller.cli.plan import print_plan
+from controller.cli.plan_answer import print_plan
 from controller.client import MasterClient, submit_client
 from controller.engines import find_java
 from controller.home import Home, find_home

@@ -18,8 +18,8 @@ from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import round_up, stage_deadlines
 from stage_model.errors import BadInput
-from stage_model.forecast.curve import whole
-from stage_model.forecast.estimate import ApplicationEstimate, estimate
+from stage_model.forecast.curve import curve, reference_slots, whole
+from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.profile import Profile, parse_profile, profile_key
@@ -27,6 +27,9 @@ from stage_model.laws import LAWS, parse_constants, parse_law
 from stage_model.laws.paper import PaperSettings
 from stage_model.settings import CORE_QUANTUM, LAW_PREFIX
 from stage_model.units import NORMAL_PRIORITY, format_duration
+
+ROUNDING = 0.005
+"""Cores are shown, and so given, to a hundredth."""
 
 
 def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
@@ -93,10 +96,9 @@ def plan_reply(
     grows: bool = False,
 ) -> PlanReply:
     """Answers `sparkpace plan`. Whether a deadline can be met is the same under every law; which cores it takes, and the
-    stages' deadlines, are its law's. Raises `BadInput` for an unusable profile, law or constant, or an empty cluster that
-    does not grow."""
-    law = default_law if request.law is None else parse_law(request.law)
-    constants = parse_constants({LAW_PREFIX + name: str(value) for name, value in request.settings.items()})
+    stages' deadlines, are its law's. Raises `BadInput` for an unusable profile, law or constant, more cores than there are,
+    or an empty cluster that does not grow."""
+    law = _asked_law(request, default_law)
     if request.profile_json is not None:
         profile: Profile | None = parse_profile(request.profile_json.encode())
     else:
@@ -114,9 +116,36 @@ def plan_reply(
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
+    return _planned_on(most, profile, request, promised, law)
+
+
+def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
+    """The same on as many slots and cores as the profile's last run had slots, with nothing beside it. Raises `BadInput` as
+    above."""
+    slots = reference_slots(profile)
+    most = Capacity(float(slots), slots, speed_limit=1.0, executors=max(1, reference_run(profile).executors))
+    return _planned_on(most, profile, request, NOTHING_PROMISED, _asked_law(request, "forecast"))
+
+
+def _asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, float]]:
+    """The law's name, and the constants."""
+    name = default if request.law is None else parse_law(request.law)
+    return name, parse_constants({LAW_PREFIX + key: str(value) for key, value in request.settings.items()})
+
+
+def _planned_on(
+    most: Capacity, profile: Profile, request: PlanRequest, promised: Promised, law: tuple[str, Mapping[str, float]]
+) -> PlanReply:
+    """With `most_cores`, so many alone are had, whatever was promised."""
+    if request.most_cores is not None:
+        if not 0 < request.most_cores <= most.cores + ROUNDING:
+            raise BadInput(f"{request.most_cores:g} cores are not there; accepted: more than 0, at most {most.cores:.2f}")
+        most, promised = replace(most, cores=min(request.most_cores, most.cores)), NOTHING_PROMISED
     what = estimate(profile)
     reply = feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
-    return _under(law, constants, reply, what, request.deadline_s, most)
+    if request.curve:
+        reply = structs.replace(reply, curve=curve(profile, most.slots, most.cores, most.speed_limit))
+    return _under(*law, reply, what, request.deadline_s, most)
 
 
 def _under(

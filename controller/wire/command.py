@@ -10,6 +10,7 @@ from controller.wire.driver import Count
 from controller.wire.limits import Text, Words
 from controller.wire.message import Message
 from controller.wire.worker import WorkerInfo
+from stage_model.forecast.curve import Curve
 from stage_model.units import NORMAL_PRIORITY
 
 
@@ -44,7 +45,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), say which cores and stage deadlines
     follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
     settings that number, size and memory of executors follow from (None: not known, memory is not checked). `attached`: on
-    workers that adopt executors of other cluster managers, else on those that start them."""
+    workers that adopt executors of other cluster managers, else on those that start them. `most_cores`: as if it had so many
+    of them to itself. `curve`: the answer has one."""
 
     profile: Text | None = None
     profile_json: str | None = None
@@ -57,6 +59,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     conf: Words | None = None
     python: bool = False
     attached: bool = False
+    most_cores: Annotated[float, msgspec.Meta(le=1e9)] | None = None
+    curve: bool = False
 
 
 class Change(Message, frozen=True, kw_only=True):
@@ -80,7 +84,7 @@ class PlannedStage(Message, frozen=True, kw_only=True):
 
 class PlanReply(Message, frozen=True, kw_only=True):
     """`known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give. `cores`: the
-    least with which the law aims at the deadline."""
+    least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for."""
 
     known: bool
     feasible: bool | None = None
@@ -89,6 +93,7 @@ class PlanReply(Message, frozen=True, kw_only=True):
     cluster_cores: float = 0.0
     stages: tuple[PlannedStage, ...] = ()
     reason: str = ""
+    curve: Curve | None = None
 
 
 class Refusal(Message, frozen=True, kw_only=True):

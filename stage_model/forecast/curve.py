@@ -16,7 +16,9 @@ from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.profile import Profile, profile
 
 POINTS = 8
-"""Numbers of cores in a curve, evenly spread up to the slots."""
+"""Numbers of cores in a curve, evenly spread up to the most."""
+MOST_SLOTS = 100_000
+"""A profile may claim any number; a schedule has a place for each."""
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +45,18 @@ def whole(what: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent
     return Forecast(busy, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s, speed_limit)
 
 
-def curve(known: Profile) -> Curve:
-    """Of as many slots as the reference run had. Raises `BadInput` for a profile without a complete run or without slots."""
+def reference_slots(known: Profile) -> int:
+    """Of the reference run. Raises `BadInput` for a profile without a complete run or without slots."""
+    slots = reference_run(known).slots
+    if not 0 < slots <= MOST_SLOTS:
+        raise BadInput(f"profile {known.key!r} has a last run of {slots} slots; a curve needs 1 to {MOST_SLOTS}")
+    return slots
+
+
+def curve(known: Profile, slots: int, most_cores: float, speed_limit: float = 1.0) -> Curve:
+    """On `slots` slots, with an eighth, two eighths, ... of `most_cores`; `speed_limit` as in `Forecast`. Raises `BadInput`
+    for a profile without a complete run."""
     what, reference = estimate(known), reference_run(known)
-    slots = reference.slots
-    if not 0 < slots <= 100_000:
-        raise BadInput(f"profile {known.key!r} has a last run of {slots} slots; a curve needs 1 to 100000")
     size = reference.input_records
     alike = [
         run
@@ -57,11 +65,11 @@ def curve(known: Profile) -> Curve:
         and run.cpu_source == what.cpu_source
         and max(run.input_records, size) <= DISTINCT_SIZES * min(run.input_records, size)
     ]
-    alone = [whole(estimate(profile(known.key, (run,))), slots) for run in alike]
-    forecast = whole(what, slots)
+    alone = [whole(estimate(profile(known.key, (run,))), slots, speed_limit) for run in alike]
+    forecast = whole(what, slots, speed_limit)
     points = []
     for number in range(1, POINTS + 1):
-        cores = slots * number / POINTS
+        cores = most_cores * number / POINTS
         ends = [forecast.time_s(cores), *(one.time_s(cores) for one in alone)]
         spread = len(alone) > 1
         points.append(

@@ -109,9 +109,14 @@ _ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
 
 def read_line(line: bytes) -> Kind | None:
     """One line; None for events we do not use. Raises `UNREADABLE` for what is no event."""
-    kind = msgspec.json.decode(line, type=LogLine).event
-    known = KNOWN.get(kind)
+    # Spark writes the kind first: then the line, most of which are long, is looked through once
+    known = KNOWN.get(line[len(_BEGIN) : line.find(b'"', len(_BEGIN))].decode("latin-1")) if line.startswith(_BEGIN) else None
+    if known is None:
+        known = KNOWN.get(msgspec.json.decode(line, type=LogLine).event)
     return None if known is None else known.decode(line)
+
+
+_BEGIN = b'{"Event":"'
 
 
 def _take(log: EventLog, found: Kind, living: _Living) -> None:

@@ -135,7 +135,8 @@ class StageCompletedLine(msgspec.Struct, frozen=True):
     stage: Stage = msgspec.field(name="Stage Info")
 
     def event(self) -> AnyEvent | None:
-        if self.stage.completed_ms is None:
+        # a stage without missing partitions was not submitted, and yet ends
+        if self.stage.completed_ms is None or self.stage.submitted_ms is None:
             return None
         return StageCompleted(
             stage=self.stage.stage,

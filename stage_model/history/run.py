@@ -37,6 +37,10 @@ class Run:
         self.jobs: dict[int, JobRun] = {}
         self.attempts: dict[StageKey, StageRun] = {}
         self.tasks_failed = 0
+        self.tasks_unknown = 0
+        """Ends of tasks whose stage was never submitted, as far as was told."""
+        self.ends_unknown = 0
+        """The same of stages that were never submitted and jobs that never started."""
         self._signatures = Signatures()
         self._infos: dict[int, StageInfo] = {}
         self._job_of_stage: dict[int, int] = {}
@@ -139,6 +143,7 @@ class Run:
     def _job_ended(self, event: JobEnd) -> None:
         job = self.jobs.get(event.job)
         if job is None:
+            self.ends_unknown += 1
             return
         job.ended_ms, job.ok = event.time_ms, event.ok
         self._open_jobs.discard(event.job)
@@ -178,6 +183,7 @@ class Run:
         key = (event.stage, event.attempt)
         stage = self.attempts.get(key)
         if stage is None:
+            self.ends_unknown += 1
             return
         stage.completed_ms, stage.failure = event.time_ms, event.failure
         self._active.pop(key, None)
@@ -189,6 +195,7 @@ class Run:
         if not event.ok and not event.reason.startswith(_NOT_A_FAILURE):
             self.tasks_failed += 1
         if stage is None:
+            self.tasks_unknown += 1
             return
         stage.all_run_ms += event.run_ms
         if event.ok and event.index not in stage.done:
@@ -199,7 +206,7 @@ class Run:
         a job's first stages whatever the previous job ended with; and the time when the last of them, or that job,
         ended."""
         parents = self._executed_parents(info)
-        ends = [self._latest[parent].completed_ms or 0 for parent in parents]
+        ends = [self._latest[parent].last_ms for parent in parents]
         here = self.jobs.get(job) if job is not None else None
         if here is not None and not any(self._job_of_stage.get(parent) == job for parent in parents):
             before = self.jobs.get(here.previous) if here.previous is not None else None

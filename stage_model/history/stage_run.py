@@ -52,6 +52,11 @@ class StageRun:
         return (self.info.stage, self.info.attempt)
 
     @property
+    def last_ms(self) -> int:
+        """Its end, as far as it is told and not before its beginning."""
+        return max(self.submitted_ms, self.completed_ms or 0)
+
+    @property
     def active(self) -> bool:
         return self.completed_ms is None
 

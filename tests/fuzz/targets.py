@@ -24,7 +24,7 @@ from controller.client import MasterClient
 from controller.home import Home
 from controller.local.locks import last_holder
 from controller.master.executor_spec import executor_slots, executor_spec
-from controller.master.feasibility import plan_reply
+from controller.master.feasibility import plan_reply, plan_without_cluster
 from controller.master.identity import begin_life
 from controller.master.store import Store
 from controller.master.topology_file import read_topology
@@ -49,6 +49,7 @@ from placement.scores import parse_weights
 from stage_model.errors import BadInput, PaceError
 from stage_model.history.eventlog import read_event_log
 from stage_model.history.events import AnyEvent
+from stage_model.history.gaps import gaps, why_incomplete
 from stage_model.history.profile import parse_profile, profile
 from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
 from stage_model.units import parse_cores, parse_deadline, parse_duration, parse_memory_mb, parse_priority
@@ -241,12 +242,13 @@ RUN_SEEDS = (
 
 def _profile(data: bytes) -> None:
     """A profile from a file is read, planned by, and kept."""
-    request = command.PlanRequest(profile_json=data.decode(errors="replace"), deadline_s=60.0)
+    request = command.PlanRequest(profile_json=data.decode(errors="replace"), deadline_s=60.0, most_cores=2.0, curve=True)
     info = worker.WorkerInfo(worker_id="w", host="h", cores=2.5, memory_mb=4096, runtime="docker", pid=1, boot_id="b")
     with folder() as path:
         store = ProfileStore(path)
         msgspec.json.encode(plan_reply(request, store, [info, info]))
-        msgspec.json.encode(plan_reply(msgspec.structs.replace(request, law="paper"), store, [info]))
+        alone = msgspec.structs.replace(request, law="paper", most_cores=None, curve=False)
+        msgspec.json.encode(plan_reply(alone, store, [info]))
         known = store.add(parse_profile(data))
         assert store.load(known.key) == known, "what was kept is read back as something else"
 
@@ -267,11 +269,19 @@ def _event_log(data: bytes) -> None:
 
 
 def _learned(log: Any) -> None:
+    """What it lacks can be said, and a plan from it has no negative time."""
+    assert all(gaps(log.run))
     record = log.record()
-    if record.complete:
-        with folder() as path:
-            ProfileStore(path).learn("k", record)
-            assert ProfileStore(path).load("k") is not None
+    if not record.complete:
+        assert why_incomplete(log.run)
+        return
+    with folder() as path:
+        ProfileStore(path).learn("k", record)
+        known = ProfileStore(path).load("k")
+        assert known is not None
+    found = plan_without_cluster(command.PlanRequest(curve=True, deadline_s=60.0), known).curve
+    assert found is not None
+    assert all(point.end_s >= 0 for point in found.points)
 
 
 def _event_log_file(data: bytes) -> None:

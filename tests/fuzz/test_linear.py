@@ -13,8 +13,11 @@ from controller.master.feasibility import plan_reply
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanRequest
 from controller.wire.worker import WorkerInfo
+from stage_model.forecast.curve import curve
 from stage_model.history import run
+from stage_model.history.eventlog import read_event_log
 from stage_model.history.events import AnyEvent, JobEnd, JobStart, StageInfo, StageSubmitted
+from stage_model.history.gaps import gaps
 from stage_model.history.profile import profile, profile_json
 from stage_model.history.run import Run
 from tests.fakes.records import run as record
@@ -71,6 +74,23 @@ def jobs_with_deadlines_that_all_run_and_then_end(size: int) -> Work:
     return apply
 
 
+def an_event_log_of_many_tasks(size: int) -> Work:
+    head = [b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n']
+    info = f'"Stage Info":{{"Stage ID":0,"Stage Name":"s","Number of Tasks":{size},"Submission Time":1}}'
+    head.append(f'{{"Event":"SparkListenerStageSubmitted",{info}}}\n'.encode())
+    task = '{{"Event":"SparkListenerTaskEnd","Stage ID":{0},"Task End Reason":{{"Reason":"Success"}},"Task Info":{1}}}\n'
+    times = '{{"Task ID":{0},"Index":{0},"Launch Time":1,"Finish Time":2}}'
+    # every second one is of a stage that was never submitted
+    tasks = [task.format(number % 2, times.format(number)).encode() for number in range(size)]
+    lines = [*head, *tasks, b'{"Event":"SparkListenerApplicationEnd","Timestamp":3}\n']
+    return lambda: gaps(read_event_log(lines, "log").run)
+
+
+def a_curve_of_many_stages(size: int) -> Work:
+    told = profile("k", [record(f"r{n}", n, *(stage(f"s{at}", name=f"s{at}") for at in range(size))) for n in range(3)])
+    return lambda: curve(told, 2, 2.0)
+
+
 def a_plan_of_many_stages(size: int) -> Work:
     told = profile("k", [record("r", 1, *(stage(f"s{number}", name=f"s{number}") for number in range(size)))])
     request = PlanRequest(profile_json=profile_json(told).decode(), deadline_s=60.0, law="paper")
@@ -82,6 +102,8 @@ def a_plan_of_many_stages(size: int) -> Work:
     ("work_of", "size"),
     [
         (a_plan_of_many_stages, 50),
+        (a_curve_of_many_stages, 50),
+        (an_event_log_of_many_tasks, 100),
         (a_job_of_which_every_stage_needs_all_before, 1600),
         (two_jobs_of_stages_side_by_side, 200),
         (many_stages_behind_a_chain_of_skipped_ones, 100),

@@ -16,6 +16,10 @@ from click.testing import CliRunner, Result
 from controller.cli.main import main
 from controller.home import Cluster, Home
 from controller.processes import identify
+from controller.runs.profile_store import ProfileStore
+from stage_model.history.profile import profile
+from tests.fakes.records import run as record
+from tests.fakes.records import stage
 from tests.fakes.tls import make_ca
 
 
@@ -316,6 +320,45 @@ def test_a_bad_event_log(place: Path, content: bytes | None) -> None:
         (place / "log").write_bytes(content)
     assert_refused(run("profile", "learn", "log"), 2, "log")
     assert_nothing_left(place)
+
+
+LOG = str(Path(__file__).parents[2] / "data" / "eventlogs" / "spark43.gz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], ["neither a profile nor an event log", "--profile NAME, or EVENTLOG..."]),
+        (["--profile", "p", LOG], ["both --profile and event logs", "accepted: --profile NAME, or EVENTLOG..."]),
+        (["none"], ["event log none does not exist", "rolling directory"]),
+        (["."], ["directory . holds no event log parts"]),
+        ([LOG, "--cores", "0"], ["--cores '0'", "above 0 and at most 4096"]),
+        ([LOG, "--cores", "-1"], ["--cores '-1'", "above 0"]),
+        ([LOG, "--cores", "nan"], ["--cores 'nan'", "above 0"]),
+        ([LOG, "--cores", "2.5"], ["2.5 cores are not there", "accepted: more than 0, at most 2.00"]),
+        ([LOG, "--log-cores", "two"], ["--log-cores 'two'", "above 0"]),
+        ([LOG, "--log-cores", "3"], ["--log-cores 3 are more than event log", "accepted: at most 2"]),
+        (["--profile", "p", "--log-cores", "1"], ["--log-cores 1 is of event logs", "with EVENTLOG..."]),
+        ([LOG, "--deadline", "soon"], ["--deadline 'soon'", "90s"]),
+        ([LOG, "--law", "fair"], ["--law", "'fair'"]),
+        ([LOG, "--num-executors", "2"], ["--num-executors is of a cluster", "accepted: with --profile"]),
+        ([LOG, "--executor-cores", "2"], ["--executor-cores is of a cluster", "accepted: with --profile"]),
+        ([LOG, "--priority", "high"], ["--priority is of a cluster", "accepted: with --profile"]),
+        ([LOG, "-o", "c.png"], ["-o c.png is of a curve", "accepted: -o with --curve"]),
+        ([LOG, "--curve", "-o", "no/c.png"], ["-o no/c.png cannot be written", "no is no directory"]),
+        ([LOG, "--curve", "-o", "c.xyz"], ["c.xyz ends in no kind of picture"]),
+        ([LOG, "--curve=1"], ["--curve"]),
+    ],
+)
+def test_bad_options_of_plan(place: Path, arguments: list[str], said: list[str]) -> None:
+    assert_refused(run("plan", *arguments), 2, *said)
+    assert_nothing_left(place)
+
+
+def test_a_curve_of_what_is_no_picture(place: Path) -> None:
+    ProfileStore(place.parent / "home" / "profiles").add(profile("k", [record("r", 1, stage("x"))]))
+    assert_refused(run("profile", "curve", "k", "-o", "c.xyz"), 2, "c.xyz ends in no kind of picture")
+    assert_refused(run("profile", "curve", "k", "-o", "no/c.png"), 2, "-o no/c.png cannot be written")
 
 
 def test_profiles_that_are_not_there(place: Path) -> None:

@@ -375,3 +375,22 @@ def test_ps_lists_what_the_master_knows(place: Place) -> None:
     assert "app-7" in CliRunner().invoke(main, ["ps"]).stdout
     assert CliRunner().invoke(main, ["kill", "app"]).exit_code == 0
     assert place.master.killed == 1
+
+
+@pytest.mark.parametrize("words", [["--curve"], ["--cores", "0.5"]])
+def test_a_master_that_knows_no_curve_is_of_an_earlier_release(place: Place, words: list[str]) -> None:
+    place.master.plan = PlanReply(known=True, cluster_cores=1.0, reason="r")
+    refused = CliRunner().invoke(main, ["plan", "--profile", "sort", *words])
+    assert (refused.exit_code, refused.stdout) == (69, "")
+    assert "knows neither --curve nor --cores" in refused.stderr
+    assert place.master.asked is not None
+    assert (place.master.asked.curve, place.master.asked.most_cores) == (
+        words == ["--curve"],
+        None if words == ["--curve"] else 0.5,
+    )
+
+
+def test_a_cluster_without_workers_yet_says_so_instead_of_a_curve(place: Place) -> None:
+    place.master.plan = PlanReply(known=True, reason="no worker is there yet")
+    told = CliRunner().invoke(main, ["plan", "--profile", "sort", "--curve"])
+    assert (told.exit_code, told.stdout) == (0, "no worker is there yet\n")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.cli.main import main
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
-from stage_model.forecast.curve import Curve, curve, whole
+from stage_model.forecast.curve import Curve, curve, reference_slots, whole
 from stage_model.forecast.estimate import estimate
 from stage_model.history.profile import Profile, profile
 from tests.fakes.records import run, stage
@@ -25,7 +25,7 @@ def known(*works: float) -> Profile:
 
 
 def test_half_the_cores_take_the_work_twice_as_long_and_one_run_has_no_interval() -> None:
-    found = curve(known(10.0))
+    found = curve(known(10.0), 2, 2.0)
     half, all_of_them = found.points[3], found.points[7]
     assert (half.cores, all_of_them.cores) == (1.0, 2.0)
     # 10 core-seconds take 10 s on one core and 5 s on two; everything else is fixed
@@ -35,7 +35,7 @@ def test_half_the_cores_take_the_work_twice_as_long_and_one_run_has_no_interval(
 
 @given(WORKS)
 def test_more_cores_never_end_later_and_the_interval_holds_the_end(works: list[float]) -> None:
-    points = curve(known(*works)).points
+    points = curve(known(*works), 2, 2.0).points
     ends = [point.end_s for point in points]
     assert min(ends) >= 0
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(ends))
@@ -50,7 +50,7 @@ def test_the_least_cores_for_an_end_are_those_it_was_of(works: list[float], core
 
 def test_a_run_without_slots_is_refused() -> None:
     with pytest.raises(BadInput, match="0 slots"):
-        curve(profile("k", [run("a", 1, stage("x"), slots=0)]))
+        reference_slots(profile("k", [run("a", 1, stage("x"), slots=0)]))
 
 
 def test_the_command_tells_the_same_as_json_and_for_people(tmp_path: Path) -> None:
@@ -58,6 +58,13 @@ def test_the_command_tells_the_same_as_json_and_for_people(tmp_path: Path) -> No
     store.add(known(10.0, 12.0))
     words = ["profile", "curve", "--home", str(tmp_path), "k"]
     told = CliRunner().invoke(main, [*words, "--output", "json"])
-    assert msgspec.json.decode(told.stdout, type=Curve) == curve(known(10.0, 12.0))
-    shown = CliRunner().invoke(main, words)
+    assert msgspec.json.decode(told.stdout, type=Curve) == curve(known(10.0, 12.0), 2, 2.0)
+    shown = CliRunner().invoke(main, [*words, "-o", str(tmp_path / "curve.png")])
     assert "2 runs alone" in shown.stdout
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_ends_at_the_most_cores_and_a_slow_slot_holds_it_up() -> None:
+    found = curve(known(10.0), 2, 1.6, speed_limit=0.8)
+    assert [point.cores for point in found.points] == pytest.approx([0.2 * number for number in range(1, 9)])
+    assert found.points[-1].end_s == pytest.approx(curve(known(10.0), 2, 2.0).points[-1].end_s + 10 / 1.6 - 5)

@@ -1,0 +1,35 @@
+"""How `plan` and `submit --dry-run` show what was planned, for people."""
+
+from __future__ import annotations
+
+from controller.cli.common import table_console
+from controller.cli.curves import print_curve
+from controller.cli.tables import figures_table
+from controller.wire.command import PlanReply
+from stage_model.units import format_duration
+
+
+def print_plan(reply: PlanReply, profile: str | None) -> None:
+    """For people, on stdout."""
+    console = table_console()
+    if not reply.known:
+        named = f"profile {profile} is not known" if profile else "no profile is known"
+        console.print(f"{named}: a first run takes what is free, and teaches", soft_wrap=True)
+        return
+    if reply.stages and reply.curve is None:
+        timed = any(stage.deadline_s is not None for stage in reply.stages)
+        table = figures_table("stage", "tasks", "work (core-s)", *(("deadline", "initial cores") if timed else ()))
+        for stage in reply.stages:
+            row = [stage.name, str(stage.tasks), f"{stage.work_core_s:.1f}"]
+            if stage.deadline_s is not None and stage.initial_cores is not None:
+                row += [format_duration(stage.deadline_s), f"{stage.initial_cores:.2f}"]
+            table.add_row(*row)
+        console.print(table)
+    if reply.least_deadline_s is not None:
+        console.print(f"least deadline: {format_duration(reply.least_deadline_s)}, with {reply.cluster_cores:g} cores")
+    if reply.cores is not None:
+        console.print(f"cores needed: {reply.cores:.2f}")
+    if reply.reason:
+        console.print(reply.reason, soft_wrap=True)
+    if reply.curve is not None:
+        print_curve(reply.curve)

@@ -1,0 +1,55 @@
+"""A profile of what event logs tell, for a plan without a cluster: every log is a run of one application.
+
+Not covered: opening logs (`eventlog_files`), what they lack (`stage_model.history.gaps`), keeping profiles (`profile_store`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.runs.eventlog_files import read_event_log_file
+from stage_model.errors import BadInput
+from stage_model.history.gaps import gaps, why_incomplete
+from stage_model.history.profile import Profile, RunRecord, parse_profile, profile, profile_json, profile_key
+from stage_model.history.run_record import with_cores
+
+
+def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:
+    """The run in the log at `file`, and a sentence for each kind of gap. Raises `BadInput` for a log that cannot be read, or
+    of a run from which nothing can be learned."""
+    log = read_event_log_file(file)
+    if not log.run.complete:
+        raise BadInput(
+            f"event log {file} is of a run that failed or was cut short ({why_incomplete(log.run)}); "
+            "give one of a run that succeeded"
+        )
+    return log.record(), tuple(f"event log {file} has gaps: {clause}" for clause in gaps(log.run))
+
+
+def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile, tuple[str, ...]]:
+    """The profile of the runs in these logs, the last 20, and their gaps. `cores`: what those runs could use, where that was
+    less than their executors' cores. Raises `BadInput`, also for logs of different applications or numbers no run has."""
+    runs: list[RunRecord] = []
+    told: list[str] = []
+    for file in files:
+        run, sentences = logged_run(file)
+        if runs and _key(run) != _key(runs[0]):
+            raise BadInput(
+                f"event log {file} is of application {_key(run)!r}, {files[0]} of {_key(runs[0])!r}; "
+                "give logs of one application"
+            )
+        runs.append(run if cores is None else _slowed(run, cores, file))
+        told += sentences
+    content = profile_json(profile(_key(runs[0]), runs))
+    return parse_profile(content, source=f"what {', '.join(map(str, files))} would teach"), tuple(told)
+
+
+def _key(run: RunRecord) -> str:
+    return profile_key(None, run.name, run.main)
+
+
+def _slowed(run: RunRecord, cores: float, file: Path) -> RunRecord:
+    if cores > run.cores:
+        raise BadInput(f"--log-cores {cores:g} are more than event log {file} has; accepted: at most {run.cores:g}")
+    return with_cores(run, cores)

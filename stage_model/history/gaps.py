@@ -1,0 +1,58 @@
+"""What the events of a run lack: events that Spark dropped, stages and jobs without an end, a clock that was set back.
+
+Spark drops events when its listeners are slow, and says so in the driver's log alone; what is left here shows it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stage_model.history.run import Run
+from stage_model.history.stage_run import StageRun
+
+
+def gaps(run: Run) -> tuple[str, ...]:
+    """A clause for each kind of gap, with what it means for what is learned; empty: nothing is missing."""
+    stages = tuple(run.attempts.values())
+    open_ones = [stage for stage in stages if stage.active]
+    ended = [stage for stage in stages if stage.completed_ms is not None and stage.failure is None]
+    short = [stage for stage in ended if len(stage.done) < stage.info.tasks]
+    backward = [stage for stage in ended if (stage.completed_ms or 0) < stage.submitted_ms]
+    found = []
+    if run.tasks_unknown:
+        found.append(f"{_count(run.tasks_unknown, 'task')} ended of stages that were never submitted; left out")
+    if run.ends_unknown:
+        found.append(f"{_count(run.ends_unknown, 'end')} of stages or jobs that never began; left out")
+    if open_ones:
+        found.append(f"{_stages(open_ones)} without an end; counted as far as tasks ended")
+    if short:
+        found.append(f"{_stages(short)} with fewer ends of tasks than tasks; counted with too little work")
+    if backward:
+        found.append(
+            f"{_stages(backward)} with an end before the beginning, as the clock was set back; how long they took is unknown"
+        )
+    if run.ended_ms is not None and any((stage.completed_ms or 0) > run.ended_ms for stage in stages):
+        found.append("stages with an end after the application's, as the clock was set back; its tail is not known")
+    return tuple(found)
+
+
+def why_incomplete(run: Run) -> str:
+    """Why nothing may be learned from a run that is not `complete`."""
+    failed = sum(job.ok is False for job in run.jobs.values())
+    unended = sum(job.ok is None for job in run.jobs.values())
+    told = [
+        *([] if run.jobs else ["it has no job"]),
+        *([f"{_count(failed, 'job')} failed"] if failed else []),
+        *([f"{_count(unended, 'job')} never ended"] if unended else []),
+        *([] if run.ended else ["the application never ended"]),
+    ]
+    return ", ".join(told)
+
+
+def _stages(stages: Sequence[StageRun]) -> str:
+    """As in: 2 stages (first stage 3)."""
+    return f"{_count(len(stages), 'stage')} (first stage {stages[0].info.stage})"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

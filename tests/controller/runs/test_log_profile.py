@@ -1,0 +1,172 @@
+"""Event logs as a profile: several runs of one application, and what stands in the way."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from controller.cli.main import main
+from controller.runs.log_profile import logged_profile
+from controller.wire.command import PlanReply
+from stage_model.errors import BadInput
+from stage_model.forecast.curve import curve, reference_slots
+
+LOGS = Path(__file__).parents[2] / "data" / "eventlogs"
+ROLLING, SHIFTED = LOGS / "eventlog_v2_golden", LOGS / "spark43.gz"
+KIND = "SparkListener"
+
+
+def lines() -> list[bytes]:
+    return gzip.decompress(SHIFTED.read_bytes()).splitlines(keepends=True)
+
+
+def without(content: list[bytes], *kinds: str, but: int = 0) -> list[bytes]:
+    """Without the lines of these kinds, after the first `but` of them."""
+    marks = [f'"{KIND}{kind}"'.encode() for kind in kinds]
+    seen, kept = 0, []
+    for line in content:
+        if any(mark in line for mark in marks):
+            seen += 1
+            if seen > but:
+                continue
+        kept.append(line)
+    return kept
+
+
+def renamed(content: list[bytes]) -> list[bytes]:
+    return [line.replace(b'"App Name":"golden"', b'"App Name":"other"') for line in content]
+
+
+def job_failed(content: list[bytes]) -> list[bytes]:
+    return [line.replace(b'"JobSucceeded"', b'"JobFailed"') for line in content]
+
+
+def plan(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["plan", *map(str, words)], prog_name="sparkpace")
+
+
+def write(path: Path, content: list[bytes]) -> Path:
+    path.write_bytes(b"".join(content))
+    return path
+
+
+def test_several_logs_are_runs_of_one_profile() -> None:
+    known, told = logged_profile([ROLLING, SHIFTED], None)
+    assert (known.key, len(known.runs), told) == ("golden@app.py", 2, ())
+
+
+def test_a_curve_needs_no_cluster_and_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKPACE_HOME", str(tmp_path / "none"))
+    picture = tmp_path / "curve.png"
+    result = plan(ROLLING, "--curve", "--output", "json", "-o", picture)
+    assert (result.exit_code, result.stderr) == (0, "")
+    reply = msgspec.json.decode(result.stdout, type=PlanReply)
+    known, _ = logged_profile([ROLLING], None)
+    assert reply.curve == curve(known, reference_slots(known), 2.0)
+    assert (reply.known, reply.feasible, reply.cluster_cores) == (True, None, 2.0)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
+    shown = plan(ROLLING, "--curve").stdout
+    assert "one run alone gives no interval" in shown
+    assert "CORES" in shown
+
+
+def test_cores_give_the_earliest_deadline_and_that_gives_no_more_cores_back() -> None:
+    earliest = msgspec.json.decode(plan(ROLLING, "--cores", "0.5", "--output", "json").stdout, type=PlanReply)
+    assert earliest.least_deadline_s is not None
+    assert earliest.cluster_cores == 0.5
+    deadline = f"{earliest.least_deadline_s + 0.1:.1f}s"
+    kept = plan(ROLLING, "--deadline", deadline, "--cores", "0.5", "--output", "json")
+    fewest = msgspec.json.decode(kept.stdout, type=PlanReply)
+    assert (kept.exit_code, fewest.feasible, fewest.cores) == (0, True, 0.5)
+    on_all = msgspec.json.decode(plan(ROLLING, "--deadline", deadline, "--output", "json").stdout, type=PlanReply)
+    assert on_all.cores is not None
+    assert 0.4 <= on_all.cores <= 0.55
+
+
+def test_a_deadline_that_some_cores_do_not_keep_is_refused_with_one_that_they_do() -> None:
+    result = plan(ROLLING, "--cores", "0.5", "--deadline", "1s")
+    assert result.exit_code == 75
+    assert "deadline 1s cannot be met: with all 0.50 cores" in result.stdout
+    accepted = result.stdout.partition("accepted: ")[2].partition(" or more")[0]
+    assert plan(ROLLING, "--cores", "0.5", "--deadline", accepted).exit_code == 0
+
+
+def test_what_a_quota_left_is_told_and_then_less_time_is_fixed() -> None:
+    whole, slowed = (logged_profile([ROLLING], cores)[0].runs[0] for cores in (None, 1.0))
+    assert (whole.cores, slowed.cores) == (2.0, 1.0)
+    assert all(s.work_core_s <= s.duration_s + 1e-9 for s in slowed.stages)
+    with pytest.raises(BadInput, match=r"--log-cores 3 are more than event log .* accepted: at most 2"):
+        logged_profile([ROLLING], 3.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda content: without(content, "TaskEnd", but=3), "with fewer ends of tasks than tasks"),
+        (lambda content: without(content, "StageSubmitted", but=20), "tasks ended of stages that were never submitted"),
+        (lambda content: without(content, "StageCompleted", but=20), "without an end; counted as far as tasks ended"),
+        (lambda content: without(content, "JobStart", but=16), "ends of stages or jobs that never began; left out"),
+    ],
+)
+def test_a_log_with_gaps_is_planned_from_and_each_is_a_sentence(
+    tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], sentence: str
+) -> None:
+    result = plan(write(tmp_path / "log", change(lines())), "--curve", "--output", "json")
+    assert result.exit_code == 0, result.output
+    told = result.stderr.splitlines()
+    assert all(line.startswith(f"sparkpace: event log {tmp_path / 'log'} has gaps: ") for line in told)
+    assert any(sentence in line for line in told), told
+    reply = msgspec.json.decode(result.stdout, type=PlanReply)
+    assert reply.curve is not None
+    assert min(point.end_s for point in reply.curve.points) >= 0
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda content: without(content, "ApplicationEnd"), "is truncated: no SparkListenerApplicationEnd"),
+        (lambda content: without(content, "JobEnd", but=16), "is of a run that failed or was cut short (2 jobs never ended)"),
+        (job_failed, "is of a run that failed or was cut short (18 jobs failed)"),
+        (lambda content: without(content, "JobStart"), "is of a run that failed or was cut short (it has no job)"),
+        (lambda content: without(content, "ExecutorAdded"), "has a last run of 0 slots; a curve needs 1 to 100000"),
+        (lambda content: content[1:], "is no Spark event log"),
+    ],
+)
+def test_a_log_that_teaches_nothing_is_refused_in_one_sentence(
+    tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], sentence: str
+) -> None:
+    result = plan(write(tmp_path / "log", change(lines())), "--curve")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_logs_of_two_applications_are_not_mixed(tmp_path: Path) -> None:
+    other = write(tmp_path / "other", renamed(lines()))
+    result = plan(SHIFTED, other, "--curve")
+    assert result.exit_code == 2
+    assert (
+        f"event log {other} is of application 'other@app.py', {SHIFTED} of 'golden@app.py'; give logs of one" in result.stderr
+    )
+
+
+def test_a_clock_that_was_set_back_gives_no_negative_time(tmp_path: Path) -> None:
+    found = []
+    for line in lines():
+        event = json.loads(line)
+        if event["Event"] == f"{KIND}StageCompleted":
+            event["Stage Info"]["Completion Time"] -= 3_600_000
+        found.append(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+    result = plan(write(tmp_path / "log", found), "--curve", "--output", "json")
+    assert "23 stages (first stage" in result.stderr
+    assert "with an end before the beginning, as the clock was set back" in result.stderr
+    reply = msgspec.json.decode(result.stdout, type=PlanReply)
+    assert reply.curve is not None
+    assert min(point.end_s for point in reply.curve.points) >= 0

@@ -1,0 +1,89 @@
+"""Every kind of gap is told, and nothing of a run that has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from stage_model.history.gaps import gaps, why_incomplete
+from stage_model.history.run_record import to_record, with_cores
+from tests.fakes.records import run, stage
+from tests.fakes.spark_events import Story, info
+
+FIRST, SECOND = info(0), info(1, parents=(0,))
+
+
+def story(*, second: str = "whole") -> Story:
+    """Two stages of a job; `second` says what is told of the second one."""
+    told = Story(ms=1000)
+    told.job(0, FIRST, SECOND)
+    told.whole(FIRST)
+    if second == "whole":
+        told.whole(SECOND)
+    elif second == "no end":
+        told.submit(SECOND)
+        told.task(SECOND, 0)
+    elif second == "one task":
+        told.submit(SECOND)
+        told.task(SECOND, 0)
+        told.complete(SECOND)
+    elif second == "never submitted":
+        told.task(SECOND, 0)
+        told.task(SECOND, 1)
+    elif second == "only its end":
+        told.complete(SECOND)
+    elif second == "backwards":
+        told.submit(SECOND)
+        told.task(SECOND, 0)
+        told.task(SECOND, 1)
+        told.ms -= 500
+        told.complete(SECOND)
+    told.job_end(0)
+    told.end()
+    return told
+
+
+@pytest.mark.parametrize(
+    ("second", "clauses"),
+    [
+        ("whole", []),
+        ("nothing", []),
+        ("no end", ["1 stage (first stage 1) without an end"]),
+        ("one task", ["1 stage (first stage 1) with fewer ends of tasks than tasks"]),
+        ("never submitted", ["2 tasks ended of stages that were never submitted"]),
+        ("only its end", ["1 end of stages or jobs that never began"]),
+        (
+            "backwards",
+            ["1 stage (first stage 1) with an end before the beginning", "stages with an end after the application's"],
+        ),
+    ],
+)
+def test_each_gap_is_a_clause_and_no_time_is_negative(second: str, clauses: list[str]) -> None:
+    told = story(second=second).run
+    found = gaps(told)
+    assert len(found) == len(clauses), found
+    for clause, said in zip(clauses, found, strict=True):
+        assert said.startswith(clause)
+    assert told.complete
+    record = to_record(
+        told, id="r", name="n", main=None, when_ms=1, spark_version="", cores=2.0, slots=2, executors=1, started_ms=1000
+    )
+    assert min(record.startup_s, record.tail_s, record.duration_s) >= 0
+    assert all(min(one.duration_s, one.start_s, one.gap_s, one.work_core_s) >= 0 for one in record.stages)
+
+
+def test_why_a_run_teaches_nothing() -> None:
+    empty = Story()
+    assert why_incomplete(empty.run) == "it has no job, the application never ended"
+    told = Story()
+    for number in range(3):
+        told.job(number, info(number))
+    told.job_end(0, ok=False)
+    told.job_end(1)
+    told.end()
+    assert why_incomplete(told.run) == "1 job failed, 1 job never ended"
+
+
+def test_no_stage_did_more_work_than_the_cores_it_had() -> None:
+    python, timeless = stage("p", work_core_s=30.0, duration_s=10.0), stage("t", work_core_s=3.0, duration_s=0.0)
+    slowed = with_cores(run("r", 1, python, timeless), 1.5)
+    assert (slowed.cores, [one.work_core_s for one in slowed.stages]) == (1.5, [15.0, 3.0])
