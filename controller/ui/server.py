@@ -1,5 +1,5 @@
-"""The live page's HTTP: static files, server-sent events, `set` and `kill`. What is shown is `lookout`'s, who may see it
-`entrance`'s. The master's token never leaves this process.
+"""The live page's HTTP: static files, server-sent events, plans, `set` and `kill`. What is shown is `lookout`'s, who may
+see it `entrance`'s. The master's token never leaves this process.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from controller.client import MasterClient
 from controller.ui.entrance import COOKIE, SESSION_S, Entrance, check_size
 from controller.ui.fold import SeenCourse
 from controller.ui.lookout import Lookout
-from controller.wire.command import Change, Failure
+from controller.wire.command import Change, Failure, PlanRequest
 from controller.wire.course import EndedRun
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError
-from stage_model.units import parse_duration, parse_priority
+from stage_model.units import parse_cores, parse_duration, parse_priority
 
 FOLDER = Path(__file__).parent / "static"
 STATIC = {
@@ -89,6 +89,7 @@ class Page:
             Route(path, self._handler(self.file), methods=["GET"]),
             Route(f"{path}events", self._handler(known(self.events)), methods=["GET"]),
             Route(f"{path}runs", self._handler(known(self.runs)), methods=["GET"]),
+            Route(f"{path}plan", self._handler(known(self.plan)), methods=["GET"]),
             Route(f"{path}applications/{{id}}/set", self._handler(known(self.change), changes=True), methods=["POST"]),
             Route(f"{path}applications/{{id}}/kill", self._handler(known(self.kill), changes=True), methods=["POST"]),
             Route(f"{path}{{name}}", self._handler(self.file), methods=["GET"]),
@@ -180,6 +181,19 @@ class Page:
             if self._runs is None or self.clock() - self._runs[0] >= RUNS_S:
                 self._runs = (self.clock(), await asyncio.to_thread(self.client.runs))
         return _answer({"runs": self._runs[1]})
+
+    async def plan(self, request: Request) -> Response:
+        """What a profile lets expect of the cluster: its curve, and an answer to a deadline or a number of cores."""
+        said = {name: request.query_params.get(name, "").strip() for name in ("profile", "deadline", "cores")}
+        if not said["profile"]:
+            raise BadInput("no profile was named; accepted: the name of a job's profile")
+        asked = PlanRequest(
+            profile=said["profile"],
+            deadline_s=parse_duration(said["deadline"], option="deadline") if said["deadline"] else None,
+            most_cores=parse_cores(said["cores"], option="cores") if said["cores"] else None,
+            curve=True,
+        )
+        return _answer(await asyncio.to_thread(self.client.plan, asked))
 
     async def change(self, request: Request) -> Response:
         asked = await self._asked(request)

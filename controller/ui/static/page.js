@@ -513,6 +513,7 @@ class HistoryPage {
       ["Drift of use", (one) => signed(drift(one.runs)), true],
     ], "No run has ended yet.");
     this.heading = element("h2", {}, "");
+    this.whatIf = element("a", {}, "What if it had fewer cores?");
     this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline", across: "run", whole: true });
     this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds", across: "run", whole: true });
     this.runs = new Table("Runs, the newest first", [
@@ -523,7 +524,7 @@ class HistoryPage {
       ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
       ["Recognised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || "by itself"],
     ], "No run of this job is kept.");
-    this.details = element("section", { "aria-label": "One job" }, this.heading, this.errors.node, this.core_s.node, this.runs.node);
+    this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;
     this.node = element("div", {}, element("h1", {}, "History"), this.problem,
       element("p", { class: "quiet" }, "Drift: how much more the last run used than the median of the runs before it."),
@@ -557,6 +558,8 @@ class HistoryPage {
     this.details.hidden = !chosen;
     if (!chosen) return;
     say(this.heading, `${chosen.name} (${chosen.key})`);
+    this.whatIf.hidden = !chosen.last.profile;
+    this.whatIf.setAttribute("href", `#/whatif/${encodeURIComponent(chosen.key)}`);
     const numbers = chosen.runs.map((_, index) => index + 1);
     const range = () => [0.5, numbers.length + 0.5];
     const of = (field) => chosen.runs.map((run) => run[field]);
@@ -582,6 +585,101 @@ function grouped(items, key) {
   const groups = new Map();
   for (const item of items) groups.set(key(item), [...(groups.get(key(item)) ?? []), item]);
   return groups;
+}
+
+// ------------------------------------------------------------------ what if
+
+class WhatIfPage {
+  constructor(profile) {
+    this.title = "What-if";
+    this.query = "";
+    this.known = element("datalist", { id: "profiles" });
+    this.profile = element("input", { name: "profile", list: "profiles", value: profile, required: "", autocomplete: "off", maxlength: "1000" });
+    this.deadline = element("input", { name: "deadline", placeholder: "90s, 10min, 1h30m", autocomplete: "off" });
+    this.cores = element("input", { name: "cores", inputmode: "decimal", placeholder: "all", autocomplete: "off" });
+    this.problem = element("p", { class: "problem", role: "alert" });
+    this.answer = element("p", { role: "status" });
+    this.needed = element("dd", { "data-figure": "needed" });
+    this.least = element("dd", { "data-figure": "least" });
+    this.chart = new Chart("When it would end with each number of cores", { height: 300, unit: "seconds to the end", across: "cores" });
+    this.points = new Table("Cores against end", [
+      ["Cores", (point) => cores(point.cores), true], ["End", (point) => duration(point.end_s), true],
+      ["Least of its runs", (point) => duration(point.least_s), true], ["Most of its runs", (point) => duration(point.most_s), true],
+    ], "There is no curve.");
+    this.spread = element("p", { class: "quiet" });
+    this.results = element("section", { "aria-label": "What would be" }, this.answer,
+      element("dl", { class: "figures" }, element("div", {}, element("dt", {}, "Fewest cores for the deadline"), this.needed),
+        element("div", {}, element("dt", {}, "Earliest deadline of the cores"), this.least)),
+      this.chart.node, this.spread, this.points.node);
+    this.results.hidden = true;
+    const form = element("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); this.load(); } },
+      element("label", {}, "Profile", this.profile), element("label", {}, "Deadline after submission", this.deadline),
+      element("label", {}, "Cores to itself", this.cores), element("button", {}, "Show"), this.known);
+    this.node = element("div", {}, element("h1", {}, "What-if"),
+      element("p", { class: "quiet" }, "What a job's earlier runs let expect on this cluster: when it would end with fewer cores, " +
+        "the fewest cores for a deadline, and the earliest deadline of some cores."),
+      form, this.problem, this.results);
+    if (profile) this.load();
+  }
+
+  cluster({ applications }) {
+    const finished = applications.filter((view) => view.finished).length;
+    if (finished !== this.finished) {
+      this.finished = finished;
+      this.list();
+    }
+  }
+
+  // The profiles to choose from are those of the runs that are kept; any other may be typed.
+  async list() {
+    try {
+      const keys = new Set((await call("runs")).runs.map((run) => run.profile).filter(Boolean));
+      this.known.replaceChildren(...[...keys].reverse().slice(0, MOST_ROWS).map((key) => element("option", { value: key })));
+    } catch {
+      this.finished = undefined; // asked again with the next look
+    }
+  }
+
+  async load() {
+    const asked = this.asked = new URLSearchParams({ profile: this.profile.value, deadline: this.deadline.value, cores: this.cores.value });
+    try {
+      const reply = await call(`plan?${asked}`);
+      if (asked === this.asked) this.show(reply);
+    } catch (failure) {
+      if (asked !== this.asked) return;
+      this.results.hidden = true;
+      say(this.problem, failure.message);
+    }
+  }
+
+  show({ known, curve, cores: needed, least_deadline_s, cluster_cores, reason }) {
+    this.results.hidden = !curve;
+    say(this.problem, curve ? "" : reason || (known ? "The master sends no curve." : ""));
+    if (!curve) return;
+    say(this.answer, reason);
+    say(this.needed, cores(needed));
+    say(this.least, `${duration(least_deadline_s)} with ${cores(cluster_cores)}`);
+    const { points, runs } = curve;
+    const of = (field) => points.map((point) => point[field]);
+    const alone = runs < 2;
+    say(this.spread, alone ? "One run alone gives no interval." : `Least and most are those of ${runs} runs alone: a spread, no probability.`);
+    const series = [{ label: "end", colour: () => colour("--progress"), points: true }];
+    if (!alone) {
+      series.push({ label: "least of its runs", colour: () => colour("--demand"), dash: [3, 4] },
+        { label: "most of its runs", colour: () => colour("--set-point"), dash: [8, 5] });
+    }
+    const data = [of("cores"), of("end_s"), ...(alone ? [] : [of("least_s"), of("most_s")])];
+    const mark = { x: needed, name: "needed", colour: "--granted" };
+    const [first, last] = [points[0], points.at(-1)];
+    this.chart.draw(series, data, [mark], `With ${cores(first.cores)} cores ${duration(first.end_s)}, with ${cores(last.cores)} ${duration(last.end_s)}.`,
+      () => [0, last.cores * 1.02]);
+    this.points.show(points, (point) => points.indexOf(point));
+  }
+
+  close() {
+    this.asked = null;
+    this.chart.close();
+  }
 }
 
 // ------------------------------------------------------------------ changes, each behind a question
@@ -642,7 +740,7 @@ function askSet(view) {
 
 // ------------------------------------------------------------------ which page, and what comes from the server
 
-const PAGES = { "": ClusterPage, application: ApplicationPage, history: HistoryPage };
+const PAGES = { "": ClusterPage, application: ApplicationPage, history: HistoryPage, whatif: WhatIfPage };
 let page = null;
 let events = null;
 

@@ -119,9 +119,14 @@ def take(folder: Path, chromium: Path, count: int) -> None:
                     ("cluster", "#/", "#sums:not(:empty)"),
                     ("application", f"#/application/{job}", ".chart canvas"),
                     ("history", "#/history", "section:not([hidden]) canvas"),
+                    ("whatif", "#/whatif/pagerank@pagerank.py", "section:not([hidden]) canvas"),
                 ):
                     tab.evaluate("route => { location.hash = route; }", route)
                     tab.get_by_role("heading", level=1).wait_for()
+                    if name == "whatif":
+                        tab.get_by_label("Deadline after submission").fill("12s")
+                        tab.get_by_label("Cores to itself").fill("2")
+                        tab.keyboard.press("Enter")
                     for _ in range(LOOKS):
                         page.look()
                         tab.wait_for_timeout(300)

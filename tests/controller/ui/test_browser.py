@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.wire.command import PlanRequest
+from tests.controller.ui.made_runs import ended_run
 from tests.fakes.browser import tab_of
 from tests.fakes.cluster import one_stage_run, report, sample
 from tests.fakes.served import ServedPage, served
@@ -96,3 +99,59 @@ def test_a_table_says_of_how_many_it_shows_the_first(page: ServedPage, chromium:
         page.look()
         tab.get_by_text(f"the first {MOST_ROWS} of {MOST_ROWS + 5}").wait_for()
         assert tab.get_by_role("region", name="Who waits").locator("tbody tr").count() == MOST_ROWS
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_if_shows_the_masters_curve_and_is_asked_from_the_keyboard(page: ServedPage, chromium: Path, theme: str) -> None:
+    for number in range(2):
+        ended_run(page.master.cluster, "nightly", number)
+    reply = page.master.client().plan(PlanRequest(profile="nightly@nightly.py", curve=True))
+    assert reply.curve is not None
+    last = reply.curve.points[-1]
+    with tab_of(chromium, color_scheme=theme) as tab:
+        tab.goto(page.links[-1])
+        tab.get_by_role("heading", name="Cluster").wait_for()
+        tab.get_by_role("link", name="What-if").press("Enter")
+        tab.get_by_role("heading", name="What-if").wait_for()
+        page.look()
+        tab.locator("#profiles option[value='nightly@nightly.py']").wait_for(state="attached")
+
+        tab.get_by_label("Profile").fill("nightly@nightly.py")
+        tab.keyboard.press("Enter")
+        rows = tab.get_by_role("region", name="Cores against end").locator("tbody tr")
+        rows.nth(7).wait_for()
+        shown = rows.nth(7).locator("th, td").all_inner_texts()
+        assert shown[:2] == [f"{last.cores:.2f}", f"{last.end_s:.1f}s"]
+        assert "2 runs alone" in tab.get_by_role("region", name="What would be").inner_text()
+        assert tab.locator("[data-figure=needed]").inner_text() == "–"
+        assert (
+            tab.get_by_role("img", name=re.compile(rf"with {last.cores:.2f} {last.end_s:.1f}s")).locator("canvas").count()
+            == 1
+        )
+
+        deadline_s = 3 * last.end_s
+        tab.get_by_label("Deadline after submission").fill(f"{deadline_s:.2f}s")
+        tab.keyboard.press("Tab")
+        tab.keyboard.type("0.8")
+        tab.keyboard.press("Enter")
+        asked = PlanRequest(profile="nightly@nightly.py", deadline_s=round(deadline_s, 2), most_cores=0.8)
+        answer = page.master.client().plan(asked)
+        assert answer.cores is not None
+        tab.locator("[data-figure=needed]").filter(has_text=f"{answer.cores:.2f}").wait_for()
+        assert tab.locator("[data-figure=least]").inner_text() == f"{answer.least_deadline_s:.1f}s with 0.80"
+
+        tab.get_by_label("Cores to itself").fill("99")
+        tab.keyboard.press("Enter")
+        tab.get_by_role("alert").filter(has_text="99 cores are not there; accepted: more than 0, at most 1.00").wait_for()
+        assert not tab.get_by_role("region", name="What would be").is_visible()
+
+
+def test_a_jobs_history_leads_to_what_if(page: ServedPage, chromium: Path) -> None:
+    ended_run(page.master.cluster, HOSTILE, 0)
+    with tab_of(chromium) as tab:
+        tab.goto(page.links[-1])
+        tab.get_by_role("link", name="History").click()
+        page.look()
+        tab.get_by_role("link", name="What if it had fewer cores?").press("Enter")
+        tab.get_by_text("One run alone gives no interval.").wait_for()
+        assert tab.get_by_label("Profile").input_value().startswith("_img_src_x")

@@ -13,9 +13,11 @@ import pytest
 
 from controller.ui.entrance import LINK_S
 from controller.ui.server import FOLDER, POLICY, STATIC
+from controller.wire.command import PlanRequest
 from controller.wire.driver import ExecutorWish
 from controller.wire.worker import OrderedQuota
 from stage_model.errors import Denied
+from tests.controller.ui.made_runs import ended_run
 from tests.fakes.cluster import one_stage_run, report, sample
 from tests.fakes.served import ServedPage, Stream, served
 
@@ -59,7 +61,7 @@ def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: Served
     assert page.signed_in()
 
 
-@pytest.mark.parametrize("path", ["events", "runs", "applications/x/set", "applications/x/kill"])
+@pytest.mark.parametrize("path", ["events", "runs", "plan?profile=x", "applications/x/set", "applications/x/kill"])
 def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
     method = "POST" if "applications" in path else "GET"
     for cookie in ("", "sparkpace=guess", "sparkpace="):
@@ -80,7 +82,13 @@ def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage
 )
 def test_another_pages_calls_are_refused_whatever_their_cookie(page: ServedPage, headers: dict[str, str]) -> None:
     cookie = page.signed_in()
-    for path, method in (("events", "GET"), ("runs", "GET"), ("", "GET"), ("applications/x/kill", "POST")):
+    for path, method in (
+        ("events", "GET"),
+        ("runs", "GET"),
+        ("plan?profile=x", "GET"),
+        ("", "GET"),
+        ("applications/x/kill", "POST"),
+    ):
         own = {} if method == "GET" else {"Origin": f"http://{page.host}"}
         answer, _ = page.call(path, method=method, body=b"{}", **({"Cookie": cookie} | own | headers))
         assert answer.status == 403
@@ -214,6 +222,26 @@ def test_set_and_kill_reach_the_master_and_its_refusals_come_back(page: ServedPa
     assert (view.state, view.reason) == ("ended", "it was killed")
     answer, said = page.call("applications/nobody/kill", method="POST", body=b"{}", **own)
     assert (answer.status, "not known" in said.decode()) == (400, True)
+
+
+def test_a_plan_is_the_masters_and_what_it_cannot_answer_is_said(page: ServedPage) -> None:
+    ended_run(page.master.cluster, "nightly", 0)
+    cookie = page.signed_in()
+    answer, said = page.call("plan?profile=nightly%40nightly.py&deadline=90s&cores=0.5", Cookie=cookie)
+    asked = PlanRequest(profile="nightly@nightly.py", deadline_s=90.0, most_cores=0.5, curve=True)
+    assert (answer.status, json.loads(said)) == (200, json.loads(msgspec.json.encode(page.master.client().plan(asked))))
+    assert len(json.loads(said)["curve"]["points"]) == 8
+    for query, part in (
+        ("", "no profile was named"),
+        ("profile=%20", "no profile was named"),
+        ("profile=nightly%40nightly.py&deadline=soon", "deadline 'soon' is not a duration; give"),
+        ("profile=nightly%40nightly.py&cores=all", "cores 'all' is no number of cores; give"),
+        ("profile=nightly%40nightly.py&cores=7", "accepted: more than 0, at most 1.00"),
+    ):
+        answer, said = page.call(f"plan?{query}", Cookie=cookie)
+        assert (answer.status, part in said.decode()) == (400, True), said
+    answer, said = page.call("plan?profile=other", Cookie=cookie)
+    assert (answer.status, json.loads(said)["known"], json.loads(said)["curve"]) == (200, False, None)
 
 
 def test_grants_of_the_past_are_told_to_who_comes_later(page: ServedPage) -> None:
