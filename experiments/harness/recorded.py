@@ -16,6 +16,7 @@ import msgspec
 
 from controller.runs.plot_runs import core_curve
 from controller.wire.worker import Sample
+from stage_model.history.profile import RunRecord
 
 TOGETHER_S = 0.3
 """An agent samples all its executors at one moment of its clock, and again a period (1 s) later. Seconds since each
@@ -113,12 +114,14 @@ class Withdrawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All that was recorded: steps by name, samples by application id, steps without Spark, and what was withdrawn."""
+    """All that was recorded: steps by name, samples by application id, steps without Spark, what was withdrawn, and by
+    application id what its event log tells, where it left one."""
 
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     rows: Mapping[str, RowStep] = field(default_factory=dict)
     withdrawn: Withdrawn = field(default_factory=Withdrawn)
+    logs: Mapping[str, RunRecord] = field(default_factory=dict)
 
     @property
     def done(self) -> frozenset[str]:

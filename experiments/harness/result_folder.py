@@ -5,7 +5,7 @@
     records.jsonl     one line per finished step (`recorded.StepRecord`)
     rows.jsonl        the same of steps without Spark (`RowStep`)
     withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
-    runs/APP/         summary, samples, quota changes and stages of every run
+    runs/APP/         summary, samples, quota changes and stages of every run, and what an event log that it left tells
     profiles/         copied by hand from home/profiles, without paths: who goes on where that home is not copies them back
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
@@ -27,16 +27,23 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
+from controller.runs.log_profile import logged_run
 from controller.runs.run_folder import QUOTAS, SAMPLES, SUMMARY, read_samples, read_stages, write_stages
 from experiments.harness.packed import ARCHIVE, pack, unpack
 from experiments.harness.recorded import Data, RowStep, StepRecord, Withdrawn
+from experiments.workloads.inputs import EVENT_LOGS
 from stage_model.errors import BadInput
+from stage_model.history.profile import parse_profile, profile, profile_json
 from stage_model.history.signature import call_site
 
 DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs", "profiles")
 """What a packed folder has in its archive."""
 WITHDRAWN = "withdrawn.json"
+
+
+LOGGED = "logged.json"
 
 
 class AskedCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,9 +140,21 @@ class ResultFolder:
             for name in (SUMMARY, SAMPLES, QUOTAS):
                 if (home_runs / job.app_id / name).exists():
                     shutil.copyfile(home_runs / job.app_id / name, kept / name)
+            if job.exit_code == 0:
+                self._keep_log(job.app_id)
             if stages := read_stages(home_runs / job.app_id):
                 write_stages(kept, (replace(stage, name=call_site(stage.name)) for stage in stages))
         self._append("records.jsonl", record)
+
+    def _keep_log(self, app_id: str) -> None:
+        """What its event log tells, without paths."""
+        for log in (self.path / EVENT_LOGS).glob(f"*{app_id}*"):
+            if log.name.startswith("."):
+                continue  # a checksum
+            run, _ = logged_run(log)
+            stages = tuple(structs.replace(stage, name=call_site(stage.name)) for stage in run.stages)
+            told = profile(app_id, (structs.replace(run, arguments=None, stages=stages),))
+            (self.runs / app_id / LOGGED).write_bytes(profile_json(told))
 
     def add_rows(self, record: RowStep) -> None:
         self._append("rows.jsonl", record)
@@ -144,9 +163,10 @@ class ResultFolder:
         records = [msgspec.json.decode(line, type=StepRecord) for line in self._lines("records.jsonl")]
         samples = {job.app_id: read_samples(self.runs / job.app_id) for record in records for job in record.jobs}
         rows = [msgspec.json.decode(line, type=RowStep) for line in self._lines("rows.jsonl")]
+        logs = {file.parent.name: parse_profile(file.read_bytes()).runs[0] for file in sorted(self.runs.glob(f"*/{LOGGED}"))}
         path = self.path / WITHDRAWN
         withdrawn = msgspec.json.decode(path.read_bytes(), type=Withdrawn) if path.exists() else Withdrawn()
-        return Data({r.step: r for r in records}, samples, {r.step: r for r in rows}, withdrawn)
+        return Data({r.step: r for r in records}, samples, {r.step: r for r in rows}, withdrawn, logs)
 
     def pack(self, to: Path) -> None:
         """Makes `to` a packed folder of the same data, without a report. Raises `BadInput` unless `to` is new or empty."""

@@ -29,6 +29,7 @@ from experiments.scenarios.spillover import Spillover
 from experiments.scenarios.streams import Streams
 from experiments.scenarios.table4 import Table4
 from experiments.scenarios.waiting import Waiting
+from experiments.scenarios.whatif import WhatIf
 from stage_model.errors import BadInput
 
 
@@ -109,6 +110,7 @@ SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "streams": Streams,
     "table4": Table4,
     "waiting": Waiting,
+    "whatif": WhatIf,
 }
 
 

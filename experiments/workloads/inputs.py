@@ -1,10 +1,11 @@
 """Input files of workloads, made once in a result folder. A job's words and options name them: `{out}/graph.txt`,
-`{out}/tpch-SCALE`, `{out}/hosted.jar`, `hosted://{out}/hosted-MEGABYTES-HOST+HOST`.
+`{out}/tpch-SCALE`, `{out}/hosted.jar`, `hosted://{out}/hosted-MEGABYTES-HOST+HOST`, `{out}/eventlogs`.
 
     python -m experiments.workloads.inputs DIR/tpch-1      the same by hand
 
 `graph.txt` is Debian's package graph (`debian_graph`); `tpch-SCALE` are the eight tables of TPC-H as Parquet, by
 `tpcgen-cli`, at that scale factor (1: six million line items). `hosted-...` are files on those hosts (`hosted`).
+`eventlogs` is an empty folder, in which Spark leaves them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ OUT = re.compile(r"\{out\}/([^/,]+)")
 HOSTED = re.compile(r"hosted-(\d+)-([0-9.+]+)")
 JAR = "hosted.jar"
 GRAPH = "graph.txt"
+EVENT_LOGS = "eventlogs"
 TPCH = re.compile(r"tpch-(\d+(?:\.\d+)?)")
 
 
@@ -45,6 +47,8 @@ def make_input(path: Path) -> None:
     shutil.rmtree(beside, ignore_errors=True)
     if path.name == GRAPH:
         beside.write_bytes(lzma.decompress(DATA.read_bytes()))
+    elif path.name == EVENT_LOGS:
+        beside.mkdir()
     elif path.name == JAR:
         hosted.make_jar(beside)
     elif on_hosts:
@@ -52,7 +56,7 @@ def make_input(path: Path) -> None:
     elif tpch:
         _generate(beside, tpch[1])
     else:
-        accepted = f"{GRAPH}, {JAR}, tpch-SCALE and hosted-MEGABYTES-HOST+HOST"
+        accepted = f"{GRAPH}, {JAR}, {EVENT_LOGS}, tpch-SCALE and hosted-MEGABYTES-HOST+HOST"
         raise BadInput(f"{path} is no input of a workload; there are {accepted}")
     beside.rename(path)
 

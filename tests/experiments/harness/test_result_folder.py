@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from controller.runs.log_profile import logged_run
 from controller.runs.run_folder import read_stages
 from experiments.harness.packed import pack
 from experiments.harness.result_folder import Asked, ResultFolder, reading
+from experiments.workloads.inputs import EVENT_LOGS
 from stage_model.errors import BadInput
 from tests.fakes.recorded import job_record, samples_of, step_record, write_run
 
+LOG = Path(__file__).parents[2] / "data" / "eventlogs" / "spark43.gz"
 ASKED = Asked(
     spec="fig4",
     scenario="fig4",
@@ -158,3 +161,23 @@ def test_another_folder_is_no_result_folder(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("{}")
     with pytest.raises(BadInput, match="is no result folder"):
         ResultFolder(tmp_path).read_settings()
+
+
+def test_what_an_event_log_tells_is_kept_without_paths_and_only_of_a_run_that_ended_well(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path / "r")
+    folder.open(ASKED, None)
+    jobs = [job_record("long", "app-1", end_s=20), job_record("long", "app-2", end_s=20, exit_code=1)]
+    (folder.path / EVENT_LOGS).mkdir()
+    for job in jobs:
+        write_run(tmp_path / "home", job, samples_of([(1, 5, 0.5)]))
+        (folder.path / EVENT_LOGS / job.app_id).write_bytes(LOG.read_bytes())
+        (folder.path / EVENT_LOGS / f".{job.app_id}.crc").write_bytes(b"crc")
+    folder.add(step_record("base-0", *jobs), tmp_path / "home")
+    whole, _ = logged_run(LOG)
+    [(app_id, kept)] = folder.data().logs.items()
+    assert (app_id, kept.duration_s, kept.arguments, len(kept.stages)) == ("app-1", whole.duration_s, None, len(whole.stages))
+    assert whole.arguments == ("8000",)
+    assert all("/" not in stage.name for stage in kept.stages)
+    folder.pack(tmp_path / "packed")
+    with reading(tmp_path / "packed") as packed:
+        assert packed.data().logs == folder.data().logs

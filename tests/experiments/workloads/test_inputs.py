@@ -55,7 +55,7 @@ def test_half_an_input_is_none(tmp_path: Path, tool: Path) -> None:
 def test_another_name_is_refused(tmp_path: Path) -> None:
     for name in ("graph.csv", "tpch-", "tpch-1x"):
         with pytest.raises(
-            BadInput, match=r"is no input of a workload; there are graph\.txt, hosted\.jar, tpch-SCALE and hosted-"
+            BadInput, match=r"is no input of a workload; there are graph\.txt, hosted\.jar, eventlogs, tpch-SCALE and hosted-"
         ):
             prepare_inputs(tmp_path, [f"{{out}}/{name}"])
 

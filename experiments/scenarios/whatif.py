@@ -1,0 +1,129 @@
+"""How near is what `sparkpace plan EVENTLOG --curve` says? Each application runs on all cores and leaves an event log; from
+these logs alone its time with fewer cores is predicted. Then it runs with that many, constantly.
+
+Predicted and real times both are of event logs, so they are from the same moment of the driver to the same other.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Annotated
+
+import msgspec
+
+from experiments.harness.markdown import table
+from experiments.harness.recorded import Condition, Data, Goal, Order, answers_right, complete, judged, within_capacity
+from experiments.scenarios.table4 import constant_options
+from stage_model.forecast.curve import reference_slots, whole
+from stage_model.forecast.estimate import estimate
+from stage_model.history.profile import profile
+from stage_model.history.run_record import with_cores
+
+LOGGING = ("--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.dir={out}/eventlogs")
+DEADLINE_S = 3600.0
+"""Laws rule applications with a deadline; under `constant` it is of no other use."""
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`logs`: runs on all cores that teach. `cores`: what is predicted, and run `repetitions` times. `error_pct`: the most
+    that real times may differ from predicted ones in the mean. Nothing is drawn at random here: `seed` is kept because every
+    experiment has one."""
+
+    applications: dict[str, tuple[str, ...]]
+    cores: tuple[Annotated[float, msgspec.Meta(gt=0)], ...]
+    logs: int = 2
+    repetitions: int = 2
+    error_pct: float = 6.0
+    seed: int = 1
+
+    def steps(self) -> list[str]:
+        return [*self._teaching(), *self._tests()]
+
+    def _teaching(self) -> dict[str, str]:
+        """The application of every step that leaves a log."""
+        return {f"{_logs(app)}{number}": app for number in range(self.logs) for app in self.applications}
+
+    def _tests(self) -> dict[str, tuple[str, float]]:
+        return {
+            f"{_runs(app, cores)}{number}": (app, cores)
+            for number in range(self.repetitions)
+            for app in self.applications
+            for cores in self.cores
+        }
+
+    def orders(self, step: str, data: Data) -> list[Order]:  # noqa: ARG002 - nothing depends on the steps before
+        teaching = self._teaching()
+        if step in teaching:
+            return [Order(teaching[step], self.applications[teaching[step]], options=LOGGING)]
+        app, cores = self._tests()[step]
+        return [Order(app, self.applications[app], DEADLINE_S, options=(*LOGGING, *constant_options(cores)))]
+
+    def conditions(self, data: Data) -> list[Condition]:
+        steps = list(data.steps.values())
+        return [
+            complete(data, self.steps()),
+            *(judged(goal, "all") for goal in self.goals(data)),
+            *within_capacity(steps, data),
+            *answers_right(steps),
+        ]
+
+    def goals(self, data: Data) -> list[Goal]:
+        errors = [
+            100 * abs(real_s / said_s - 1) for app, cores in self._cells() for said_s, real_s in _pairs(data, app, cores)
+        ]
+        if not errors:
+            return []
+        name = "predicted from event logs, real: mean |error|"
+        mean = round(statistics.fmean(errors), 4)
+        return [Goal(goal=name, measured=mean, limit=self.error_pct, unit="% of the predicted time", n=len(errors))]
+
+    def _cells(self) -> list[tuple[str, float]]:
+        return [(app, cores) for app in self.applications for cores in self.cores]
+
+    def tables(self, data: Data) -> str:
+        rows = []
+        for app, cores in self._cells():
+            if pairs := _pairs(data, app, cores):
+                rows.append((app, f"{cores:g}", len(pairs), f"{pairs[0][0]:.1f}", *_told(pairs)))
+        by_cores = [
+            (f"{cores:g}", len(pairs), *_told(pairs)[1:])
+            for cores in self.cores
+            if (pairs := [pair for app in self.applications for pair in _pairs(data, app, cores)])
+        ]
+        errors = ("mean error %", "mean abs")
+        lines = table(("application", "cores", "n", "predicted s", "real s", *errors), rows)
+        return "\n".join([*lines, "All applications together:", "", *table(("cores", "n", *errors), by_cores)])
+
+    def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - the table tells all
+        return {}
+
+
+def _logs(app: str) -> str:
+    return f"log-{app}-"
+
+
+def _runs(app: str, cores: float) -> str:
+    return f"{app}-on-{cores:g}-"
+
+
+def _pairs(data: Data, app: str, cores: float) -> list[tuple[float, float]]:
+    """Predicted and real seconds of every run with that many cores whose log is known; none without a log to predict from."""
+    taught = [
+        with_cores(data.logs[job.app_id], math.fsum(step.capacity.values()))
+        for step in data.starting(_logs(app))
+        for job in step.jobs
+        if job.app_id in data.logs
+    ]
+    if not taught:
+        return []
+    known = profile(app, taught)
+    said_s = whole(estimate(known), reference_slots(known)).time_s(cores)
+    ran = (job.app_id for step in data.starting(_runs(app, cores)) for job in step.jobs)
+    return [(said_s, data.logs[app_id].duration_s) for app_id in ran if app_id in data.logs]
+
+
+def _told(pairs: list[tuple[float, float]]) -> tuple[str, str, str]:
+    errors = [100 * (real_s / said_s - 1) for said_s, real_s in pairs]
+    real_s = statistics.fmean(real for _, real in pairs)
+    return f"{real_s:.1f}", f"{statistics.fmean(errors):+.2f}", f"{statistics.fmean(map(abs, errors)):.2f}"
