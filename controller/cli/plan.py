@@ -26,7 +26,7 @@ from controller.runs.log_profile import logged_profile
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, InfeasibleDeadline, OtherVersion
+from stage_model.errors import BadInput, InfeasibleDeadline, OtherVersion, Unavailable
 from stage_model.laws import LAWS
 from stage_model.nearest import nearest_names
 from stage_model.units import parse_cores, parse_deadline, parse_priority
@@ -100,7 +100,9 @@ def plan(
         reply = _of_logs(logs, request, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
     else:
         reply = _of_profile(profile, request, home)
-    if out is not None and reply.curve is not None:
+    if out is not None:
+        if reply.curve is None:
+            raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); accepted: a cluster with a worker")
         draw_curve(reply.curve, out, deadline_s=request.deadline_s, cores=reply.cores)
     if as_json:
         print_json(reply)

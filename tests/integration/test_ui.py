@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -101,3 +102,10 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
         tab.get_by_role("region", name="Jobs, by profile").get_by_role("link", name="watched").click()
         row = rows(tab, "Runs, the newest first").filter(has_text=summary["app_id"])
         assert_shown(row.locator("td").nth(2).inner_text(), row.locator("td").nth(3).inner_text(), summary)
+
+        tab.get_by_role("link", name="What if it had fewer cores?").click()
+        said = process_cluster.sparkpace().need("plan", "--profile", summary["profile"], "--curve", "--json")
+        last = json.loads(said)["curve"]["points"][-1]
+        shown = rows(tab, "Cores against end").last.locator("th, td")
+        assert shown.nth(0).inner_text() == f"{last['cores']:.2f}"
+        assert parse_duration(shown.nth(1).inner_text()) == pytest.approx(last["end_s"], abs=0.51)
