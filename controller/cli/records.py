@@ -15,7 +15,7 @@ from controller.cli.common import check_writable, home_option, output_option, pr
 from controller.cli.completing import complete_runs, completes
 from controller.client import submit_client
 from controller.home import Home
-from controller.runs.run_folders import RunFolder, find_ended_run, find_run
+from controller.runs.run_folders import RunFolder, find_ended_run, find_pipeline_runs, find_run
 from stage_model.errors import BadInput, PaceError
 from stage_model.nearest import nearest_names
 
@@ -42,13 +42,19 @@ def report(home: Home, application: str, as_json: bool) -> None:
 
 @click.command()
 @home_option
-@click.argument("applications", metavar="APP...", nargs=-1, required=True, shell_complete=completes(complete_runs))
+@click.argument("applications", metavar="[APP]...", nargs=-1, shell_complete=completes(complete_runs))
+@click.option("--pipeline", help="The jobs of its newest run, instead of APP.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
-def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
+def plot(home: Home, applications: tuple[str, ...], pipeline: str | None, out: Path) -> None:
     """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
     over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
+    if bool(applications) == (pipeline is not None):
+        raise BadInput("what to draw must be said once; accepted: APP, several of them, or --pipeline NAME")
     check_writable(out)
-    folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
+    if pipeline is not None:
+        folders = [run.path for run in find_pipeline_runs(home.runs, pipeline)]
+    else:
+        folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
         from controller.runs.plot import plot_run  # here, because matplotlib takes a second to import
 

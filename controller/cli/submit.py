@@ -41,7 +41,7 @@ from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.units import NORMAL_PRIORITY
 
-_CALLED_MS, _CALLED_UPTIME = int(time.time() * 1000), uptime()
+CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
 """The application's clock starts with the call of this command, so before its checks and the driver's start-up. The wall
 clock may be set before the driver runs; the machine's uptime tells how long that was all the same."""
 REGISTER_S = 120.0
@@ -59,6 +59,8 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --detach             return once the application runs
   --force              submit although the deadline cannot be met
   --after APP[:success]  start when that one has ended (id or name; several with commas)
+  --pipeline NAME      one of several jobs that have one end together
+  --by TIME            that end, as of --deadline; each job gets its share of the time
   --encrypt            encrypt what driver and executors tell each other
   --evict              may end executors of lower priority where nothing else makes room
   --mount PATH[:ro|rw] show PATH to the executors too (repeat)
@@ -91,7 +93,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         given,
         submission=given.own.get("submission", str(uuid.uuid4())),
         submitted_ms=_submitted_ms(given.own.get("submitted-ms")),
-        submitted_uptime=given.own.get("submitted-uptime", _CALLED_UPTIME),
+        submitted_uptime=given.own.get("submitted-uptime", CALLED_UPTIME),
         working_dir=Path.cwd(),
     )
     spark = find_spark(os.environ)
@@ -99,11 +101,11 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     java = None if "dry-run" in given.flags else find_java(os.environ)
     cluster = home.need_cluster()
     client = submit_client(home)
-    reply, profile = _plan(job, home, client, executor_settings(job, spark=spark, environment=os.environ))
+    reply, profile = plan_submission(job, home, client, executor_settings(job, spark=spark, environment=os.environ))
     if java is None:
         print_plan(reply, profile)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
-    if reply.feasible is False and job.deadline_s is not None and "force" not in given.flags:
+    if reply.feasible is False and job.due_s is not None and "force" not in given.flags:
         raise InfeasibleDeadline(reply.reason)
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
@@ -124,15 +126,15 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     context.exit(code)
 
 
-def _plan(job: Submission, home: Home, client: MasterClient, conf: dict[str, str]) -> tuple[PlanReply, str | None]:
-    """The plan and the profile's name. Also the first contact: no master, no driver."""
+def plan_submission(job: Submission, home: Home, client: MasterClient, conf: dict[str, str]) -> tuple[PlanReply, str | None]:
+    """The plan and the profile's name or file. Also the first contact: no master, no driver."""
     chosen = job.profile
     if not chosen.given:
         chosen = stored_profile(ProfileStore(home.profiles), main=job.main, name=job.name)
     request = PlanRequest(
         profile=chosen.name,
         profile_json=chosen.text,
-        deadline_s=job.deadline_s,
+        deadline_s=job.due_s,
         executors=job.executors,
         executor_cores=job.executor_cores,
         settings=job.law_settings,
@@ -180,7 +182,7 @@ def _detach(job: Submission, arguments: Sequence[str], home: Home, client: Maste
 
 def _submitted_ms(given: str | None) -> int:
     if given is None:
-        return _CALLED_MS
+        return CALLED_MS
     if not given.isdigit():
         raise BadInput(f"--submitted-ms {given!r} is not usable; it must be epoch milliseconds")
     return int(given)

@@ -19,12 +19,16 @@ _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
 def applications_table(views: Sequence[ApplicationView]) -> Table:
-    """Durations count from submission; cores are granted of demanded, debt is core-seconds not given back yet."""
-    table = _table(("APP", "NAME", "STATE", "PRIO"), ("ELAPSED", "DEADLINE", "FORECAST", "DONE", "CORES", "MEMORY", "DEBT"))
+    """Durations count from submission; cores are granted of demanded, debt is core-seconds not given back yet. Pipelines are
+    shown where there is one."""
+    of_pipelines = any(view.pipeline for view in views)
+    left = ("APP", "NAME", *(("PIPELINE",) if of_pipelines else ()), "STATE", "PRIO")
+    table = _table(left, ("ELAPSED", "DEADLINE", "FORECAST", "DONE", "CORES", "MEMORY", "DEBT"))
     for view, name in zip(views, short_ids([view.application_id for view in views]), strict=True):
         table.add_row(
             name,
             view.name,
+            *((view.pipeline or "-",) if of_pipelines else ()),
             view.state if view.queue_position is None else f"{view.state} {view.queue_position}",
             _PRIORITY_NAMES.get(view.priority, str(view.priority)),
             format_duration(view.elapsed_s),

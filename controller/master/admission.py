@@ -23,6 +23,7 @@ from controller.master.executor_spec import executor_memory, executor_slots, exe
 from controller.master.feasibility import feasibility, plan_reply
 from controller.master.from_record import make_application
 from controller.master.growing import Growing
+from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.runtime.process_identity import boot_id
@@ -44,8 +45,16 @@ HIGHEST_ID = 2**31 - 1
 class Admission:
     """`default_law` is that of applications that name none; `growing` says who starts workers, if anybody does."""
 
-    def __init__(self, registry: Registry, placing: Placing, default_law: str, growing: Callable[[], Growing | None]) -> None:
-        self.registry, self.placing, self.default_law, self._growing = registry, placing, default_law, growing
+    def __init__(
+        self,
+        registry: Registry,
+        placing: Placing,
+        pipelines: Pipelines,
+        default_law: str,
+        growing: Callable[[], Growing | None],
+    ) -> None:
+        self.registry, self.placing, self.pipelines = registry, placing, pipelines
+        self.default_law, self._growing = default_law, growing
 
     async def admit(
         self, registration: Registration, token_hash: str, clock: Callable[[], float], beside: Beside
@@ -84,6 +93,7 @@ class Admission:
         if not outlived:  # nobody knows how much of one that runs is done
             if not application.attached:
                 self._check_executors(application, now_s)
+            self.pipelines.admit(application, now_s)
             most = self.registry.workers.capacity(application, now_s)
             if to_be_judged(application, most):
                 promised = await self.registry.promised(now_s, attached=application.attached)

@@ -10,6 +10,7 @@ again.
     commands   what people ask
     admission  whether an application is taken in
     lifecycle  its executors, its driver's death, its record: in turn, or when something has changed
+    pipelines  deadlines of jobs that have one end together
     registry   all workers and applications, in memory and in the store
 """
 
@@ -32,6 +33,7 @@ from controller.master.growing import Growing
 from controller.master.guard import Parts
 from controller.master.kept import Kept
 from controller.master.lifecycle import Lifecycle
+from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.providers import Provider
 from controller.master.registry import Registry
@@ -88,7 +90,8 @@ class ClusterState:
         self.versions = Versions(self.registry, changed)
         finisher = Finisher(kept.recorder, kept.profiles, self._pool)
         self.lifecycle = Lifecycle(self.registry, self.placing, self.versions, finisher)
-        self.admission = Admission(self.registry, self.placing, options.law, lambda: self.growing)
+        self.pipelines = Pipelines(self.registry, self.versions)
+        self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, lambda: self.growing)
         self.drivers = Drivers(self.registry, self.lifecycle, self.admission, kept.recorder)
         self.agents = Agents(self.registry, self.lifecycle, kept.recorder, kept.identity, options.memory)
         self.commands = Commands(self.registry, self.lifecycle, kept.recorder)
@@ -104,6 +107,8 @@ class ClusterState:
         """What only time brings about: dead drivers, executors to place, workers to start, records to write. Each
         application's turn and each other part come whatever goes wrong with the rest."""
         self.lifecycle.turns(now_s)
+        with self.parts.guarded("splitting the time of pipelines"):
+            self.pipelines.split_anew(now_s)
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):
                 self.growing.tick(now_s)

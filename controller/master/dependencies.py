@@ -71,6 +71,15 @@ def settle(application: Application, applications: Mapping[str, Application], pa
     return False
 
 
+def predecessors(application: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> list[str]:
+    """The ids of what it comes after, as far as they are known by now."""
+    found = (
+        application.record.comes_after.get(after.application) or _find(after, application, applications, past)
+        for after in application.options.placement.after
+    )
+    return [first_id for first_id in found if first_id]
+
+
 def _find(after: After, application: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> str:
     """Id of the application with that id, else of the newest with that name; empty if there is none."""
     if after.application in applications or after.application in past:

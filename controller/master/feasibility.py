@@ -166,7 +166,7 @@ def _under(
             reason += f"; the law {name} gives it {cores:.2f} cores, with which it takes {takes}"
     followed_s = deadline_s if law.stage_deadlines else None
     stages = _planned(what, followed_s, most, PaperSettings.from_numbers(constants))
-    return structs.replace(reply, cores=cores, stages=stages, reason=reason)
+    return structs.replace(reply, cores=cores, stages=stages, reason=reason, forecast=whole_forecast(what, most))
 
 
 def rounded_up(seconds: float) -> str:

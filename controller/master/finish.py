@@ -23,6 +23,7 @@ from controller.master.recorder import Recorder
 from controller.master.summary import error_pct, use_between
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import StageSpan
+from controller.submit.pipeline_options import PipelineOptions
 from stage_model.errors import NotStored, PaceError
 from stage_model.forecast.match import match
 from stage_model.history.profile import RunRecord
@@ -206,6 +207,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "priority": options.priority,
         "runtime": runtime,
         "deadline_s": options.deadline_s,
+        "pipeline": _pipeline(options.pipeline),
         "changes": [structs.asdict(change) for change in record.changes],
         "end_s": round(ended_s, 3),
         "error_pct": _rounded(error_pct(ended_s, options.deadline_s)),
@@ -241,6 +243,15 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "spark_version": record.registration.spark_version,
         "submitted_epoch_s": round(record.started_epoch_s, 3),
     }
+
+
+def _pipeline(said: PipelineOptions | None) -> dict[str, Any] | None:
+    """Which one it was part of; `by_s`, its end, counts from submission."""
+    if said is None:
+        return None
+    plan = said.plan
+    where = {} if plan is None else {"job": plan.job, "place": plan.place, "of": plan.of, "run": plan.run}
+    return {"name": said.name, "by_s": said.by_s, **where}
 
 
 def _action(application: Application, action: Action) -> dict[str, Any]:

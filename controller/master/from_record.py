@@ -9,7 +9,8 @@ from controller.master.executor_spec import HADOOP_CREDENTIALS
 from controller.master.feasibility import find_profile
 from controller.master.guard import Caught
 from controller.runs.profile_store import ProfileStore
-from stage_model.forecast.estimate import estimate
+from controller.submit.pipeline_options import PipelineOptions
+from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.history.profile import profile_key
 
 log = logging.getLogger("sparkpace.master")
@@ -38,6 +39,7 @@ def make_application(
         profile_runs=len(profile.runs) if profile else 0,
         estimate=what,
         profile=profile,
+        later=_later(options.pipeline, profiles),
         wanted={} if registration.attached else dict(registration.wanted),
         data=dict(registration.data),
         heard_s=now_s,
@@ -54,3 +56,16 @@ def make_application(
             "give them other tokens another way, or set spark.authenticate=false"
         )
     return application
+
+
+def _later(pipeline: PipelineOptions | None, profiles: ProfileStore) -> dict[str, ApplicationEstimate]:
+    """Of the jobs to be submitted later, what a profile lets expect. One that cannot be used is theirs to be refused for."""
+    found = {}
+    for job in pipeline.plan.later if pipeline is not None and pipeline.plan is not None else ():
+        with Caught() as problem:
+            profile = find_profile(job.profile, "", None, profiles)[1] if job.profile else None
+            if profile is not None:
+                found[job.name] = estimate(profile)
+        if problem.error is not None:
+            log.warning("job %s of pipeline %s is planned without a profile: %s", job.name, pipeline, problem.error)
+    return found

@@ -47,6 +47,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
 
 def bare_view(application: Application) -> ApplicationView:
     """What can be shown of any application, whatever is wrong with it."""
+    pipeline = application.options.pipeline
     return ApplicationView(
         application_id=application.id,
         name=application.name,
@@ -54,6 +55,8 @@ def bare_view(application: Application) -> ApplicationView:
         law=application.options.law,
         priority=application.options.priority,
         submission=application.options.submission,
+        pipeline=pipeline.shown if pipeline else "",
+        pipeline_job=pipeline.plan.job if pipeline and pipeline.plan else "",
         reason=application.record.end_reason or "what it does cannot be shown, see the master's log",
         notices=tuple(application.notices),
         faults=application.faults,

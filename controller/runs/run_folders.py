@@ -58,6 +58,21 @@ def find_ended_run(runs: Path, wanted: str) -> RunFolder:
     return run
 
 
+def find_pipeline_runs(runs: Path, name: str) -> list[RunFolder]:
+    """The ended jobs of the newest run of a pipeline's file, in the order in which they ended. Raises `BadInput`."""
+    folders = sorted((path for path in runs.glob("*") if (path / SUMMARY).exists()), key=_date)
+    found: dict[tuple[str, str], list[RunFolder]] = {}
+    for run in map(_load, folders):
+        said = run.summary.get("pipeline")
+        if isinstance(said, dict) and said.get("run"):
+            found.setdefault((str(said.get("name")), str(said["run"])), []).append(run)
+    mine = [key for key in found if key[0] == name]
+    if not mine:
+        names = nearest_names(name, [key[0] for key in found])
+        raise BadInput(f"no job of a pipeline {name!r} that `pipeline run` ran has ended here; {names}")
+    return max((found[key] for key in mine), key=lambda jobs: _date(jobs[-1].path))
+
+
 def _date(path: Path) -> float:
     """When a run's record was written, which orders runs that ended; of one that goes on when its folder changed last."""
     summary = path / SUMMARY

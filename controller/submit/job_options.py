@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from controller.submit.mounts import parse_mounts
+from controller.submit.pipeline_options import SETTINGS, PipelineOptions, pipeline_options
 from controller.submit.placement_options import NAMES, PlacementOptions, placement_options
 from controller.wire.worker import Mount
 from stage_model.decoding import UNREADABLE
@@ -25,10 +26,11 @@ KNOWN = frozenset(
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force", "network"),
         # set by `sparkpace submit` and read by the bridge
         *("submission", "submit.time.ms", "submit.uptime", "master", "token.file", "ca.file", "main", "arguments"),
+        *SETTINGS,
         *NAMES,
     )
 )
-LONG = frozenset(("arguments", "mounts", "placement.input"))
+LONG = frozenset(("arguments", "mounts", "pipeline.plan", "placement.input"))
 """Settings of any length."""
 MOST_CHARACTERS = 4096
 """Of any other: each is read, and labels are compared with each worker's, while others wait."""
@@ -54,6 +56,7 @@ class JobOptions:
     submission: str | None = None
     arguments: tuple[str, ...] | None = None
     placement: PlacementOptions = field(default_factory=PlacementOptions)
+    pipeline: PipelineOptions | None = None
 
 
 def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Path, default_law: str) -> JobOptions:
@@ -93,6 +96,7 @@ def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Pa
         submission=own.get("submission"),
         arguments=_arguments(own["arguments"]) if "arguments" in own else None,
         placement=placement_options(conf, PREFIX),
+        pipeline=pipeline_options(own, submitted, lambda name: PREFIX + name),
     )
 
 

@@ -21,6 +21,7 @@ from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.job_options import CLOSED, PREFIX, job_options
 from controller.submit.mounts import format_mounts, parse_mount
+from controller.submit.pipeline_options import SETTINGS, PipelineOptions, pipeline_options
 from controller.submit.profile_choice import ProfileChoice, read_profile
 from controller.submit.properties import parse_properties
 from controller.submit.spark_install import SparkInstall
@@ -60,6 +61,7 @@ class Submission:
     application: str
     main: str
     deadline_s: float | None = None
+    pipeline: PipelineOptions | None = None
     priority: int | None = None
     law: str | None = None
     profile: ProfileChoice = field(default_factory=ProfileChoice)
@@ -73,6 +75,11 @@ class Submission:
     closed: bool = False
     master: str | None = None
     """Of another cluster manager, which starts the executors; None: ours does."""
+
+    @property
+    def due_s(self) -> float | None:
+        """When it has to have ended at the latest: its deadline, or the end of its pipeline."""
+        return self.pipeline.by_s if self.deadline_s is None and self.pipeline is not None else self.deadline_s
 
 
 def check_submission(
@@ -92,6 +99,7 @@ def check_submission(
         )
     now = datetime.fromtimestamp(submitted_ms / 1000, local_zone(os.environ))
     deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
+    pipeline = pipeline_options(_pipeline_settings(arguments), now, _option_of)
     priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
     law = parse_law(own["law"]) if "law" in own else None
     mounts = tuple(parse_mount(text, working_dir) for text in arguments.mounts)
@@ -109,6 +117,7 @@ def check_submission(
         application=application,
         main=main,
         deadline_s=deadline,
+        pipeline=pipeline,
         priority=priority,
         law=law,
         profile=profile,
@@ -219,9 +228,12 @@ def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
-    arguments = json.dumps(job.arguments.application_args)
+    arguments, pipeline = json.dumps(job.arguments.application_args), job.pipeline
     given = {
         "deadline": None if job.deadline_s is None else f"{job.deadline_s:.3f}s",
+        "pipeline": None if pipeline is None else pipeline.name,
+        "pipeline.by": None if pipeline is None or pipeline.by_s is None else f"{pipeline.by_s:.3f}s",
+        "pipeline.plan": job.arguments.own.get("pipeline-plan"),
         "priority": None if job.priority is None else str(job.priority),
         "law": job.law,
         "profile": str(job.profile.file) if job.profile.file else job.profile.name,
@@ -274,6 +286,20 @@ def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
     """Our options may also come as settings; the option wins."""
     names = ("deadline", "priority", "law", "profile", "image", "python", "network")
     return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
+
+
+def _pipeline_settings(arguments: SubmitArguments) -> dict[str, str]:
+    """What is said of its pipeline, and of a deadline of its own; the option wins."""
+    found = {}
+    for name in (*SETTINGS, "deadline"):
+        given = arguments.own.get(_option_of(name)[2:], arguments.conf.get(PREFIX + name))
+        if given is not None:
+            found[name] = given
+    return found
+
+
+def _option_of(setting: str) -> str:
+    return "--by" if setting == "pipeline.by" else f"--{setting.replace('.', '-')}"
 
 
 def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:

@@ -24,8 +24,8 @@ SPARK_VALUES = frozenset(
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 OWN_VALUES = frozenset(
     {
-        "--after", "--deadline", "--home", "--image", "--law", "--master", "--mount", "--network", "--priority", "--profile",
-        "--python",
+        "--after", "--by", "--deadline", "--home", "--image", "--law", "--master", "--mount", "--network", "--pipeline",
+        "--pipeline-plan", "--priority", "--profile", "--python",
         "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip
@@ -40,7 +40,7 @@ REFUSED = {
 OFFERED = frozenset(
     name
     for name in OWN_VALUES | OWN_FLAGS | SPARK_VALUES | SPARK_FLAGS
-    if name not in REFUSED and not name.startswith("--submi")
+    if name not in REFUSED and not name.startswith(("--submi", "--pipeline-"))
 )
 """What a misspelt option may have meant: not what `submit` tells itself."""
 

@@ -11,6 +11,7 @@ from controller.wire.limits import Text, Words
 from controller.wire.message import Message
 from controller.wire.worker import WorkerInfo
 from stage_model.forecast.curve import Curve
+from stage_model.forecast.virtual_time import Forecast
 from stage_model.units import NORMAL_PRIORITY
 
 
@@ -84,7 +85,8 @@ class PlannedStage(Message, frozen=True, kw_only=True):
 
 class PlanReply(Message, frozen=True, kw_only=True):
     """`known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give. `cores`: the
-    least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for."""
+    least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for. `forecast` is the T(c)
+    that all of it follows from."""
 
     known: bool
     feasible: bool | None = None
@@ -94,6 +96,7 @@ class PlanReply(Message, frozen=True, kw_only=True):
     stages: tuple[PlannedStage, ...] = ()
     reason: str = ""
     curve: Curve | None = None
+    forecast: Forecast | None = None
 
 
 class Refusal(Message, frozen=True, kw_only=True):
@@ -139,7 +142,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
 
     `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
     `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that wait for
-    memory: `place` on the wire, as older releases call it.
+    memory: `place` on the wire, as older releases call it. `pipeline` is the one that it is part of, with its place there
+    where that is known: "nightly 2/3"; `pipeline_job` is its name there.
     """
 
     application_id: str
@@ -167,6 +171,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     run_dir: str | None = None
     profile: str | None = None
     profile_runs: int = 0
+    pipeline: str = ""
+    pipeline_job: str = ""
     reason: str = ""
     notices: tuple[str, ...] = ()
     faults: int = 0

@@ -104,7 +104,7 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
         assert_shown(row.locator("td").nth(2).inner_text(), row.locator("td").nth(3).inner_text(), summary)
 
         tab.get_by_role("link", name="What if it had fewer cores?").click()
-        said = process_cluster.sparkpace().need("plan", "--profile", summary["profile"], "--curve", "--json")
+        said = process_cluster.sparkpace().need("plan", "--profile", summary["profile"], "--curve", "--output", "json")
         last = json.loads(said)["curve"]["points"][-1]
         shown = rows(tab, "Cores against end").last.locator("th, td")
         assert shown.nth(0).inner_text() == f"{last['cores']:.2f}"

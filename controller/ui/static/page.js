@@ -332,6 +332,7 @@ class ClusterPage {
 
 const FIGURES = [
   ["state", "State", (view) => (view.queue_position == null ? view.state : `${view.state}, place ${view.queue_position}`)],
+  ["pipeline", "Pipeline", (view) => view.pipeline || "–"],
   ["elapsed_s", "Elapsed", (view) => duration(view.elapsed_s)],
   ["deadline_s", "Deadline", (view) => duration(view.deadline_s)],
   ["forecast_end_s", "Forecast end", (view) => duration(view.forecast_end_s)],

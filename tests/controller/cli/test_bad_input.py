@@ -95,6 +95,13 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--conf", "spark.pace.network=host", "app.py"], ["network", "'host'", "closed"]),
         (["--nonsense", "app.py"], ["'--nonsense'"]),
         (["--dedline=90s", "app.py"], ["'--dedline=90s'", "the nearest names are --deadline, "]),
+        (["--by", "90s", "app.py"], ["--by without --pipeline has no meaning"]),
+        (["--pipeline", "a b", "app.py"], ["--pipeline", "'a b'", "is no name"]),
+        (["--pipeline", "p", "--by", "soon", "app.py"], ["--by", "'soon'", "90s"]),
+        (["--pipeline", "p", "--by", "", "app.py"], ["--by is empty"]),
+        (["--pipeline", "p", "--by", "90s", "--deadline", "80s", "app.py"], ["--deadline and --by exclude each other"]),
+        (["--pipeline", "p", "--by", "90s", "--conf", "spark.pace.deadline=80s", "app.py"], ["--deadline and --by exclude"]),
+        (["--pipeline", "p", "--pipeline-plan", "{}", "app.py"], ["--pipeline-plan cannot be read"]),
         (["--after", "x:failed", "app.py"], ["--after", "'x:failed'", "ID:success"]),
         (["--conf", "spark.pace.placement.policy=best", "app.py"], ["'best'", "spread", "smooth-wrr"]),
         (["--conf", "spark.pace.placement.labels=a==b", "app.py"], ["'a==b'", "NAME!=VALUE"]),
@@ -105,6 +112,24 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
 )
 def test_other_bad_options_of_submit(place: Path, arguments: list[str], said: list[str]) -> None:
     assert_refused(run("submit", *arguments), 2, *said)
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        (None, [], ["pipeline file", "nightly.toml", "cannot be read"]),
+        ("[jobs.a]", [], ["nightly.toml is no pipeline", "`app`"]),
+        ('by = "soon"\n[jobs.a]\napp = "app.py"', [], ["by 'soon'", "90s"]),
+        ('[jobs.a]\napp = "app.py"', ["--by", "2001-01-01T00:00"], ["--by", "is in the past"]),
+        ('[jobs.a]\napp = "app.py"\nafter = ["b"]', [], ["job 'a' is after 'b', which is no job"]),
+        ('[jobs.a]\napp = "app.py"\nafter = ["a"]', [], ["is a circle"]),
+    ],
+)
+def test_bad_pipelines(place: Path, text: str | None, arguments: list[str], said: list[str]) -> None:
+    if text is not None:
+        (place / "nightly.toml").write_text(text)
+    assert_refused(run("pipeline", "run", "nightly.toml", *arguments), 2, *said)
     assert_nothing_left(place)
 
 
@@ -135,6 +160,13 @@ def test_commands_without_a_cluster(place: Path, arguments: list[str]) -> None:
 @pytest.mark.parametrize("command", [["report", "last"], ["plot", "last", "-o", "f.png"], ["logs", "app-1"]])
 def test_records_that_are_not_there(place: Path, command: list[str]) -> None:
     assert_refused(run(*command), 2, command[1])
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize("words", [[], ["last", "--pipeline", "nightly"]])
+def test_what_to_draw_is_said_once(place: Path, words: list[str]) -> None:
+    assert_refused(run("plot", *words, "-o", "f.png"), 2, "accepted: APP, several of them, or --pipeline NAME")
+    assert_refused(run("plot", "--pipeline", "nightly", "-o", "f.png"), 2, "'nightly'")
     assert_nothing_left(place)
 
 

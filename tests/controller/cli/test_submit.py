@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from msgspec import structs
 
 from controller.cli.main import main
-from controller.cli.submit import _CALLED_MS, _CALLED_UPTIME
+from controller.cli.submit import CALLED_MS, CALLED_UPTIME
 from controller.files import write_whole
 from controller.home import Cluster, Home
 from controller.processes import identify
@@ -336,8 +336,8 @@ def test_detached_the_drivers_failure_is_shown(place: Place, monkeypatch: pytest
     assert "exit code 5" in result.stderr
     submission = result.stdout.splitlines()[0].removeprefix("submission ")
     assert place.settings["spark.pace.submission"] == submission
-    assert place.settings["spark.pace.submit.time.ms"] == str(_CALLED_MS), "its clock started with the command itself"
-    assert place.settings["spark.pace.submit.uptime"] == _CALLED_UPTIME
+    assert place.settings["spark.pace.submit.time.ms"] == str(CALLED_MS), "its clock started with the command itself"
+    assert place.settings["spark.pace.submit.uptime"] == CALLED_UPTIME
     assert (place.home.logs / f"driver-{submission}.log").stat().st_mode & 0o777 == 0o600
 
 

@@ -91,6 +91,13 @@ def test_what_is_not_known_is_a_dash_and_who_waits_has_a_place() -> None:
     assert " ".join(row.split()) == f"{known} - - - 0.00 of 0.00 - -"
 
 
+def test_the_pipeline_is_a_column_where_there_is_one() -> None:
+    heading, first, second = lines(view(pipeline="nightly 2/3"), view(application_id="pace-2"))
+    assert " ".join(heading.split()) == "APP NAME PIPELINE STATE PRIO ELAPSED DEADLINE FORECAST DONE CORES MEMORY DEBT"
+    assert "aggregate-by-key nightly 2/3 running" in " ".join(first.split())
+    assert "aggregate-by-key - running" in " ".join(second.split())
+
+
 def test_ids_are_cut_only_where_the_rest_still_names_one() -> None:
     assert short_ids(["pace-1-1-a", "pace-1-2-a", "pace-1-2-b"]) == ["pace-1-1", "pace-1-2-a", "pace-1-2-b"]
     assert short_ids(["pace-1-1-a", "pace-1-12-a"]) == ["pace-1-1-a", "pace-1-12"]

@@ -1,0 +1,192 @@
+"""`sparkpace pipeline run`: the jobs of a file in order, with one end together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from controller.cli.common import home_option, table_console
+from controller.cli.submit import CALLED_MS, CALLED_UPTIME, plan_submission
+from controller.cli.tables import figures_table
+from controller.client import MasterClient, submit_client
+from controller.home import Home
+from controller.local.cluster import tail
+from controller.local_zone import local_zone
+from controller.start import ours
+from controller.submit.pipeline_file import PipelineFile, read_pipeline
+from controller.submit.pipeline_options import LaterJob, PipelinePlan
+from controller.submit.pipeline_run import PipelineRun
+from controller.submit.spark_install import SparkInstall, find_spark
+from controller.submit.submission import check_submission, executor_settings
+from controller.submit.submit_args import split_arguments
+from controller.wire.command import PlanReply, PlanRequest
+from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
+from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
+from stage_model.units import format_duration, parse_deadline
+
+LEAST_S = 1.0
+"""What a job is told is left when the end has passed: its deadline is then what all cores would keep."""
+NOT_IN_A_FILE = frozenset(("detach", "dry-run"))
+"""Options of `submit` that would hide a job's end."""
+OF_THE_WHOLE = frozenset(("by", "deadline", "pipeline-plan", "submission"))
+
+Planned = dict[str, tuple[PlanReply, str]]
+"""By job: what the master says of it, and its profile's name or file."""
+
+
+@click.group("pipeline")
+def pipeline_commands() -> None:
+    """Runs jobs that have one end together."""
+
+
+@pipeline_commands.command("run")
+@home_option
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--by", help="The end of the whole instead of the file's: 07:00, 'weekdays 07:00 Europe/Berlin', 90min.")
+@click.option("--dry-run", is_flag=True, help="Plan only.")
+@click.option("--force", is_flag=True, help="Start although the end cannot be met.")
+@click.pass_context
+def run_file(context: click.Context, home: Home, file: Path, by: str | None, dry_run: bool, force: bool) -> None:
+    """Runs the jobs of FILE, each when those that it comes after have succeeded, in FILE's directory.
+
+    Whether the whole can end in time is answered before the first one starts (exit code 75). A job that fails ends it (1)."""
+    begun_s = time.monotonic()
+    file = file.absolute()
+    found = read_pipeline(file)
+    said = found.by if by is None else by
+    by_s = None if said is None else parse_deadline(said, datetime.now(local_zone(os.environ)), option="--by" if by else "by")
+    home = Home(home.path.absolute())
+    try:
+        os.chdir(file.parent)
+    except OSError as error:
+        raise BadInput(f"{file.parent} cannot be entered ({error.strerror}); accepted: a directory of yours") from error
+    client = submit_client(home)
+    planned = _ask(found, home, client, find_spark(os.environ))
+    _check_end(found, planned, by_s, client, force=force)
+    if dry_run:
+        return
+    _run(context, found, planned, home, None if by_s is None else begun_s + by_s, force=force)
+
+
+def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInstall) -> Planned:
+    """Raises `BadInput` for a job that could not be submitted."""
+    planned: Planned = {}
+    for name, job in found.jobs.items():
+        try:
+            given = split_arguments(job.words(home.path, "--pipeline", found.name))
+            if wrong := sorted(NOT_IN_A_FILE & given.flags):
+                raise BadInput(f"--{wrong[0]} hides when a job ends; accepted: further options of submit")
+            if wrong := sorted(OF_THE_WHOLE & given.own.keys()):
+                raise BadInput(f"--{wrong[0]} is not a job's own here; accepted: `by` for the whole")
+            submission = check_submission(
+                given,
+                submission=str(uuid.uuid4()),
+                submitted_ms=CALLED_MS,
+                submitted_uptime=CALLED_UPTIME,
+                working_dir=Path.cwd(),
+            )
+        except BadInput as error:
+            raise BadInput(f"job {name!r}: {error}") from error
+        settings = executor_settings(submission, spark=spark, environment=os.environ)
+        reply, label = plan_submission(submission, home, client, settings)
+        planned[name] = (reply, label or "")
+    return planned
+
+
+def _check_end(found: PipelineFile, planned: Planned, by_s: float | None, client: MasterClient, *, force: bool) -> None:
+    """Shows the plan. Raises `InfeasibleDeadline`."""
+    unknown = [name for name, (reply, _) in planned.items() if not reply.known]
+    cores = max(client.plan(PlanRequest(attached=attached)).cluster_cores for attached in (False, True))
+    jobs = [PipelineJob(name, planned[name][0].forecast, job.after) for name, job in found.jobs.items()]
+    split = split_time(jobs, by_s, cores) if cores and by_s is not None else None
+    _show(found, planned, split)
+    if unknown:
+        click.echo(
+            f"no profile is known of {', '.join(unknown)}: they take what is free, and the plan is of the others alone"
+        )
+    if by_s is None:
+        return
+    if split is None:
+        click.echo("no worker is there yet, so nobody knows whether the end can be met")
+        return
+    known = "the jobs with a profile take" if unknown else "it takes"
+    reason = f"with all {cores:.2f} cores {known} {format_duration(split.least_s)}"
+    if split.feasible:
+        click.echo(f"the end in {format_duration(by_s)} can be met: {reason}")
+    elif force:
+        click.echo(f"the end in {format_duration(by_s)} cannot be met, and the pipeline goes on by --force: {reason}")
+    else:
+        raise InfeasibleDeadline(
+            f"the end of pipeline {found.name} in {format_duration(by_s)} cannot be met: {reason}; accepted: a later one, or "
+            "--force"
+        )
+
+
+def _show(found: PipelineFile, planned: Planned, split: TimeSplit | None) -> None:
+    table = figures_table("JOB", "DEADLINE", "ALONE", "AFTER")
+    due_s = {} if split is None else split.due_s
+    for name, job in found.jobs.items():
+        alone_s = planned[name][0].least_deadline_s
+        shown = ("-" if seconds is None else format_duration(seconds) for seconds in (due_s.get(name), alone_s))
+        table.add_row(name, *shown, ", ".join(job.after) or "-")
+    table_console().print(table)
+
+
+def _run(
+    context: click.Context, found: PipelineFile, planned: Planned, home: Home, end_s: float | None, *, force: bool
+) -> None:
+    run_id, places = str(uuid.uuid4()), {name: place for place, name in enumerate(found.jobs, 1)}
+    logs: dict[str, Path] = {}
+
+    def say(text: str) -> None:
+        click.echo(f"sparkpace: pipeline {found.name}: {text}", err=True)
+
+    def start(name: str, waiting: Sequence[str]) -> subprocess.Popen[bytes]:
+        later = tuple(LaterJob(name=one, after=found.jobs[one].after, profile=planned[one][1]) for one in waiting)
+        plan = PipelinePlan(run=run_id, job=name, place=places[name], of=len(places), later=later)
+        submission = str(uuid.uuid4())
+        more = ["--pipeline", found.name, "--pipeline-plan", msgspec.json.encode(plan).decode(), "--submission", submission]
+        if end_s is not None:
+            more += ["--by", f"{max(LEAST_S, end_s - time.monotonic()):.3f}s"]
+        if force or found.jobs[name].after:  # what has begun goes on, late or not
+            more.append("--force")
+        logs[name] = log = home.logs / f"driver-{submission}.log"
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "ab") as out:
+            child = subprocess.Popen(
+                ours("controller.cli.main", "submit", *found.jobs[name].words(home.path, *more)),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        say(f"{name} starts ({places[name]}/{len(places)}), log {log}")
+        return child
+
+    run = PipelineRun(found.jobs, start, say)
+    if run.run():
+        late_s = 0.0 if end_s is None else time.monotonic() - end_s
+        side = "" if end_s is None else f", {format_duration(abs(late_s))} {'late' if late_s > 0 else 'early'}"
+        say(f"all {len(places)} jobs have ended{side}")
+        return
+    rest = "".join(
+        f"; {what}: {', '.join(names)}" for what, names in (("ended", run.stopped), ("not started", run.waiting)) if names
+    )
+    if run.failed is None:
+        say(f"it was interrupted{rest}")
+        context.exit(128 + (run.signalled or 0))
+    name, code = run.failed
+    failure = InfeasibleDeadline if code == InfeasibleDeadline.exit_code else PaceError
+    last = tail(logs[name]).strip().splitlines()[-1:]
+    raise failure(
+        f"pipeline {found.name} has ended, as its job {name} ended with exit code {code}"
+        f"{f' ({last[0][:300]})' if last else ''}{rest}; its log is {logs[name]}"
+    )

@@ -1,0 +1,157 @@
+"""Applications that have one end together: each one's deadline, split anew when one of them comes or ends.
+
+A pipeline is the applications of one user that name it and its end and have not ended, with the jobs that its file says are
+still to be submitted; each run of a file is one of its own. The newest one's end is that of all. Whether a split fits beside
+other applications is judged for who comes, not for who runs. The arithmetic is `stage_model.forecast.pipeline`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controller.master import planning
+from controller.master.application import Application, Target
+from controller.master.change import change
+from controller.master.dependencies import predecessors
+from controller.master.feasibility import rounded_up, whole_forecast
+from controller.master.guard import guarded
+from controller.master.registry import Registry
+from controller.master.versions import Versions
+from controller.submit.pipeline_options import MOST_JOBS
+from controller.wire.command import Change
+from stage_model.errors import BadInput, InfeasibleDeadline
+from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
+from stage_model.units import format_duration
+
+LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
+"""A deadline that would move by less than both, the latter of the time that is left, stays."""
+
+Key = tuple[int, str, str]
+"""User, name of a pipeline, and run of its file, if it has one."""
+
+
+class Pipelines:
+    def __init__(self, registry: Registry, versions: Versions) -> None:
+        self.registry, self.versions = registry, versions
+        self._split: dict[Key, tuple[object, ...]] = {}
+        """What the last split of each was of."""
+
+    def admit(self, newcomer: Application, now_s: float) -> None:
+        """Gives it its share of the time that is left. Raises `InfeasibleDeadline` where that is too little for
+        the whole, `BadInput` for too many jobs."""
+        said = newcomer.options.pipeline
+        if said is None or said.by_s is None:
+            return
+        others = self._members().get(_key(newcomer), ())
+        later = len(said.plan.later) if said.plan else 0
+        if len(others) + 1 + later > MOST_JOBS:
+            raise BadInput(f"pipeline {said.name} would have {len(others) + 1 + later} jobs; accepted: {MOST_JOBS} at a time")
+        found = self._plan([*others, newcomer], now_s)
+        if not found.feasible and not newcomer.options.force:
+            least_s = newcomer.elapsed_s(now_s) + found.least_s
+            raise InfeasibleDeadline(
+                f"the end of pipeline {said.name}, {format_duration(said.by_s)}, cannot be met: with all {found.cores:.2f} "
+                f"cores what is left of it takes {format_duration(found.least_s)}; accepted: {rounded_up(least_s)} or more, "
+                "or --force"
+            )
+        due_s = found.due_s.get(newcomer.id)
+        deadline_s = None if due_s is None else newcomer.elapsed_s(now_s) + due_s
+        newcomer.record.options = replace(newcomer.options, deadline_s=deadline_s)
+
+    def split_anew(self, now_s: float) -> None:
+        """Of each pipeline that is not the same as when its time was last split."""
+        members = self._members()
+        for key, there in members.items():
+            seen = (*(one.id for one in there), self._cores(there[-1], now_s))
+            if self._split.get(key) != seen:
+                self._split[key] = seen
+                with guarded(there[-1], "splitting its pipeline's time"):
+                    self._apply(there, now_s)
+        for key in self._split.keys() - members.keys():
+            del self._split[key]
+
+    def _apply(self, members: Sequence[Application], now_s: float) -> None:
+        found = self._plan(members, now_s)
+        for application in members:
+            due_s, elapsed_s = found.due_s.get(application.id), application.elapsed_s(now_s)
+            if not due_s:
+                continue
+            before = application.options.deadline_s
+            moved_s = abs(elapsed_s + due_s - (before or 0.0))
+            if before is not None and moved_s < max(LEAST_CHANGE_S, LEAST_CHANGE * due_s):
+                continue
+            with guarded(application, "giving it a new share of its pipeline's time"):
+                most = self.registry.workers.capacity(application, now_s)
+                change(application, Change(deadline_s=round(elapsed_s + due_s, 3)), most, now_s, self.registry.keep)
+                self.registry.stir(application)
+                self.versions.bump(application)
+
+    def _members(self) -> dict[Key, list[Application]]:
+        """In order of registration."""
+        found = defaultdict[Key, list[Application]](list)
+        for one in self.registry.applications.values():
+            if not one.ended and one.options.pipeline is not None and one.options.pipeline.by_s is not None:
+                found[_key(one)].append(one)
+        return found
+
+    def _plan(self, members: Sequence[Application], now_s: float) -> TimeSplit:
+        """Names of jobs are ids of applications, or those of jobs that are still to be submitted."""
+        newest = members[-1]
+        said = newest.options.pipeline
+        assert said is not None
+        assert said.by_s is not None
+        left_s, cores = said.by_s - newest.elapsed_s(now_s), self._cores(newest, now_s)
+        jobs = [*self._running(members, now_s), *self._later(newest, members, now_s)]
+        if not cores:  # nobody knows what it could have; it is split when a worker is there
+            due_s = {job.name: left_s for job in jobs if job.forecast is not None} if left_s > 0 else {}
+            return TimeSplit(feasible=True, cores=0.0, least_s=0.0, due_s=due_s)
+        return split_time(jobs, left_s, cores)
+
+    def _running(self, members: Sequence[Application], now_s: float) -> list[PipelineJob]:
+        """Those that are registered, with what is left of each."""
+        ids = {one.id for one in members}
+        jobs = []
+        for one in members:
+            most = self.registry.workers.capacity(one, now_s)
+            claim = planning.promise(one, Target(0.0, 0.0), most, now_s)
+            first = predecessors(one, self.registry.applications, self.registry.past)
+            after = tuple(name for name in dict.fromkeys(first) if name in ids)
+            jobs.append(PipelineJob(one.id, None if claim is None else claim.forecast, after))
+        return jobs
+
+    def _later(self, newest: Application, members: Sequence[Application], now_s: float) -> list[PipelineJob]:
+        """Those that are still to be submitted. What they are after and is neither of them nor of the members has ended."""
+        plan = newest.options.pipeline.plan if newest.options.pipeline else None
+        if plan is None:
+            return []
+        came = {_job(one, newest) for one in self.registry.applications.values()} | {plan.job}
+        later = [job for job in plan.later if job.name not in came]
+        running = {name: one.id for one in members if (name := _job(one, newest))}
+        names = running | {job.name: f"later {job.name}" for job in later}
+        most = self.registry.workers.capacity(newest, now_s)
+        return [
+            PipelineJob(
+                names[job.name],
+                whole_forecast(newest.later[job.name], most) if job.name in newest.later else None,
+                tuple(names[one] for one in dict.fromkeys(job.after) if one in names),
+            )
+            for job in later
+        ]
+
+    def _cores(self, application: Application, now_s: float) -> float:
+        """Of all workers that its like may use."""
+        return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=application.attached))
+
+
+def _key(application: Application) -> Key:
+    assert application.options.pipeline is not None
+    said = application.options.pipeline
+    return application.record.registration.uid, said.name, said.plan.run if said.plan is not None else ""
+
+
+def _job(application: Application, other: Application) -> str:
+    """Its name in the run of a file that the other one is of, too; empty if it is of none or another."""
+    said = application.options.pipeline
+    return said.plan.job if said is not None and said.plan is not None and _key(application) == _key(other) else ""

@@ -1,0 +1,132 @@
+"""The deadlines of a pipeline's jobs: one end for all, split so that the whole takes a constant number of cores. Pure.
+
+Jobs start when those that they come after have ended. A schedule with a constant number of cores shares them equally among
+the jobs that run at a time, none with more than it can use; T(c) says how fast each goes. Of all numbers of cores the least
+is taken with which the last job ends in time. Backwards from the end, a job's deadline is when the first of those after it
+starts in that schedule. See docs/pipelines.md.
+
+Not covered: other applications (`promises`), stages inside a job (`deadlines`).
+"""
+
+from __future__ import annotations
+
+import graphlib
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from stage_model.errors import BadInput
+from stage_model.forecast.promises import HALVINGS
+from stage_model.forecast.virtual_time import Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineJob:
+    """`forecast`: what it still has to do; None: nobody knows. `after` names the jobs that it starts after."""
+
+    name: str
+    forecast: Forecast | None
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSplit:
+    """`cores` are those that the whole takes, all there are if it is not `feasible`; with all of them it ends after
+    `least_s`. `due_s`: the deadline of each job whose forecast is known. Seconds count from now."""
+
+    feasible: bool
+    cores: float
+    least_s: float
+    due_s: dict[str, float]
+
+
+def jobs_in_order(after: Mapping[str, Collection[str]], *, where: str) -> list[str]:
+    """The jobs, each behind those that it comes `after`. Raises `BadInput` for a name that no job has, and for a circle;
+    `where` begins its sentence."""
+    for name, earlier in after.items():
+        for one in earlier:
+            if one not in after:
+                raise BadInput(f"{where}: job {name!r} is after {one[:80]!r}, which is no job; accepted: {', '.join(after)}")
+    try:
+        return list(graphlib.TopologicalSorter(after).static_order())
+    except graphlib.CycleError as error:
+        circle = " before ".join(error.args[1])
+        raise BadInput(f"{where}: {circle} is a circle; accepted: jobs that do not wait for themselves") from error
+
+
+def split_time(jobs: Sequence[PipelineJob], left_s: float, cores: float) -> TimeSplit:
+    """Deadlines for an end `left_s` seconds from now with at most `cores` > 0. Without enough time they are those of the
+    schedule with all cores. A job that nobody knows counts as taking no time and gets none. Raises `BadInput` as
+    `jobs_in_order` does."""
+    jobs_in_order({job.name: job.after for job in jobs}, where="the pipeline")
+    spans = _schedule(jobs, cores)
+    least_s = _end_s(spans)
+    feasible = least_s <= left_s
+    taken = cores
+    if feasible:
+        low, taken = 0.0, cores
+        for _ in range(HALVINGS):
+            middle = (low + taken) / 2
+            tried = _schedule(jobs, middle)
+            if _end_s(tried) <= left_s:
+                taken, spans = middle, tried
+            else:
+                low = middle
+    # what the bisection leaves, and fixed times that no core stretches
+    end_s = _end_s(spans)
+    stretch = left_s / end_s if feasible and end_s > 0 else 1.0
+    last_s = left_s if feasible else least_s
+    next_s = dict.fromkeys((job.name for job in jobs), math.inf)
+    for job in jobs:
+        for earlier in job.after:
+            next_s[earlier] = min(next_s[earlier], spans[job.name][0] * stretch)
+    due_s = {job.name: min(next_s[job.name], last_s) for job in jobs if job.forecast is not None}
+    return TimeSplit(feasible, taken, least_s, due_s)
+
+
+_Spans = dict[str, tuple[float, float]]
+"""Start and end of each job."""
+
+
+def _end_s(spans: _Spans) -> float:
+    return max((end_s for _, end_s in spans.values()), default=0.0)
+
+
+def _schedule(jobs: Sequence[PipelineJob], cores: float) -> _Spans:
+    left = {job.name: 1.0 for job in jobs}  # shares of what each has to do
+    started: dict[str, float] = {}
+    spans: _Spans = {}
+    now_s = 0.0
+    while left:
+        running = [job for job in jobs if job.name in left and not any(earlier in left for earlier in job.after)]
+        shares = _shares([_usable(job.forecast) for job in running], cores)
+        lasts = {
+            job.name: 0.0 if job.forecast is None else job.forecast.time_s(share)
+            for job, share in zip(running, shares, strict=True)
+        }
+        step_s = min(left[name] * lasting_s for name, lasting_s in lasts.items())
+        for name, lasting_s in lasts.items():
+            started.setdefault(name, now_s)
+            if left[name] * lasting_s <= step_s:
+                del left[name]
+                spans[name] = (started[name], now_s + step_s)
+            else:
+                left[name] -= step_s / lasting_s
+        now_s += step_s
+    return spans
+
+
+def _usable(forecast: Forecast | None) -> float:
+    """The cores beyond which it is no faster."""
+    if forecast is None:
+        return 0.0
+    return forecast.speed_limit * max((tasks for tasks, work in enumerate(forecast.busy, 1) if work > 0), default=0)
+
+
+def _shares(usable: Sequence[float], cores: float) -> list[float]:
+    """Equal ones; what one cannot use is shared among the others."""
+    shares = [0.0] * len(usable)
+    for place, index in enumerate(sorted(range(len(usable)), key=usable.__getitem__)):
+        shares[index] = min(usable[index], cores / (len(usable) - place))
+        cores -= shares[index]
+    return shares

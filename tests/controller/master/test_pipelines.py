@@ -1,0 +1,162 @@
+"""Jobs with one end together in the master: each one's share, refusals of the whole, and shares split anew.
+
+The profile is of `finished_run`: 3 s of start-up and 8 core-seconds on one core, so T(c) = 3 + 8 / c.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.wire.command import ApplicationView
+from stage_model.errors import BadInput, InfeasibleDeadline
+from tests.fakes.cluster import FakeCluster, answered
+
+NEAR = 2e-3
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    cluster = FakeCluster(tmp_path)
+    cluster.finished_run()
+    return cluster
+
+
+def join(
+    cluster: FakeCluster, instance: str, by: str, after: str = "", plan: dict[str, Any] | None = None, **more: Any
+) -> str:
+    conf = {"spark.pace.pipeline": "nightly", "spark.pace.pipeline.by": by, **more.pop("conf", {})}
+    if after:
+        conf["spark.pace.after"] = after
+    if plan:
+        conf["spark.pace.pipeline.plan"] = json.dumps(plan)
+    return cluster.register(conf=conf, instance=instance, age_s=0.0, **more)
+
+
+def view(cluster: FakeCluster, application_id: str) -> ApplicationView:
+    [found] = [one for one in answered(cluster.state.commands.views(cluster.now_s)) if one.application_id == application_id]
+    return found
+
+
+def deadlines(cluster: FakeCluster, *ids: str) -> list[float | None]:
+    return [cluster.state.applications[one].options.deadline_s for one in ids]
+
+
+def pass_by(cluster: FakeCluster, seconds: float) -> None:
+    cluster.now_s += seconds
+    cluster.worker("w1")
+    cluster.state.tick(cluster.now_s)
+
+
+def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeCluster) -> None:
+    first = join(cluster, "a", "44s")
+    assert deadlines(cluster, first) == [pytest.approx(44.0)]
+    second = join(cluster, "b", "44s", after=first)
+    pass_by(cluster, 0.0)
+    # 2 (3 + 8 / c) = 44
+    assert deadlines(cluster, first, second) == [pytest.approx(22.0, rel=NEAR), pytest.approx(44.0, rel=NEAR)]
+    assert [change.deadline_s for change in cluster.state.applications[first].record.changes] == [
+        pytest.approx(22.0, rel=NEAR)
+    ]
+    assert not cluster.state.applications[second].record.changes, "its first share is no change"
+    assert view(cluster, second).pipeline == "nightly"
+    pass_by(cluster, 1.0)
+    assert len(cluster.state.applications[first].record.changes) == 1, "nothing came or ended"
+
+
+def test_what_is_left_is_split_anew_when_a_job_ends(cluster: FakeCluster) -> None:
+    first = join(cluster, "a", "66s")
+    second = join(cluster, "b", "66s", after=first)
+    third = join(cluster, "c", "66s", after=second)
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, first, second, third) == [pytest.approx(by, rel=NEAR) for by in (22.0, 44.0, 66.0)]
+    cluster.now_s += 10.0
+    cluster.driver(first, ended=True)
+    pass_by(cluster, 0.0)
+    # both drivers are up: 8 / c each in the 56 s that are left
+    assert deadlines(cluster, second, third) == [pytest.approx(38.0, rel=NEAR), pytest.approx(66.0, rel=NEAR)]
+
+
+def test_a_whole_that_cannot_end_in_time_is_refused(cluster: FakeCluster) -> None:
+    first = join(cluster, "a", "30s")
+    said = (
+        r"the end of pipeline nightly, 20s, cannot be met: with all 1\.00 cores what is left of it takes 22s; accepted: 23s"
+    )
+    with pytest.raises(InfeasibleDeadline, match=said):
+        join(cluster, "b", "20s", after=first)
+    forced = join(cluster, "c", "20s", after=first, conf={"spark.pace.force": "true"})
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, first, forced) == [pytest.approx(11.0, rel=NEAR), pytest.approx(22.0, rel=NEAR)]
+
+
+def test_jobs_that_are_still_to_come_keep_their_share(cluster: FakeCluster) -> None:
+    later = [{"name": "report", "after": ["load"], "profile": "app@app.py"}]
+    load = join(cluster, "a", "44s", plan={"run": "r", "job": "load", "place": 1, "of": 2, "later": later})
+    assert deadlines(cluster, load) == [pytest.approx(22.0, rel=NEAR)]
+    shown = view(cluster, load)
+    assert (shown.pipeline, shown.pipeline_job) == ("nightly 1/2", "load")
+    cluster.restart()
+    cluster.worker("w1")
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, load) == [pytest.approx(22.0, rel=NEAR)], "what comes later is known after a restart, too"
+    cluster.now_s += 10.0
+    cluster.driver(load, ended=True)
+    report = join(cluster, "b", "34s", plan={"run": "r", "job": "report", "place": 2, "of": 2})
+    assert deadlines(cluster, report) == [pytest.approx(34.0)]
+
+
+def test_a_job_that_comes_later_counts_once_it_is_there_as_what_it_is(cluster: FakeCluster) -> None:
+    later = [{"name": "b", "after": [], "profile": "app@app.py"}, {"name": "c", "after": ["a", "b"], "profile": "none"}]
+    a = join(cluster, "a", "60s", plan={"run": "r", "job": "a", "place": 1, "of": 3, "later": later})
+    # side by side 3 + 16 / c = 60, and c is not known
+    assert deadlines(cluster, a) == [pytest.approx(60.0, rel=NEAR)]
+    b = join(cluster, "b", "60s", plan={"run": "r", "job": "b", "place": 2, "of": 3, "later": later[1:]})
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, a, b) == [pytest.approx(60.0, rel=NEAR)] * 2
+    assert not cluster.state.applications[a].faults
+
+
+@pytest.mark.parametrize("other", [{"uid": 12345}, {"plan": {"run": "other", "job": "x", "place": 1, "of": 1}}])
+def test_other_users_and_other_runs_of_a_file_have_pipelines_of_their_own(
+    cluster: FakeCluster, other: dict[str, Any]
+) -> None:
+    mine = join(cluster, "a", "60s")
+    theirs = join(cluster, "b", "50s", after=mine, **other)
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, mine, theirs) == [pytest.approx(60.0), pytest.approx(50.0)]
+
+
+def test_a_job_without_a_profile_has_no_deadline_and_the_others_share_the_time(cluster: FakeCluster) -> None:
+    new = join(cluster, "a", "40s", name="new", main="new.py")
+    known = join(cluster, "b", "40s", after=new)
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, new, known) == [None, pytest.approx(40.0, rel=NEAR)]
+
+
+def test_without_a_worker_it_is_split_when_one_is_there(cluster: FakeCluster) -> None:
+    cluster.now_s += 60.0  # the only worker is silent
+    first = join(cluster, "a", "44s")
+    second = join(cluster, "b", "44s", after=first)
+    assert deadlines(cluster, first, second) == [pytest.approx(44.0), pytest.approx(44.0)]
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, first) == [pytest.approx(22.0, rel=NEAR)]
+
+
+def test_too_many_jobs_are_refused(cluster: FakeCluster) -> None:
+    plan = {"run": "r", "job": "a", "place": 1, "of": 50, "later": [{"name": f"x{number}"} for number in range(50)]}
+    with pytest.raises(BadInput, match="pipeline nightly would have 51 jobs; accepted: 50 at a time"):
+        join(cluster, "a", "60s", plan=plan)
+
+
+def test_the_record_says_which_pipeline_it_was_of(cluster: FakeCluster) -> None:
+    conf = {
+        "spark.pace.pipeline": "nightly",
+        "spark.pace.pipeline.by": "90s",
+        "spark.pace.pipeline.plan": '{"run":"r","job":"load","place":1,"of":2}',
+    }
+    application_id = cluster.finished_run(conf=conf, instance="second")
+    summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    assert summary["pipeline"] == {"name": "nightly", "by_s": 90.0, "job": "load", "place": 1, "of": 2, "run": "r"}

@@ -1,0 +1,74 @@
+"""What an application says of its pipeline: taken, or refused by name."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.submit.job_options import JobOptions, job_options
+from controller.submit.pipeline_options import MOST_JOBS, PipelineOptions
+from stage_model.errors import BadInput
+
+NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
+PLAN = {"run": "r", "job": "load", "place": 1, "of": 2, "later": [{"name": "report", "after": ["load"], "profile": "p"}]}
+
+
+def read(**own: str) -> JobOptions:
+    conf = {f"spark.pace.{key.replace('_', '.')}": value for key, value in own.items()}
+    return job_options(conf, submitted=NOW, working_dir=Path("/"), default_law="forecast")
+
+
+def test_an_end_counts_from_submission_like_a_deadline() -> None:
+    assert read().pipeline is None
+    assert read(pipeline="nightly").pipeline == PipelineOptions(name="nightly")
+    got = read(pipeline="nightly", pipeline_by="by 12:01")
+    assert got.pipeline is not None
+    assert got.pipeline.by_s == pytest.approx(60.0)
+    assert got.deadline_s is None
+
+
+def test_a_job_of_a_file_knows_its_place_and_what_comes_later() -> None:
+    got = read(pipeline="nightly", pipeline_plan=json.dumps(PLAN)).pipeline
+    assert got is not None
+    assert got.plan is not None
+    assert got.shown == "nightly 1/2"
+    assert [(job.name, job.after, job.profile) for job in got.plan.later] == [("report", ("load",), "p")]
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"pipeline": ""}, "spark.pace.pipeline '' is no name; accepted: 1 to 63"),
+        ({"pipeline": "a b"}, "spark.pace.pipeline 'a b' is no name"),
+        ({"pipeline": "a" * 64}, "is no name"),
+        ({"pipeline_by": "90s"}, "spark.pace.pipeline.by without spark.pace.pipeline has no meaning"),
+        ({"pipeline_plan": "{}"}, "spark.pace.pipeline.plan without spark.pace.pipeline"),
+        ({"pipeline": "p", "pipeline_by": "soon"}, "spark.pace.pipeline.by 'soon' is not a duration"),
+        (
+            {"pipeline": "p", "pipeline_by": "90s", "deadline": "80s"},
+            "spark.pace.deadline and spark.pace.pipeline.by exclude",
+        ),
+        ({"pipeline": "p", "pipeline_plan": "no"}, "spark.pace.pipeline.plan cannot be read"),
+        ({"pipeline": "p", "pipeline_plan": "{}"}, "spark.pace.pipeline.plan cannot be read"),
+        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"place": 0})}, "cannot be read"),
+        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"job": "report"})}, "names a job twice"),
+        (
+            {"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"later": [{"name": "x", "after": ["x"]}]})},
+            "x before x is a circle",
+        ),
+        (
+            {
+                "pipeline": "p",
+                "pipeline_plan": json.dumps(PLAN | {"later": [{"name": f"x{n}"} for n in range(MOST_JOBS + 1)]}),
+            },
+            "cannot be read",
+        ),
+        ({"pipeline_until": "90s"}, "spark.pace.pipeline.until is not a setting"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(own: dict[str, str], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        read(**own)
