@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.runs.run_folder import SUMMARY, read_summary
 from stage_model.errors import BadInput
-from stage_model.nearest import nearest_applications
+from stage_model.nearest import nearest_applications, nearest_names
 
 
 @dataclass(frozen=True, slots=True)
