@@ -79,6 +79,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     started: float = 0.0
 
+    @property
+    def spark_master(self) -> str:
+        """The master URL by which Spark is told of it."""
+        return f"sparkpace://{self.host}:{self.port}"
+
 
 NOBODY = ProcessId(pid=0, start=0, boot_id="")
 

@@ -49,7 +49,7 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
     cluster = home.cluster()
     if cluster is not None:
         settings |= driver_places(cluster)
-        settings["spark.master"] = f"sparkpace://{cluster.host}:{cluster.port}"
+        settings["spark.master"] = cluster.spark_master
     if out is None:
         click.echo(format_properties(settings), nl=False)
         return

@@ -1,30 +1,43 @@
-"""What the scripts of `sparkpace shim` run: `sparkpace submit` for who asks for pacing, else the real spark-submit."""
+"""What the scripts of `sparkpace shim` run: `sparkpace submit` for who asks for pacing, else the real spark-submit.
+
+Either way this process becomes the driver. So a signal to the script is one to the driver, SIGKILL too, by which Airflow
+ends a task.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+from controller.submit.in_place import go_on_as
 from controller.submit.shim import NAMES, asks_for_pacing, is_shim, real_submit
-from stage_model.errors import PaceError
+from controller.submit.spark_install import spark_of
+from stage_model.errors import PaceError, Unavailable
 
 
 def submit_or_pass_on(arguments: list[str]) -> None:
     """Nothing that is started finds a script of ours again."""
     path = os.environ.get("PATH", "").split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(part for part in path if not is_shim(Path(part) / NAMES[0]))
-    if asks_for_pacing(arguments):
-        from controller.cli.main import main  # here, because the real one needs none of it
+    if not asks_for_pacing(arguments):
+        real = str(real_submit(os.environ))
+        go_on_as([real, *arguments], os.environ)
+    from controller.cli.main import main  # here, because the real one needs none of it
 
-        main(["submit", *arguments], prog_name=NAMES[0])
-    real = str(real_submit(os.environ))
-    os.execv(real, [real, *arguments])  # noqa: S606 - the user's own words, no shell
+    if not os.environ.get("SPARK_HOME"):
+        found = None
+        with suppress(Unavailable):  # then `submit` takes the Spark beside Sparkpace, or says that there is none
+            found = real_submit(os.environ)
+        if found is not None:
+            os.environ["SPARK_HOME"] = str(spark_of(found))  # one Spark for all jobs, paced or not
+    main(["submit", "--exec", *arguments], prog_name=NAMES[0])
 
 
 if __name__ == "__main__":
     try:
         submit_or_pass_on(sys.argv[1:])
-    except (PaceError, OSError) as error:
+    except PaceError as error:
         sys.stderr.write(f"sparkpace: {error}\n")
-        sys.exit(error.exit_code if isinstance(error, PaceError) else 69)
+        sys.exit(error.exit_code)

@@ -24,12 +24,14 @@ from controller.submit.authentication import in_memory, path_of
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.driver_archive import archive_options
 from controller.submit.driver_run import DriverRun, find
+from controller.submit.in_place import go_on_as
 from controller.submit.profile_choice import stored_profile
 from controller.submit.progress_line import ProgressLine, ending
 from controller.submit.properties import format_properties
 from controller.submit.spark_install import find_spark
 from controller.submit.submission import (
     Submission,
+    check_own_master,
     check_submission,
     command,
     driver_file,
@@ -57,6 +59,8 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --law LAW            forecast, paper or constant
   --dry-run            plan only
   --detach             return once the application runs
+  --exec               become the driver: no process of ours stays beside it,
+                       and no progress is shown
   --force              submit although the deadline cannot be met
   --after APP[:success]  start when that one has ended (id or name; several with commas)
   --pipeline NAME      one of several jobs that have one end together
@@ -68,7 +72,8 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --python PATH        Python of the executors
   --network closed     executors reach the driver and each other, nothing outside
   --master URL         of another cluster manager, whose executors are paced:
-                       spark://..., k8s://..., yarn, local-cluster[...]
+                       spark://..., k8s://..., yarn, local-cluster[...];
+                       or sparkpace://... of this cluster, as without it
   --home DIR           the cluster's directory
 """
 
@@ -100,6 +105,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     settings = driver_file(job, spark=spark, environment=os.environ)
     java = None if "dry-run" in given.flags else find_java(os.environ)
     cluster = home.need_cluster()
+    check_own_master(given, cluster)
     client = submit_client(home)
     reply, profile = plan_submission(job, home, client, executor_settings(job, spark=spark, environment=os.environ))
     if java is None:
@@ -109,14 +115,16 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         raise InfeasibleDeadline(reply.reason)
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
-    console = Console(stderr=True, highlight=False)
-    line = ProgressLine(console)
-    run = DriverRun(client, job.submission)
     variables = {**os.environ, **spark.environment}
     if job.master is None:
         variables |= driver_variables(cluster, os.environ) | archive_options(os.environ, java.home, spark, bridge_jar())
     with in_memory(format_properties(settings)) as file:
         words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
+        if "exec" in given.flags:
+            go_on_as(words, variables, passed=(file,))
+        console = Console(stderr=True, highlight=False)
+        line = ProgressLine(console)
+        run = DriverRun(client, job.submission)
         try:
             code = run.run(words, variables, line.show, passed=(file,))
         finally:

@@ -54,7 +54,7 @@ def pod_settings(cluster: Cluster) -> dict[str, str]:
 
 def _attaching(cluster: Cluster) -> dict[str, str]:
     settings = {key: value for key, value in driver_settings().items() if not key.startswith(MEMORY)}
-    return settings | {"spark.pace.master": f"sparkpace://{cluster.host}:{cluster.port}"}
+    return settings | {"spark.pace.master": cluster.spark_master}
 
 
 def _is_ones_own(host: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from controller.start import ours
 from controller.submit.job_options import PREFIX
-from controller.submit.submit_args import OWN_FLAGS, OWN_VALUES, SPARK_VALUES
+from controller.submit.submit_args import OUR_SCHEME, OWN_FLAGS, OWN_VALUES, OptionWord, read_options
 from stage_model.errors import Unavailable
 
 NAMES = ("spark-submit", "spark3-submit")
@@ -34,19 +34,18 @@ def is_shim(file: Path) -> bool:
 
 
 def asks_for_pacing(arguments: Sequence[str]) -> bool:
-    """Whether options of ours, or settings `spark.pace.*`, stand before the application. --master is Spark's."""
-    own, at = False, 0
-    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-":
-        name, equals, value = arguments[at].partition("=")
-        if name in PASSING:
-            return False
-        if not equals and name in OWN_VALUES | SPARK_VALUES:
-            at += 1
-            value = arguments[at] if at < len(arguments) else ""
-        own = own or (name in (OWN_VALUES | OWN_FLAGS) and name != "--master")
-        own = own or (name in ("--conf", "-c") and value.strip().startswith(PREFIX))
-        at += 1
-    return own
+    """Whether options of ours, settings `spark.pace.*` or a master of ours stand before the application."""
+    options, _ = read_options(arguments)
+    return not any(option.name in PASSING for option in options) and any(map(_is_ours, options))
+
+
+def _is_ours(option: OptionWord) -> bool:
+    value = (option.value or "").strip()
+    if option.name == "--master":
+        return value.startswith(OUR_SCHEME)
+    if option.name in ("--conf", "-c"):
+        return value.startswith(PREFIX)
+    return option.name in OWN_VALUES | OWN_FLAGS
 
 
 def real_submit(environment: Mapping[str, str]) -> Path:

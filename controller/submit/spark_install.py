@@ -45,3 +45,13 @@ def find_spark(environment: Mapping[str, str]) -> SparkInstall:
     if found is None:
         raise Unavailable("no Spark was found; set SPARK_HOME, or pip install pyspark beside sparkpace")
     return SparkInstall(Path(os.path.realpath(found)), "PATH")
+
+
+def spark_of(submit: Path) -> Path:
+    """The SPARK_HOME of a spark-submit: the folder above its own, or, where pip has put a copy of it into an environment, the
+    pyspark there. Raises `Unavailable`."""
+    above = submit.resolve().parents[1]
+    for home in (above, *above.glob("lib*/python3*/*-packages/pyspark")):
+        if (home / "jars").is_dir():
+            return home
+    raise Unavailable(f"{submit} lies in no Spark, so which one it runs cannot be told; set SPARK_HOME to a Spark")

@@ -25,7 +25,7 @@ from controller.submit.pipeline_options import SETTINGS, PipelineOptions, pipeli
 from controller.submit.profile_choice import ProfileChoice, read_profile
 from controller.submit.properties import parse_properties
 from controller.submit.spark_install import SparkInstall
-from controller.submit.submit_args import SubmitArguments
+from controller.submit.submit_args import OUR_SCHEME, SubmitArguments
 from controller.wire.worker import Mount
 from placement.dependencies import parse_after
 from stage_model.errors import BadInput
@@ -136,6 +136,16 @@ def check_submission(
     return job
 
 
+def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
+    """Raises `BadInput` for a master of ours that is not that of the home."""
+    given = _given_master(arguments)
+    if given is not None and given.startswith(OUR_SCHEME) and given != cluster.spark_master:
+        raise BadInput(
+            f"--master (spark.master) {given[:80]!r} is not the master of this home; accepted: {cluster.spark_master}, no "
+            f"--master, or another home by --home or SPARKPACE_HOME"
+        )
+
+
 def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
     """What the driver's --properties-file must hold: the user's file, and Spark's authentication. Raises `BadInput`."""
     file = _file_settings(job, spark, environment)
@@ -176,7 +186,7 @@ def command(
     jar = str(bridge_jar())
     return [
         str(spark.submit),
-        *("--master", f"sparkpace://{cluster.host}:{cluster.port}"),
+        *("--master", cluster.spark_master),
         *job.arguments.spark,
         *("--properties-file", file),
         *("--driver-class-path", f"{jar}{os.pathsep}{class_path}" if class_path else jar),
@@ -271,15 +281,19 @@ def _starting_settings(job: Submission) -> dict[str, str]:
 
 def _other_master(arguments: SubmitArguments) -> str | None:
     """The master URL of another cluster manager; None where our own is meant. Raises `BadInput` for one that cannot be."""
-    given = arguments.own.get("master", arguments.conf.get("spark.master"))
-    if given is None:
+    given = _given_master(arguments)
+    if given is None or given.startswith(OUR_SCHEME):
         return None
     if re.match(r"(spark|k8s)://|local-cluster\[|yarn$", given):
         return given
     raise BadInput(
         f"--master (spark.master) {given[:80]!r} is not one that can be attached to; accepted: spark://HOST:PORT, k8s://URL, "
-        "yarn or local-cluster[N,CORES,MB], or no --master for Sparkpace's own"
+        f"yarn or local-cluster[N,CORES,MB]; for Sparkpace's own {OUR_SCHEME}HOST:PORT or no --master"
     )
+
+
+def _given_master(arguments: SubmitArguments) -> str | None:
+    return arguments.own.get("master", arguments.conf.get("spark.master"))
 
 
 def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:

@@ -21,6 +21,8 @@ SPARK_VALUES = frozenset(
         "--remote", "--repositories", "--status", "--total-executor-cores",
     }
 )  # fmt: skip
+OUR_SCHEME = "sparkpace://"
+"""Of master URLs that name a Sparkpace; any other one is Spark's own."""
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 OWN_VALUES = frozenset(
     {
@@ -29,9 +31,9 @@ OWN_VALUES = frozenset(
         "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip
-OWN_FLAGS = frozenset({"--detach", "--dry-run", "--encrypt", "--evict", "--force"})
+OWN_FLAGS = frozenset({"--detach", "--dry-run", "--encrypt", "--evict", "--exec", "--force"})
 REFUSED = {
-    "--remote": "Spark Connect is another way in; use spark-submit for it",
+    "--remote": "the Spark Connect server is the driver there; its sessions set spark.pace.deadline themselves",
     "--kill": "use `sparkpace kill APP`",
     "--status": "use `sparkpace ps`",
     "--proxy-user": "executors run as the submitting user",
@@ -43,6 +45,17 @@ OFFERED = frozenset(
     if name not in REFUSED and not name.startswith(("--submi", "--pipeline-"))
 )
 """What a misspelt option may have meant: not what `submit` tells itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionWord:
+    """One that begins with a dash. `value` is what follows its "=" (`attached`), else the next word where the option takes
+    one; None where there is none."""
+
+    word: str
+    name: str
+    value: str | None = None
+    attached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,25 @@ class SubmitArguments:
     application_args: tuple[str, ...] = ()
 
 
+def read_options(arguments: Sequence[str]) -> tuple[list[OptionWord], tuple[str, ...]]:
+    """Those before the application, known or not, and the rest: the application and its own words."""
+    found: list[OptionWord] = []
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-":
+        word = arguments[at]
+        # spark-submit reads --option=value as well; -c=... is no such form.
+        name, equals, attached = word.partition("=") if word.startswith("--") else (word, "", "")
+        at += 1
+        if equals:
+            found.append(OptionWord(word, name, attached, attached=True))
+        elif name in OWN_VALUES | SPARK_VALUES and at < len(arguments):
+            found.append(OptionWord(word, name, arguments[at]))
+            at += 1
+        else:
+            found.append(OptionWord(word, name))
+    return found, tuple(arguments[at:])
+
+
 def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
     """Raises `BadInput` for an unknown option, a missing value, an own option given twice, or one we cannot honour."""
     own: dict[str, str] = {}
@@ -68,9 +100,9 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
     spark: list[str] = []
     spark_options: dict[str, str] = {}
     conf: dict[str, str] = {}
-    at = 0
-    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-":
-        name, value, at = _option(arguments, at)
+    options, rest = read_options(arguments)
+    for option in options:
+        name, value = option.name, _value(option)
         if value is None:
             if name in OWN_FLAGS:
                 flags.add(name[2:])
@@ -87,7 +119,6 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
             spark_options[name] = value
             if name in ("--conf", "-c"):
                 conf.update([_setting(value)])
-    rest = tuple(arguments[at:])
     return SubmitArguments(
         own=own,
         flags=frozenset(flags),
@@ -100,27 +131,23 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
     )
 
 
-def _option(arguments: Sequence[str], at: int) -> tuple[str, str | None, int]:
-    """The option at `at`: its name, its value (None for a flag), and where the next word is."""
-    word = arguments[at]
-    # spark-submit reads --option=value as well; -c=... is no such form.
-    name, equals, attached = word.partition("=") if word.startswith("--") else (word, "", "")
+def _value(option: OptionWord) -> str | None:
+    """None for a flag."""
+    name = option.name
     if name in REFUSED:
         raise BadInput(f"{name} cannot be given here: {REFUSED[name]}")
     if name in OWN_FLAGS | SPARK_FLAGS:
-        if equals:
-            raise BadInput(f"{name} takes no value, but {attached!r} was given")
-        return name, None, at + 1
+        if option.attached:
+            raise BadInput(f"{name} takes no value, but {option.value!r} was given")
+        return None
     if name not in OWN_VALUES | SPARK_VALUES:
         raise BadInput(
-            f"{word!r} is neither an option of sparkpace submit nor of spark-submit; {nearest_names(name, OFFERED)}; "
+            f"{option.word!r} is neither an option of sparkpace submit nor of spark-submit; {nearest_names(name, OFFERED)}; "
             f"the application's own options come after its file"
         )
-    if equals:
-        return name, attached, at + 1
-    if at + 1 >= len(arguments):
+    if option.value is None:
         raise BadInput(f"{name} needs a value")
-    return name, arguments[at + 1], at + 2
+    return option.value
 
 
 def _setting(text: str) -> tuple[str, str]:

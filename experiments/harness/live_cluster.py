@@ -62,8 +62,7 @@ class Sparkpace:
     @property
     def master_url(self) -> str:
         """As stock Spark is told it. Raises `Unavailable` without a cluster."""
-        cluster = self.home.need_cluster()
-        return f"sparkpace://{cluster.host}:{cluster.port}"
+        return self.home.need_cluster().spark_master
 
     # ------------------------------------------------------------------ commands
 

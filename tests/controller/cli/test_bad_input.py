@@ -94,6 +94,7 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--network", "open", "app.py"], ["--network", "'open'", "closed"]),
         (["--conf", "spark.pace.network=host", "app.py"], ["network", "'host'", "closed"]),
         (["--nonsense", "app.py"], ["'--nonsense'"]),
+        (["--exec=now", "app.py"], ["--exec takes no value", "'now'"]),
         (["--dedline=90s", "app.py"], ["'--dedline=90s'", "the nearest names are --deadline, "]),
         (["--by", "90s", "app.py"], ["--by without --pipeline has no meaning"]),
         (["--pipeline", "a b", "app.py"], ["--pipeline", "'a b'", "is no name"]),

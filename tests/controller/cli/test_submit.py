@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from controller.processes import identify
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, write_summary
 from controller.runtime.process_identity import boot_id, uptime
+from controller.start import ours
 from controller.submit.bridge_jar import JAR
 from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView, PlanReply
@@ -35,6 +37,7 @@ pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridg
 SCRIPT = """#!/bin/sh
 printf '%s\\n' "$@" > "$ARGUMENTS_FILE"
 env > "$ARGUMENTS_FILE.env"
+echo $$ > "$ARGUMENTS_FILE.pid"
 while [ "$1" != --properties-file ]; do shift; done
 cat "$2" > "$ARGUMENTS_FILE.conf"
 exit ${EXIT_CODE:-0}
@@ -55,6 +58,11 @@ class Place:
         """The words that spark-submit got; None when it was not started."""
         file = self.work / "arguments"
         return file.read_text().splitlines() if file.exists() else None
+
+    @property
+    def driver(self) -> int:
+        """The number of spark-submit's process."""
+        return int((self.work / "arguments.pid").read_text())
 
     @property
     def settings(self) -> dict[str, str]:
@@ -86,8 +94,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setenv("ARGUMENTS_FILE", str(work / "arguments"))
     for name in ("SPARK_CONF_DIR", "SPARK_LOCAL_IP"):
         monkeypatch.delenv(name, raising=False)
-    ours = identify(os.getpid())
-    assert ours is not None
+    this = identify(os.getpid())
+    assert this is not None
     with serving(home) as master:
         home.write_cluster(
             Cluster(
@@ -96,7 +104,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
                 host="127.0.0.1",
                 port=master.server_port,
                 runtime="process",
-                master=ours,
+                master=this,
             )
         )
         yield Place(work, home, master)
@@ -285,6 +293,42 @@ def test_a_class_path_of_the_users_follows_the_bridge(place: Place) -> None:
 def test_the_drivers_exit_code_is_the_commands(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXIT_CODE", "3")
     assert place.submit("app.py").exit_code == 3
+
+
+def test_with_exec_the_command_becomes_the_driver(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXIT_CODE", "3")
+    process = subprocess.Popen(ours("controller.cli.main", "submit", "--exec", "--deadline", "90s", "app.py"))
+    assert process.wait(timeout=300) == 3
+    assert place.driver == process.pid
+    assert place.settings["spark.pace.deadline"] == "90.000s"
+    assert place.file["spark.authenticate"] == "true"
+
+
+def test_a_shim_becomes_the_driver_of_the_next_spark_on_path(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place.work / "spark" / "jars").mkdir()
+    assert CliRunner().invoke(main, ["shim", str(place.work / "shim")]).exit_code == 0
+    monkeypatch.delenv("SPARK_HOME")
+    monkeypatch.setenv("PATH", f"{place.work}/shim:{place.work}/spark/bin:{os.environ['PATH']}")
+    master = place.home.need_cluster().spark_master
+    process = subprocess.Popen(["spark3-submit", "--master", master, "--priority", "high", "app.py"], env=os.environ)
+    assert process.wait(timeout=300) == 0
+    assert place.driver == process.pid
+    assert place.started is not None
+    assert place.started[:2] == ["--master", master]
+    assert place.settings["spark.pace.priority"] == "100"
+    assert f"SPARK_HOME={place.work}/spark" in (place.work / "arguments.env").read_text().splitlines()
+
+
+def test_a_master_of_ours_is_that_of_the_home(place: Place) -> None:
+    known = place.home.need_cluster().spark_master
+    for words in (["--master", "sparkpace://there:1"], ["--conf", "spark.master=sparkpace://there:1"]):
+        refused = place.submit(*words, "app.py")
+        assert (refused.exit_code, place.started) == (2, None)
+        assert "'sparkpace://there:1' is not the master of this home" in refused.stderr
+        assert known in refused.stderr
+    assert place.submit("--master", known, "app.py").exit_code == 0
+    assert place.started is not None
+    assert "--driver-class-path" in place.started, "it is not attached"
 
 
 def test_an_infeasible_deadline_is_refused_unless_forced(place: Place) -> None:

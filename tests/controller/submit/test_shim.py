@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from controller.cli.main import main
 from controller.submit.shim import asks_for_pacing
+from controller.submit.spark_install import spark_of
 
 REAL = '#!/bin/sh\nprintf "%s\\n" real "$@"\ncat\nexit 7\n'
 
@@ -22,6 +23,8 @@ REAL = '#!/bin/sh\nprintf "%s\\n" real "$@"\ncat\nexit 7\n'
         ["--executor-memory", "2g", "--priority=high", "app.py"],
         ["--conf", "spark.pace.deadline=90s", "app.py"],
         ["--master", "spark://here:7077", "--force", "app.py"],
+        ["--master", "sparkpace://here:7070", "app.py"],
+        ["--unknown", "--deadline=90s", "app.py"],
     ],
 )
 def test_our_options_before_the_application_ask_for_pacing(words: list[str]) -> None:
@@ -51,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     real.parent.mkdir(parents=True)
     real.write_text(REAL)
     real.chmod(0o755)
+    (tmp_path / "real" / "jars").mkdir()
     assert CliRunner().invoke(main, ["shim", str(tmp_path / "shim")]).exit_code == 0
     return tmp_path / "shim"
 
@@ -81,6 +85,20 @@ def test_a_deadline_goes_through_our_submit(folder: Path) -> None:
     done = call(folder, "spark-submit", "--deadline", "soon", "app.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--deadline 'soon'" in done.stderr
+
+
+def test_a_script_that_may_run_any_spark_runs_no_paced_job(folder: Path) -> None:
+    (folder.parent / "real" / "jars").rmdir()
+    done = call(folder, "spark-submit", "--deadline", "90s", "app.py")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (69, "", 1)
+    assert "set SPARK_HOME to a Spark" in done.stderr
+
+
+def test_the_spark_of_an_environment_is_its_pyspark(tmp_path: Path) -> None:
+    home = tmp_path / "lib" / "python3.12" / "site-packages" / "pyspark"
+    (home / "jars").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    assert spark_of(tmp_path / "bin" / "spark-submit") == home
 
 
 def test_a_file_of_the_users_is_not_replaced(folder: Path) -> None:
