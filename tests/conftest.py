@@ -1,8 +1,8 @@
 """What every test may ask for: a Docker engine, a Kubernetes cluster, a second Spark; how property tests run, and in which
 order.
 
-`SPARKPACE_REQUIRE_DOCKER=1`, `SPARKPACE_REQUIRE_KUBERNETES=1`, `SPARKPACE_REQUIRE_BROWSER=1` and
-`SPARKPACE_REQUIRE_PROMETHEUS=1` (set by .ci/run) turn a skipped test that needs one into a failure, so nothing passes unseen.
+`SPARKPACE_REQUIRE_DOCKER=1`, and likewise KUBERNETES, BROWSER, PROMETHEUS and AIRFLOW (set by .ci/run), turn a skipped
+test that needs one into a failure, so nothing passes unseen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from controller.engines import docker_version
 from stage_model.errors import Unavailable
 from tests.fakes.small_disk import SmallDisk, mounted
 
-NEEDS = {"docker": "docker_engine", "kubernetes": "kubeconfig", "browser": "chromium", "prometheus": "prometheus"}
+NEEDS = {
+    "docker": "docker_engine",
+    "kubernetes": "kubeconfig",
+    "browser": "chromium",
+    "prometheus": "prometheus",
+    "airflow": "airflow",
+}
 """The fixture that every test of a marker needs."""
 REQUIRED = {marker for marker in NEEDS if os.environ.get(f"SPARKPACE_REQUIRE_{marker.upper()}", "") not in {"", "0"}}
 
@@ -34,8 +40,8 @@ hypothesis.settings.register_profile("dev", PATIENT)
 hypothesis.settings.register_profile("gate", PATIENT, derandomize=True, max_examples=200)
 hypothesis.settings.load_profile("gate" if REQUIRED or os.environ.get("CI") else "dev")
 
-UNPACKED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkpace" / "prometheus" / "usr" / "bin"
-"""Where `.ci/setup prometheus` leaves the programs. Tests may have a cache of their own later."""
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkpace"
+"""Where `.ci/setup prometheus` and `.ci/setup airflow` leave the programs. Tests may have a cache of their own later."""
 
 
 def _missing(marker: str, problem: str) -> NoReturn:
@@ -85,10 +91,20 @@ def chromium() -> Path:
 def prometheus() -> Path:
     """The folder of `prometheus` and `promtool`."""
     folders = [Path(folder) for folder in os.get_exec_path()]
-    for folder in (*folders, UNPACKED):
+    for folder in (*folders, CACHE / "prometheus" / "usr" / "bin"):
         if all(os.access(folder / name, os.X_OK) for name in ("prometheus", "promtool")):
             return folder
     _missing("prometheus", "there is no prometheus with promtool; `.ci/setup prometheus` unpacks them")
+
+
+@pytest.fixture(scope="session")
+def airflow() -> Path:
+    """The command, of an environment that holds what the lock file says and nothing else."""
+    made = CACHE / "airflow"
+    lock = Path(__file__).parents[1] / ".ci" / "airflow.txt"
+    if not (made / "made-from").is_file() or (made / "made-from").read_bytes() != lock.read_bytes():
+        _missing("airflow", "there is no Airflow as .ci/airflow.txt says; `.ci/setup airflow` makes it")
+    return made / "bin" / "airflow"
 
 
 @pytest.fixture(autouse=True)
