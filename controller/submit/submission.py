@@ -47,6 +47,8 @@ EXECUTORS = ("spark.executor.", "spark.cores.max", "spark.dynamicAllocation.")
 """Settings that say how many executors there are, and how large."""
 MOST_ARGUMENTS = 8192
 """Characters; longer arguments are not recorded with the run (one word of a command line is bounded by the kernel)."""
+NO_FILE = "spark-internal"
+"""Spark's word for an application that is a class of its own, as its servers for SQL are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +344,8 @@ def _application(arguments: SubmitArguments, working_dir: Path) -> str:
     given = arguments.application
     if given is None:
         raise BadInput("no application file was given; it comes after the options: submit [OPTIONS] APP [ARGS]")
+    if given == NO_FILE:
+        return given
     if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():
         return given  # hdfs://, s3a://, local: are spark-submit's to find
     if not (working_dir / given.removeprefix("file:")).is_file():

@@ -331,6 +331,13 @@ def test_a_master_of_ours_is_that_of_the_home(place: Place) -> None:
     assert "--driver-class-path" in place.started, "it is not attached"
 
 
+def test_an_application_may_be_a_class_of_sparks_own(place: Place) -> None:
+    assert place.submit("--class", "org.example.Server", "spark-internal", "--port", "1").exit_code == 0
+    assert place.started is not None
+    assert place.started[-3:] == ["spark-internal", "--port", "1"]
+    assert place.settings["spark.pace.main"] == "org.example.Server"
+
+
 def test_an_infeasible_deadline_is_refused_unless_forced(place: Place) -> None:
     reason = "deadline 10s cannot be met: it takes 40s; accepted: 41s or more, or --force"
     place.master.plan = PlanReply(known=True, feasible=False, least_deadline_s=40.0, cluster_cores=2.0, reason=reason)

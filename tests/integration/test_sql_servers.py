@@ -1,0 +1,74 @@
+"""Spark's own servers for SQL, on real Spark: a session's SET gives its queries a deadline, by Connect and by JDBC."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.harness.live_cluster import free_port, spark_home
+from tests.integration.local_cluster import APPS, Job, LocalCluster, conf_words, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+PYTHON = Path(sys.executable)
+HOST = "127.0.0.1"
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+THRIFT = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+
+
+def await_port(server: Job, port: int) -> None:
+    def answers() -> bool:
+        assert server.process.poll() is None, server.err.read_text(errors="replace")[-6000:]
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection((HOST, port)):
+            return True
+        return False
+
+    eventually(answers, f"a server at port {port}")
+
+
+def ended(cluster: LocalCluster, server: Job, name: str) -> dict[str, Any]:
+    """The record of a server that is told to end."""
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=300) in {-signal.SIGTERM, 128 + signal.SIGTERM}
+    return cluster.summary(name)
+
+
+def assert_one_query_had_it(summary: dict[str, Any], deadline_s: float) -> None:
+    assert summary["deadline_s"] is None, "it is the query's, not the server's"
+    [query] = summary["actions"]
+    assert query["deadline_s"] == deadline_s
+    assert query["violated"] is (query["end_s"] - query["start_s"] > deadline_s)
+    assert summary["tasks_failed"] == 0
+
+
+def test_a_query_of_a_connect_client_has_a_deadline(process_cluster: LocalCluster) -> None:
+    port = free_port()
+    settings = conf_words({"spark.connect.grpc.binding.address": HOST, "spark.connect.grpc.binding.port": port})
+    server = process_cluster.submit("--name", "connect", *settings, "--class", CONNECT, "spark-internal")
+    await_port(server, port)
+    client = [sys.executable, str(APPS / "connect_client.py"), f"sc://{HOST}:{port}", "90s"]
+    assert process_cluster.start(client).finish().ok().answer["ok"]
+    assert_one_query_had_it(ended(process_cluster, server, "connect"), 90.0)
+
+
+def test_a_query_of_beeline_has_a_deadline(process_cluster: LocalCluster, tmp_path: Path) -> None:
+    port = free_port()
+    where = ("--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", f"hive.server2.thrift.bind.host={HOST}")
+    words = ("--properties-file", str(process_cluster.properties()), "--name", "thrift", "--class", THRIFT)
+    home = spark_home(PYTHON)
+    server = process_cluster.start(
+        [str(home / "bin" / "spark-submit"), *words, "spark-internal", *where], {"SPARK_HOME": str(home)}, tmp_path
+    )
+    await_port(server, port)
+    query = "select concat('total=', sum(id * 3)) from range(0, 1000000, 1, 4)"
+    script = f"{query}; SET spark.pace.deadline=90s; {query}; RESET spark.pace.deadline; {query};"
+    beeline = [str(home / "bin" / "beeline"), "-u", f"jdbc:hive2://{HOST}:{port}", "-e", script]
+    done = process_cluster.start(beeline, {"SPARK_HOME": str(home)}, tmp_path).finish().ok()
+    assert done.out.count(f"total={3 * 999_999 * 1_000_000 // 2}") == 3, done.out
+    assert_one_query_had_it(ended(process_cluster, server, "thrift"), 90.0)
