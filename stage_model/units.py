@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from stage_model import clock_times
 from stage_model.errors import BadInput
@@ -71,6 +72,25 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
     if left_s > _LONGEST_S:
         raise BadInput(f"{option} {_quoted(text)} is more than 366 days away; give {_DEADLINES}.")
     return left_s
+
+
+class NewDeadline(NamedTuple):
+    """What an application that runs is given: `seconds` after its submission, or `from_now` on."""
+
+    seconds: float
+    from_now: bool
+
+    def since_submission(self, elapsed_s: float) -> float:
+        """Of an application that has run for so long."""
+        return self.seconds + (elapsed_s if self.from_now else 0.0)
+
+
+def parse_new_deadline(text: str, now: datetime, *, option: str = "--deadline") -> NewDeadline | None:
+    """As `parse_deadline`, for an application that runs: a duration counts from its submission. None for "none": it has no
+    deadline any more."""
+    if text.strip().lower() == "none":
+        return None
+    return NewDeadline(parse_deadline(text, now, option=option), from_now=is_time(text))
 
 
 def is_time(text: str) -> bool:

@@ -17,7 +17,7 @@ from controller.waiting import wait_until
 from controller.wire.command import Change
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, PaceError
-from stage_model.units import format_duration, is_time, parse_deadline, parse_priority
+from stage_model.units import format_duration, parse_new_deadline, parse_priority
 
 
 @click.command("kill")
@@ -54,15 +54,17 @@ def set_(home: Home, application: str, deadline: str | None, priority: str | Non
         raise BadInput("nothing to set; accepted: --deadline, --priority, --labels, or several of them")
     if priority is not None:
         parse_priority(priority)
-    none = deadline is not None and deadline.strip().lower() == "none"
-    now = datetime.now(local_zone(os.environ))
-    left_s = None if deadline is None or none else parse_deadline(deadline, now, option="--deadline")
+    new = None if deadline is None else parse_new_deadline(deadline, datetime.now(local_zone(os.environ)))
     parse_requirements(labels or "", option="--labels")
     client = submit_client(home)
     view = choose(client.applications(), application)
-    if left_s is not None and deadline is not None and is_time(deadline):
-        left_s += view.elapsed_s
-    asked = Change(deadline_s=left_s, no_deadline=none, priority=priority, labels=labels, force=force)
+    asked = Change(
+        deadline_s=None if new is None else new.since_submission(view.elapsed_s),
+        no_deadline=deadline is not None and new is None,
+        priority=priority,
+        labels=labels,
+        force=force,
+    )
     client.change(view.application_id, asked)
     view = client.application(view.application_id)
     said = "no deadline" if view.deadline_s is None else f"deadline {format_duration(view.deadline_s)}"

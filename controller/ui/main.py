@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 
 import uvicorn
 
 from controller.client import LastingClient, MasterClient
+from controller.local_zone import local_zone
 from controller.ui.entrance import Entrance
 from controller.ui.lookout import Lookout
 from controller.ui.server import Page
@@ -36,7 +39,8 @@ async def _serve(
     listening: socket.socket, lasting: LastingClient, client: MasterClient, printed: Callable[[str], None]
 ) -> None:
     entrance, lookout = Entrance(listening.getsockname()[1], new_word), Lookout(lasting, time.time)
-    page = Page(entrance, lookout, client, time.monotonic, printed)
+    zone = local_zone(os.environ)
+    page = Page(entrance, lookout, client, time.monotonic, lambda: datetime.now(zone), printed)
     config = uvicorn.Config(
         page.application(),
         log_config=None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from controller.wire.command import Change, Failure, PlanRequest
 from controller.wire.course import EndedRun
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError
-from stage_model.units import parse_cores, parse_duration, parse_priority
+from stage_model.units import parse_cores, parse_duration, parse_new_deadline, parse_priority
 
 FOLDER = Path(__file__).parent / "static"
 STATIC = {
@@ -65,7 +66,8 @@ class ChangeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Page:
-    """`client` makes the changes, `printed` is called with each new link. `clock` is monotonic seconds."""
+    """`client` makes the changes, `printed` is called with each new link. `clock` is monotonic seconds, `now` the time in
+    the zone that deadlines without one are of."""
 
     def __init__(
         self,
@@ -73,9 +75,11 @@ class Page:
         lookout: Lookout,
         client: MasterClient,
         clock: Callable[[], float],
+        now: Callable[[], datetime],
         printed: Callable[[str], None],
     ) -> None:
-        self.entrance, self.lookout, self.client, self.clock, self.printed = entrance, lookout, client, clock, printed
+        self.entrance, self.lookout, self.client, self.printed = entrance, lookout, client, printed
+        self.clock, self.now = clock, now
         self._static = {name: (FOLDER / name).read_bytes() for name in STATIC}
         self._runs: tuple[float, tuple[EndedRun, ...]] | None = None
         self._runs_lock = asyncio.Lock()
@@ -201,10 +205,14 @@ class Page:
             raise BadInput("nothing to set; accepted: a deadline, a priority, or both")
         if asked.priority is not None:
             parse_priority(asked.priority)
-        none = asked.deadline is not None and asked.deadline.strip().lower() == "none"
-        deadline_s = None if asked.deadline is None or none else parse_duration(asked.deadline, option="deadline")
+        application_id, deadline_s = request.path_params["id"], None
+        new = None if asked.deadline is None else parse_new_deadline(asked.deadline, self.now(), option="deadline")
+        if new is not None:
+            view = await asyncio.to_thread(self.client.application, application_id)
+            deadline_s = new.since_submission(view.elapsed_s)
+        none = asked.deadline is not None and new is None
         change = Change(deadline_s=deadline_s, no_deadline=none, priority=asked.priority, force=asked.force)
-        await asyncio.to_thread(self.client.change, request.path_params["id"], change)
+        await asyncio.to_thread(self.client.change, application_id, change)
         return _answer({})
 
     async def kill(self, request: Request) -> Response:

@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import uvicorn
 
@@ -66,7 +68,8 @@ class ServedMaster:
 
 
 class ServedPage:
-    """`links` are those printed, `now_s` is its monotonic clock. It looks at the master when it is told to."""
+    """`links` are those printed, `now_s` is its monotonic clock and `today` the time of day. It looks at the master when it
+    is told to."""
 
     def __init__(self, master: ServedMaster) -> None:
         self.master, self.links, self.now_s = master, list[str](), 100.0
@@ -76,7 +79,10 @@ class ServedPage:
         self.entrance = Entrance(self.port, new_word)
         self.lasting = LastingClient(master.url, master.home.ca_file, master.home.submit_token())
         self.lookout = Lookout(self.lasting, time.time)
-        self.page = Page(self.entrance, self.lookout, master.client(), lambda: self.now_s, self.links.append)
+        self.today = datetime(2030, 1, 31, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+        self.page = Page(
+            self.entrance, self.lookout, master.client(), lambda: self.now_s, lambda: self.today, self.links.append
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         inner = self.page.application()
 

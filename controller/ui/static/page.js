@@ -195,22 +195,34 @@ class Chart {
 
   drawMarks(plot) {
     const { ctx, bbox } = plot;
-    for (const [index, { x, name, colour: of }] of this.marks.entries()) {
-      if (x == null || x < plot.scales.x.min || x > plot.scales.x.max) continue;
+    const shown = this.marks.map((mark, index) => ({ ...mark, index })).filter(
+      ({ x }) => x != null && x >= plot.scales.x.min && x <= plot.scales.x.max);
+    ctx.save();
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.setLineDash([]);
+    ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+    for (const { x, colour: of } of shown) {
       const left = plot.valToPos(x, "x", true);
-      ctx.save();
-      ctx.strokeStyle = ctx.fillStyle = colour(of);
-      ctx.lineWidth = 2 * devicePixelRatio;
-      ctx.setLineDash([]);
+      ctx.strokeStyle = colour(of);
       ctx.beginPath();
       ctx.moveTo(left, bbox.top);
       ctx.lineTo(left, bbox.top + bbox.height);
       ctx.stroke();
-      ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
-      ctx.textAlign = left > bbox.left + bbox.width / 2 ? "right" : "left";
-      ctx.fillText(` ${name} `, left, bbox.top + (12 + 15 * index) * devicePixelRatio);
-      ctx.restore();
     }
+    // A label lies over the lines of others, never under one.
+    for (const { x, name, colour: of, index } of shown) {
+      const left = plot.valToPos(x, "x", true);
+      const right = left > bbox.left + bbox.width / 2;
+      const base = bbox.top + (12 + 15 * index) * devicePixelRatio;
+      const width = ctx.measureText(` ${name} `).width;
+      const gap = 2 * devicePixelRatio;
+      ctx.fillStyle = colour("--paper");
+      ctx.fillRect(right ? left - width - gap : left + gap, base - 11 * devicePixelRatio, width, 14 * devicePixelRatio);
+      ctx.fillStyle = colour(of);
+      ctx.textAlign = right ? "right" : "left";
+      ctx.fillText(` ${name} `, left, base);
+    }
+    ctx.restore();
   }
 
   close() {
@@ -239,7 +251,7 @@ class ClusterPage {
     ], "No worker is here.");
     this.waiting = new Table("Who waits, in order, and why", [
       ["Application", (view) => applicationLink(view.application_id, view.name || view.application_id)],
-      ["Place", (view) => (view.queue_position == null ? "–" : String(view.queue_position)), true],
+      ["Place", (view) => (view.place == null ? "–" : String(view.place)), true],
       ["Waited", (view) => duration(view.elapsed_s), true], ["Why", (view) => view.reason || "–"],
     ], "Nobody waits.");
     this.running = new Table("Running applications", this.columns(), "Nothing runs.");
@@ -277,8 +289,8 @@ class ClusterPage {
     if (!trouble && at > (this.times.at(-1) ?? 0)) this.add(at, alive);
     this.drawStack();
     this.workers.show(workers, (worker) => worker.worker_id);
-    const waits = alive.filter((view) => view.state === "waiting" || view.queue_position != null);
-    waits.sort((one, other) => (one.queue_position ?? Infinity) - (other.queue_position ?? Infinity));
+    const waits = alive.filter((view) => view.state === "waiting" || view.place != null);
+    waits.sort((one, other) => (one.place ?? Infinity) - (other.place ?? Infinity));
     this.waiting.show(waits, (view) => view.application_id);
     this.running.show(alive.filter((view) => view.state === "running"), (view) => view.application_id, late);
     this.ended.show(applications.filter(ended).reverse(), (view) => view.application_id, late);
@@ -331,7 +343,7 @@ class ClusterPage {
 // ------------------------------------------------------------------ application
 
 const FIGURES = [
-  ["state", "State", (view) => (view.queue_position == null ? view.state : `${view.state}, place ${view.queue_position}`)],
+  ["state", "State", (view) => (view.place == null ? view.state : `${view.state}, place ${view.place}`)],
   ["pipeline", "Pipeline", (view) => view.pipeline || "–"],
   ["elapsed_s", "Elapsed", (view) => duration(view.elapsed_s)],
   ["deadline_s", "Deadline", (view) => duration(view.deadline_s)],
@@ -727,7 +739,7 @@ function askSet(view) {
   const force = element("input", { name: "force", type: "checkbox" });
   const contents = [
     element("p", {}, `${view.application_id}. What is left empty stays as it is.`),
-    element("label", {}, "Deadline after submission: 90s, 10min, 1h30m or none ", deadline),
+    element("label", {}, "Deadline: 90s, 10min or 1h30m after submission, by 07:00, weekdays 07:00 Europe/Berlin, 2030-01-31T18:00, or none ", deadline),
     element("label", {}, "Priority: low, normal, high or 0 to 100 ", priority),
     element("label", {}, force, " even if that deadline cannot be met"),
   ];

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 
 from controller.ui.entrance import LINK_S
 from controller.ui.server import FOLDER, POLICY, STATIC
-from controller.wire.command import PlanRequest
+from controller.wire.command import ApplicationView, PlanRequest, WorkerView
+from controller.wire.course import EndedRun
 from controller.wire.driver import ExecutorWish
 from controller.wire.worker import OrderedQuota
 from stage_model.errors import Denied
@@ -244,6 +246,40 @@ def test_a_plan_is_the_masters_and_what_it_cannot_answer_is_said(page: ServedPag
     assert (answer.status, json.loads(said)["known"], json.loads(said)["curve"]) == (200, False, None)
 
 
+@pytest.mark.parametrize(
+    ("typed", "from_now_s", "after_submission_s"),
+    [
+        ("10min", None, 600.0),
+        ("by 13:00", 3600.0, None),
+        ("thursday 12:30 UTC", 5400.0, None),
+        ("2030-02-01T12:00", 86_400.0, None),
+        ("2030-01-31T12:00:00+00:00", 3600.0, None),
+        ("None", None, None),
+    ],
+)
+def test_a_deadline_is_typed_as_for_the_command(
+    page: ServedPage, typed: str, from_now_s: float | None, after_submission_s: float | None
+) -> None:
+    job = running_job(page, conf={"spark.pace.deadline": "90s"})
+    page.master.cluster.now_s += 7
+    own = {"Cookie": page.signed_in(), "Origin": f"http://{page.host}"}
+    answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps({"deadline": typed}).encode(), **own)
+    assert answer.status == 200, said
+    view = page.master.client().application(job)
+    assert view.deadline_s == (after_submission_s if from_now_s is None else pytest.approx(view.elapsed_s + from_now_s))
+
+
+@pytest.mark.parametrize(
+    "typed", ["soon", "by 25:00", "someday 07:00", "by 07:00 Atlantis", "2029-12-31T12:00", "", "-5s", "x" * 500]
+)
+def test_a_deadline_that_cannot_be_is_refused_and_changes_nothing(page: ServedPage, typed: str) -> None:
+    job = running_job(page, conf={"spark.pace.deadline": "90s"})
+    own = {"Cookie": page.signed_in(), "Origin": f"http://{page.host}"}
+    answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps({"deadline": typed}).encode(), **own)
+    assert (answer.status, json.loads(said)["error"].startswith("deadline ")) == (400, True), said
+    assert page.master.client().application(job).deadline_s == 90.0
+
+
 def test_grants_of_the_past_are_told_to_who_comes_later(page: ServedPage) -> None:
     job = running_job(page)
     first = Stream(page, page.signed_in())
@@ -270,6 +306,17 @@ def test_the_page_names_nothing_of_elsewhere_and_makes_no_html_of_texts() -> Non
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"):
         assert word not in script
     assert "//" not in (FOLDER / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("called", "kind"), [("view", ApplicationView), ("worker", WorkerView), ("run", EndedRun), ("quota", OrderedQuota)]
+)
+def test_the_page_reads_fields_that_the_master_sends(called: str, kind: type[msgspec.Struct]) -> None:
+    """By the names on the wire: one of them is not the one in the code."""
+    used = set(re.findall(rf"\b{called}\.(\w+)", (FOLDER / "page.js").read_text()))
+    sent = {field.encode_name for field in msgspec.structs.fields(kind)}
+    assert used
+    assert sorted(used - sent - {"number"}) == [], "number is the page's own"
 
 
 def test_a_wish_is_not_needed_to_be_shown(page: ServedPage) -> None:
