@@ -3,6 +3,7 @@
     admin.token, submit.token   0600, made by the first `up`
     agent-tokens/W              0600, the token of worker W's agent, by which it speaks for W alone
     metrics.token        0600, reads metrics and nothing else; there once `token --metrics` has made it
+    notify.secret        0600, signs notifications; there once a master was started with --notify
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
     ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
@@ -97,6 +98,7 @@ class Home:
         self.admin_token_file = path / "admin.token"
         self.submit_token_file = path / "submit.token"
         self.metrics_token_file = path / "metrics.token"
+        self.notify_secret_file = path / "notify.secret"
         self.ca_key_file = path / "ca.key"
         self.ca_file = path / "ca.pem"
         self.master_certificate = path / "master.pem"
@@ -177,6 +179,11 @@ class Home:
             return read_token(self.metrics_token_file, "sparkpace token --metrics")
         except PaceError:
             return None
+
+    def notify_secret(self) -> str:
+        """By which notifications are signed; made if there is none. Raises `Denied` as `read_token` does, and `OSError`."""
+        _make_token(self.notify_secret_file)
+        return read_token(self.notify_secret_file)
 
     def find_user(self, token: str) -> User | None:
         """Whose own token it is; None if it is nobody's. As long as its file is there, it is good."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the supervisor reads this module and carries nothing more
+    from controller.notify.receiver import Receiver
     from placement.growth import Limits, WorkerType
 
 
@@ -49,6 +50,8 @@ class MasterOptions:
     """File of networks with their hosts, racks and switches (`placement.topology`); read again when it changes."""
     growth: GrowthOptions | None = None
     """Who starts workers for what fits nowhere; None: nobody."""
+    notify: Receiver | None = None
+    """The web hook that is told of deadlines at risk, ends and refusals; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,9 @@ local_limit_option = click.option(
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
 
 
+NOTIFY_HELP = "URL that is told by POST of deadlines at risk, ends and refusals (docs/notify.md)."
+
+
 def network_options(function: F) -> F:
     """Of whoever starts agents."""
     for option in (

@@ -138,7 +138,8 @@ def _tokens(home: Home) -> str:
     mode = stat.S_IMODE(home.path.stat().st_mode)
     if mode & 0o022:
         raise Unavailable(f"{home.path} has mode {mode:04o}, so others may change it; run chmod 700 on it")
-    for file in (home.admin_token_file, home.submit_token_file, home.metrics_token_file, *home.agent_tokens.glob("*")):
+    own = (home.admin_token_file, home.submit_token_file, home.metrics_token_file, home.notify_secret_file)
+    for file in (*own, *home.agent_tokens.glob("*")):
         if file.exists():
             read_token(file)
     return str(home.path)

@@ -25,6 +25,7 @@ from controller.cli.checks import (
 )
 from controller.cli.common import (
     MEMORY,
+    NOTIFY_HELP,
     POLICY_HELP,
     CoresRange,
     Parsed,
@@ -43,6 +44,7 @@ from controller.cli.worker_words import parse_type
 from controller.home import Home
 from controller.local.locks import agent_lock
 from controller.local_limit import parse_local_limit
+from controller.notify.receiver import parse_receiver
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
 from controller.runtime.table import RUNTIMES
 from controller.tls import address_of
@@ -66,10 +68,12 @@ absolute = click.Path(path_type=Path)
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @name_option
-def master(home: Home, host: str, names: tuple[str, ...], placing: MasterPlacement, **plain: Any) -> None:
+@click.option("--notify", type=Parsed(parse_receiver), help=NOTIFY_HELP)
+def master(home: Home, host: str, names: tuple[str, ...], notify: str | None, placing: MasterPlacement, **plain: Any) -> None:
     """Runs the master in the foreground; a home has one."""
     if only_check():
         return
+    receiver = None if notify is None else parse_receiver(notify)
     home.create()
     from controller.master.main import run_master  # here, because the other commands need none of its web server
 
@@ -83,6 +87,7 @@ def master(home: Home, host: str, names: tuple[str, ...], placing: MasterPlaceme
             placement_weights=placing.placement_weights,
             topology=placing.topology,
             growth=growth_options(placing),
+            notify=receiver,
         )
     )
 

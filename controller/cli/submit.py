@@ -107,7 +107,10 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     cluster = home.need_cluster()
     check_own_master(given, cluster)
     client = submit_client(home)
-    reply, profile = plan_submission(job, home, client, executor_settings(job, spark=spark, environment=os.environ))
+    # then a refusal is the end of this submission
+    submits = None if java is None or "force" in given.flags else (job.name or job.main)
+    conf = executor_settings(job, spark=spark, environment=os.environ)
+    reply, profile = plan_submission(job, home, client, conf, submits)
     if java is None:
         print_plan(reply, profile)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
@@ -134,8 +137,10 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     context.exit(code)
 
 
-def plan_submission(job: Submission, home: Home, client: MasterClient, conf: dict[str, str]) -> tuple[PlanReply, str | None]:
-    """The plan and the profile's name or file. Also the first contact: no master, no driver."""
+def plan_submission(
+    job: Submission, home: Home, client: MasterClient, conf: dict[str, str], submits: str | None = None
+) -> tuple[PlanReply, str | None]:
+    """The plan and the profile's name or file; `submits` as in `PlanRequest`. The first contact, too: no master, no driver."""
     chosen = job.profile
     if not chosen.given:
         chosen = stored_profile(ProfileStore(home.profiles), main=job.main, name=job.name)
@@ -151,6 +156,7 @@ def plan_submission(job: Submission, home: Home, client: MasterClient, conf: dic
         conf=conf,
         python=job.application.endswith(".py"),
         attached=job.master is not None,
+        submits=submits,
     )
     return client.plan(request), chosen.label
 

@@ -25,6 +25,7 @@ from controller.cli.checks import (
 )
 from controller.cli.common import (
     MEMORY,
+    NOTIFY_HELP,
     POLICY_HELP,
     Parsed,
     adopt_options,
@@ -49,6 +50,7 @@ from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
 from controller.local_limit import parse_local_limit
+from controller.notify.receiver import parse_receiver
 from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
 from controller.runtime.table import ADOPTING, EVERYWHERE, RUNTIMES, choose_runtime, runtime_module
@@ -96,6 +98,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
+@click.option("--notify", help=NOTIFY_HELP)
 @click.pass_context
 def up(
     context: click.Context,
@@ -125,6 +128,7 @@ def up(
     memory_policy: str,
     placing: MasterPlacement,
     keep_runs: int,
+    notify: str | None,
 ) -> None:
     """Starts a local cluster in the background: one master and its agents.
 
@@ -132,6 +136,8 @@ def up(
     nothing was missing."""
     each = _of_one_source(context, each)
     check_adopting(runtime, nodes=nodes, namespace=namespace, shared=shared, signals=signals)
+    if notify is not None:
+        parse_receiver(notify)
     if runtime in ADOPTING:
         workers = _only_one(context, each, workers, runtime)
     if runtime in EVERYWHERE and cores is None and not each:
@@ -153,7 +159,15 @@ def up(
     }
     agent_words = option_words(every_agent)
     started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
-    master_words = option_words({"keep-runs": keep_runs, "law": law, "memory-policy": memory_policy, "name": names})
+    master_words = option_words(
+        {
+            "keep-runs": keep_runs,
+            "law": law,
+            "memory-policy": memory_policy,
+            "name": names,
+            "notify": notify,
+        }
+    )
     plan = Plan(
         workers=sizes,
         runtime="",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from concurrent.futures import wait as wait_all
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import msgspec
@@ -202,8 +202,10 @@ class Api:
     # ------------------------------------------------------------------ drivers
 
     async def register(self, request: Request, said: Registration) -> Registered:
-        facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
-        return await self.cluster.drivers.register(vouched(said, facts), self.clock)
+        # one that registers again was submitted before
+        with self._telling_a_refusal(said.name if said.application_id is None else None):
+            facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
+            return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
     async def driver_sync(self, request: Request, said: DriverSync) -> DriverReply:
         return await self.cluster.drivers.sync(request.path_params["id"], said, self.clock)
@@ -234,7 +236,11 @@ class Api:
         return Empty()
 
     async def plan(self, _: Request, asked: PlanRequest) -> PlanReply:
-        return await self.cluster.admission.plan(asked, self.clock())
+        with self._telling_a_refusal(asked.submits):
+            reply = await self.cluster.admission.plan(asked, self.clock())
+        if asked.submits is not None and asked.deadline_s is not None and reply.feasible is False:
+            self.cluster.refused(asked.submits, reply.reason, self.clock())
+        return reply
 
     async def workers(self, _: Request) -> WorkerList:
         return WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))
@@ -257,7 +263,17 @@ class Api:
             await self.changes.wait(worker_id, min(LONGEST_WAIT_S, wait))
         return Changed(version=self.cluster.versions.of(worker_id))
 
-    # ------------------------------------------------------------------ bodies
+    # ------------------------------------------------------------------ refusals, bodies
+
+    @contextmanager
+    def _telling_a_refusal(self, name: str | None) -> Iterator[None]:
+        """Of the application that is submitted; None: none is."""
+        try:
+            yield
+        except PaceError as error:
+            if name is not None:
+                self.cluster.refused(name, str(error), self.clock())
+            raise
 
     async def _body(self, request: Request, kind: type[M]) -> M:
         """Raises `BadInput`, `TooLarge`, `TooMuch` and `TooSlow`."""

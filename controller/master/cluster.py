@@ -33,6 +33,7 @@ from controller.master.growing import Growing
 from controller.master.guard import Parts
 from controller.master.kept import Kept
 from controller.master.lifecycle import Lifecycle
+from controller.master.notifying import Notifying
 from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.providers import Provider
@@ -81,6 +82,7 @@ class ClusterState:
         self._pool = pool or ThreadPoolExecutor(1, "records")
         self.parts = Parts()
         self.growing: Growing | None = None
+        self.notifying: Notifying | None = None
         self.registry = Registry(kept.store, kept.profiles, now_s)
         self.workers, self.applications = self.registry.workers, self.registry.applications
         for application in self.applications.values():
@@ -112,11 +114,23 @@ class ClusterState:
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):
                 self.growing.tick(now_s)
+        self.notify(now_s)
         with self.parts.guarded("storing counters"):
             self.registry.save_counters(now_s)
         self.store.catch_up(again=True)
         with self.parts.guarded("emptying the store's log"):
             self._empty_log(now_s)
+
+    def notify(self, now_s: float) -> None:
+        """Looks for what the operator's web hook is to be told, where there is one."""
+        if self.notifying is not None:
+            with self.parts.guarded("looking for what to notify of"):
+                self.notifying.look(self.applications, now_s)
+
+    def refused(self, name: str, reason: str, now_s: float) -> None:
+        """A submission of that name was refused."""
+        if self.notifying is not None:
+            self.notifying.refused(name, reason, now_s)
 
     def close(self) -> None:
         """Waits for the records that are being written, then closes the store."""

@@ -19,9 +19,11 @@ from controller.master.api import Api, Changes
 from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.connections import REQUEST_S, Connection, MasterServer
 from controller.master.kept import Kept
+from controller.master.notifying import Notifying
 from controller.master.providers import make_provider
 from controller.master.tokens import Gatekeeper
 from controller.master.topology_file import TopologyFile
+from controller.notify.sender import Sender
 from controller.options import MasterOptions
 from controller.processes import allow_files
 from controller.service_log import log_to_stderr
@@ -54,6 +56,10 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         grown, here = options.growth, url_of(options.host, listening.getsockname()[1])
         provider = make_provider(grown, cluster_id=kept.identity.cluster_id, master_url=here, home=options.home)
         cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
+    sender = None
+    if options.notify is not None:
+        sender = Sender(options.notify, home.notify_secret(), time.monotonic, time.time)
+        cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time)
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
     api = Api(cluster, gate, changes, time.monotonic, time.time)
     config = uvicorn.Config(
@@ -85,6 +91,9 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await ticking
+    if sender is not None:
+        cluster.notify(time.monotonic())  # of what has ended since the last pass
+        await asyncio.to_thread(sender.close)
     cluster.close()
 
 

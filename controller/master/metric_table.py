@@ -84,6 +84,13 @@ METRICS = (
         ("application", "executor", "worker"),
         "Core-seconds that an executor has used",
     ),
+    Metric(
+        "sparkpace_notifications",
+        "counter",
+        ("outcome",),
+        "Notifications of the web hook that were sent, given up or dropped",
+    ),
+    Metric("sparkpace_notifications_waiting", "gauge", (), "Notifications that wait to be sent, or to be sent again"),
     Metric("sparkpace_executors_left_out", "gauge", (), "Executors without a series, as there are too many"),
     Metric("sparkpace_worker_cores", "gauge", _WORKER, "Cores for executors"),
     Metric("sparkpace_worker_memory_bytes", "gauge", _WORKER, "Memory for executors"),

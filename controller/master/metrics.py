@@ -21,6 +21,8 @@ from controller.master.cluster import ClusterState
 from controller.master.metric_table import METRICS
 from controller.master.outcome import ERROR_BOUNDS, OUTCOMES
 from controller.master.registry import AT_A_TIME
+from controller.notify.deliveries import OUTCOMES_OF_SENDING
+from controller.printable import printable
 from controller.version import VERSION
 from controller.wire.command import ApplicationView
 from controller.wire.durations import BOUNDS_S, PHASES, Durations
@@ -68,7 +70,7 @@ class Families(Collector):
 
 def label_value(text: str) -> str:
     """A label's value that shows `text`: printable characters, at most `LONGEST_LABEL`."""
-    return "".join(c if c.isprintable() else "?" for c in text[:LONGEST_LABEL])
+    return printable(text, LONGEST_LABEL)
 
 
 async def metrics(cluster: ClusterState, now_s: float, epoch_s: float) -> bytes:
@@ -102,6 +104,10 @@ def _of_the_master(families: Families, cluster: ClusterState) -> None:
     for outcome in OUTCOMES:
         families.value("sparkpace_applications_ended", tally.ended[outcome], outcome)
     families.histogram("sparkpace_application_deadline_error_ratio", ERROR_BOUNDS, tally.errors, 0.0)
+    counts, waiting = cluster.notifying.counts() if cluster.notifying is not None else ({}, 0)
+    for outcome in OUTCOMES_OF_SENDING:
+        families.value("sparkpace_notifications", counts.get(outcome, 0), outcome)
+    families.value("sparkpace_notifications_waiting", waiting)
 
 
 def _of_workers(families: Families, cluster: ClusterState, now_s: float, epoch_s: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from controller.master.application import Application
+from controller.master.executor_state import Executor
 from controller.master.planning import matched_run
 from controller.wire.command import ApplicationView
 
@@ -12,8 +13,7 @@ from controller.wire.command import ApplicationView
 def application_view(application: Application, run_dir: str, now_s: float, position: int | None = None) -> ApplicationView:
     """The view at `now_s` (monotonic seconds); `position` among those that wait for memory."""
     run, target = application.run, application.target()
-    running = [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
-    forecasts = [e.sample.forecast_end_s for e in running if e.sample and e.sample.forecast_end_s is not None]
+    running = _running(application)
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
     registration = application.record.registration
@@ -24,7 +24,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         priority=application.priority(),
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
-        forecast_end_s=max(forecasts, default=None),
+        forecast_end_s=forecast_end_s(application),
         stage=active[-1].info.name if active else None,
         stages_done=done,
         stages_total=max(done, len(application.estimate.stages)) if application.estimate else None,
@@ -45,6 +45,12 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
     )
 
 
+def forecast_end_s(application: Application) -> float | None:
+    """The latest end that its executors' agents expect, seconds after submission; None without a forecast."""
+    found = [executor.sample.forecast_end_s for executor in _running(application) if executor.sample]
+    return max((end_s for end_s in found if end_s is not None), default=None)
+
+
 def bare_view(application: Application) -> ApplicationView:
     """What can be shown of any application, whatever is wrong with it."""
     pipeline = application.options.pipeline
@@ -62,6 +68,10 @@ def bare_view(application: Application) -> ApplicationView:
         faults=application.faults,
         finished=application.finished,
     )
+
+
+def _running(application: Application) -> list[Executor]:
+    return [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
 
 
 def _reason(application: Application) -> str:

@@ -47,7 +47,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
     settings that number, size and memory of executors follow from (None: not known, memory is not checked). `attached`: on
     workers that adopt executors of other cluster managers, else on those that start them. `most_cores`: as if it had so many
-    of them to itself. `curve`: the answer has one."""
+    of them to itself. `curve`: the answer has one. `submits` is the name of the application that goes no further if this is
+    refused (None: somebody only asks): then the operator may be told."""
 
     profile: Text | None = None
     profile_json: str | None = None
@@ -62,6 +63,7 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     attached: bool = False
     most_cores: Annotated[float, msgspec.Meta(le=1e9)] | None = None
     curve: bool = False
+    submits: Text | None = None
 
 
 class Change(Message, frozen=True, kw_only=True):

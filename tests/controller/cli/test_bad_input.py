@@ -18,6 +18,7 @@ from controller.home import Cluster, Home
 from controller.processes import identify
 from controller.runs.profile_store import ProfileStore
 from stage_model.history.profile import profile
+from tests.controller.notify.test_receiver import BAD_URLS
 from tests.fakes.records import run as record
 from tests.fakes.records import stage
 from tests.fakes.tls import make_ca
@@ -194,6 +195,7 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--floor", "0.07"], ["--floor", "no multiple of 0.05"]),
         (["--cores", "0.15", "--workers", "2"], ["--cores", "0.1 core"]),
         (["--name", "no name"], ["--name", "'no name'", "a host's name"]),
+        *((["--notify", url], ["--notify", "accepted: https://HOST"]) for url in BAD_URLS),
         (["--port", "70000"], ["--port"]),
         (["--network", "bridge"], ["--network", "'open'", "'closed'", "'host'"]),
         (["--network-pool", "10.0.0.1/8"], ["--network-pool", "'10.0.0.1/8'", "10.201.0.0/16"]),
@@ -328,6 +330,8 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     assert_refused(run(*docker, "--master", "https://localhost:1"), 69, "agent-tokens/w1")
     assert_refused(run(*docker, "--master", "https://192.0.2.77:1", "--network", "host"), 69, "agent-tokens/w1")
     assert_refused(run("master", "--name", "a b"), 2, "--name", "'a b'")
+    for url in BAD_URLS:
+        assert_refused(run("master", "--notify", url), 2, "--notify", "accepted: https://HOST")
     assert_refused(run(*agent, "--master", "https://localhost:1"), 69, "agent-tokens/w1", "`sparkpace token w1`")
     assert_refused(run("token", "w1"), 69, "admin.token")
     assert_nothing_left(place)

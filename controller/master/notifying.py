@@ -1,0 +1,67 @@
+"""The shell of notifications: looks at all applications in each pass and sends what has happened (`controller.notify`)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+
+from controller.master.application import Application
+from controller.master.guard import guarded
+from controller.master.outcome import ended_how
+from controller.master.summary import error_pct
+from controller.master.view import forecast_end_s
+from controller.notify.events import EventWatch, HookEvent, Look, Refusals, body, refused_event
+from controller.notify.sender import Sender
+
+
+class Notifying:
+    """Of the cluster with this id; `wall` is seconds since the epoch."""
+
+    def __init__(self, sender: Sender, cluster_id: str, wall: Callable[[], float]) -> None:
+        self._sender, self._cluster_id, self._wall = sender, cluster_id, wall
+        self._watch, self._refusals = EventWatch(), Refusals()
+
+    def look(self, applications: Mapping[str, Application], now_s: float) -> None:
+        """Tells what has happened since the look before; `now_s` is monotonic."""
+        looks = list[Look]()
+        for application in applications.values():
+            with guarded(application, "looking at it for a notification"):
+                looks.append(_look(application, now_s))
+        for event in self._watch.events(looks, now_s):
+            self._tell(event)
+
+    def refused(self, name: str, reason: str, now_s: float) -> None:
+        """A submission of that name was refused."""
+        if self._refusals.let_through(now_s):
+            self._tell(refused_event(name, reason))
+        else:
+            self._sender.drop()
+
+    def counts(self) -> tuple[dict[str, int], int]:
+        """As the sender's."""
+        return self._sender.counts()
+
+    def _tell(self, event: HookEvent) -> None:
+        notification_id = uuid.uuid4().hex
+        told = body(event, notification_id=notification_id, epoch_s=self._wall(), cluster_id=self._cluster_id)
+        self._sender.put(notification_id, told)
+
+
+def _look(application: Application, now_s: float) -> Look:
+    """Deadline and forecast end as `ps` and the metrics show them; of one that has ended, as they are counted."""
+    elapsed_s = round(application.elapsed_s(now_s), 3)
+    if not application.ended:
+        target = application.target()
+        deadline_s = None if target is None else round(target.due_s, 3)
+        return Look(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
+    outcome, deadline_s = ended_how(application), application.options.deadline_s
+    error = error_pct(elapsed_s, deadline_s) if outcome == "succeeded" else None
+    return Look(
+        application.id,
+        application.name,
+        elapsed_s,
+        deadline_s,
+        outcome=outcome,
+        error_pct=None if error is None else round(error, 4),
+        reason=application.record.end_reason,
+    )

@@ -1,0 +1,1 @@
+"""Tells a web hook of the operator's what happens to applications."""

@@ -1,0 +1,93 @@
+"""Which notification is to be sent next, when a failed one is tried again, and when it is given up. Pure.
+
+Times are monotonic seconds, given by the caller. Not covered: the network (`sender`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+ReceiverAnswer = Literal["taken", "again", "refused"]
+OUTCOMES_OF_SENDING = ("sent", "given_up", "dropped")
+"""Taken by the receiver; refused by it, or not taken in all tries; never tried, as too many were waiting or too many came."""
+MOST_WAITING = 200
+"""Those between two tries included."""
+LATER = frozenset({408, 425, 429})
+"""Statuses below 500 by which a receiver asks for another try."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Before the second try `first_s`, then twice as long each time, `longest_s` at most; `tries` in all."""
+
+    first_s: float = 1.0
+    longest_s: float = 60.0
+    tries: int = 8
+
+    def wait_s(self, failed: int) -> float:
+        """After so many failures, 1 or more."""
+        return min(self.longest_s, self.first_s * 2.0 ** (failed - 1))
+
+
+@dataclass(slots=True)
+class Delivery:
+    """`due_s`: not before."""
+
+    notification_id: str
+    body: bytes
+    due_s: float
+    failed: int = 0
+
+
+class Deliveries:
+    """Each that was put in is sent, given up or dropped, and counted as that in `counts`."""
+
+    def __init__(self, back_off: BackOff) -> None:
+        self._back_off = back_off
+        self._waiting: list[Delivery] = []
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def put(self, notification_id: str, body: bytes, now_s: float) -> bool:
+        """False: it was dropped, as `MOST_WAITING` wait already."""
+        if len(self._waiting) >= MOST_WAITING:
+            self.counts["dropped"] += 1
+            return False
+        self._waiting.append(Delivery(notification_id, body, now_s))
+        return True
+
+    def drop(self) -> None:
+        """One that was not even put in."""
+        self.counts["dropped"] += 1
+
+    def next_due(self, now_s: float) -> Delivery | None:
+        """The one that has been due for longest; it stays until `answered`. None: nothing is due now."""
+        found = min(self._waiting, key=lambda one: one.due_s, default=None)
+        return None if found is None or found.due_s > now_s else found
+
+    def wait_s(self, now_s: float) -> float | None:
+        """Until one is due; None: nothing waits."""
+        return max(0.0, min(one.due_s for one in self._waiting) - now_s) if self._waiting else None
+
+    def answered(self, delivery: Delivery, answer: ReceiverAnswer, now_s: float) -> bool:
+        """What came of a try. False: it is given up now."""
+        if answer == "again":
+            delivery.failed += 1
+            if delivery.failed < self._back_off.tries:
+                delivery.due_s = now_s + self._back_off.wait_s(delivery.failed)
+                return True
+        self._waiting.remove(delivery)
+        self.counts["sent" if answer == "taken" else "given_up"] += 1
+        return answer == "taken"
+
+
+def answer_of(status: int) -> ReceiverAnswer:
+    """What a receiver's status means. A redirect is a refusal: it is not followed."""
+    if 200 <= status < 300:
+        return "taken"
+    return "again" if status >= 500 or status in LATER else "refused"

@@ -1,0 +1,153 @@
+"""What a web hook is told: which events follow from two looks at the applications, and what an event is as JSON. Pure.
+
+Not covered: how it gets there (`deliveries`, `sender`), and where a look comes from (`controller.master.notifying`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from controller.printable import printable
+
+AT_RISK_S = 1.0
+"""A forecast end past the deadline by more than this,"""
+AT_RISK_FOR_S = 30.0
+"""and for so long, puts the deadline at risk. The alert of deploy/prometheus/rules.yml says the same."""
+LONGEST_NAME, LONGEST_REASON = 200, 1000
+MOST_REFUSALS, WITHIN_S = 10, 60.0
+"""Told of in so many seconds: a submitter that tries again and again does not flood the receiver."""
+
+
+class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.OUTCOMES`, `error_pct` the
+    deadline error in percent of the deadline (negative: early), of those that succeeded. None: it does not apply."""
+
+    event: Literal["deadline_at_risk", "application_ended", "submission_refused"]
+    name: str
+    application_id: str | None = None
+    elapsed_s: float | None = None
+    deadline_s: float | None = None
+    forecast_end_s: float | None = None
+    outcome: str | None = None
+    error_pct: float | None = None
+    reason: str = ""
+
+
+class Look(NamedTuple):
+    """One application at one moment; times as in `HookEvent`. `outcome` None: it has not ended."""
+
+    application_id: str
+    name: str
+    elapsed_s: float
+    deadline_s: float | None = None
+    forecast_end_s: float | None = None
+    outcome: str | None = None
+    error_pct: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """`late_since_s`: since when its forecast end is past its deadline, monotonic; `told`: of that."""
+
+    ended: bool = False
+    late_since_s: float | None = None
+    told: bool = False
+
+
+class EventWatch:
+    """Compares each look with the one before. What has ended before the first one was of an earlier life of the master."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] | None = None
+
+    def events(self, looks: Iterable[Look], now_s: float) -> list[HookEvent]:
+        """What has happened since the look before; `now_s` is monotonic. An end is told once, and so is a deadline at risk
+        until the forecast is in time again."""
+        found, before, seen = list[HookEvent](), self._seen, dict[str, _Seen]()
+        for look in looks:
+            known = (before or {}).get(look.application_id, _Seen())
+            if look.outcome is not None:
+                now = _Seen(ended=True)
+                if before is not None and not known.ended:
+                    found.append(_ended(look))
+            else:
+                now = _compared(known, look, now_s)
+                if now.told and not known.told:
+                    found.append(_at_risk(look))
+            seen[look.application_id] = now
+        self._seen = seen
+        return found
+
+
+class Refusals:
+    """Lets `MOST_REFUSALS` through in any `WITHIN_S`."""
+
+    def __init__(self) -> None:
+        self._told_s: deque[float] = deque(maxlen=MOST_REFUSALS)
+
+    def let_through(self, now_s: float) -> bool:
+        if len(self._told_s) == MOST_REFUSALS and now_s - self._told_s[0] < WITHIN_S:
+            return False
+        self._told_s.append(now_s)
+        return True
+
+
+def refused_event(name: str, reason: str) -> HookEvent:
+    return HookEvent(event="submission_refused", name=_name(name), reason=_reason(reason))
+
+
+def body(event: HookEvent, *, notification_id: str, epoch_s: float, cluster_id: str) -> bytes:
+    """The JSON that is sent: the event, its own id and time, and which cluster it is of."""
+    told = {"id": notification_id, "time": round(epoch_s, 3), "cluster_id": cluster_id, **msgspec.to_builtins(event)}
+    return msgspec.json.encode(told)
+
+
+def _compared(before: _Seen, look: Look, now_s: float) -> _Seen:
+    late = None not in (look.deadline_s, look.forecast_end_s) and _past_s(look) > AT_RISK_S
+    if not late:
+        return _Seen()
+    since_s = now_s if before.late_since_s is None else before.late_since_s
+    return _Seen(late_since_s=since_s, told=now_s - since_s >= AT_RISK_FOR_S)
+
+
+def _past_s(look: Look) -> float:
+    return (look.forecast_end_s or 0.0) - (look.deadline_s or 0.0)
+
+
+def _at_risk(look: Look) -> HookEvent:
+    return HookEvent(
+        event="deadline_at_risk",
+        name=_name(look.name),
+        application_id=look.application_id,
+        elapsed_s=look.elapsed_s,
+        deadline_s=look.deadline_s,
+        forecast_end_s=look.forecast_end_s,
+        reason=f"it is expected to end {_past_s(look):.1f} s after its deadline",
+    )
+
+
+def _ended(look: Look) -> HookEvent:
+    return HookEvent(
+        event="application_ended",
+        name=_name(look.name),
+        application_id=look.application_id,
+        elapsed_s=look.elapsed_s,
+        deadline_s=look.deadline_s,
+        outcome=look.outcome,
+        error_pct=look.error_pct,
+        reason=_reason(look.reason),
+    )
+
+
+def _name(text: str) -> str:
+    return printable(text, LONGEST_NAME)
+
+
+def _reason(text: str) -> str:
+    return printable(text, LONGEST_REASON)

@@ -1,0 +1,54 @@
+"""Where notifications go: the URL that the operator has chosen, checked. Nobody else can choose one."""
+
+from __future__ import annotations
+
+import ipaddress
+import urllib.parse
+from typing import NamedTuple
+
+from stage_model.errors import BadInput
+
+LONGEST_URL = 2000
+ACCEPTED = "https://HOST[:PORT]/PATH, or http:// on this machine's loopback"
+
+
+class Receiver(NamedTuple):
+    """`place` is the host, with its port if it was given; `path` has the query, too."""
+
+    secure: bool
+    host: str
+    port: int
+    place: str
+    path: str
+
+    @property
+    def shown(self) -> str:
+        """For a log: without the path, which may be secret."""
+        return f"{'https' if self.secure else 'http'}://{self.place}"
+
+
+def parse_receiver(url: str, option: str = "--notify") -> Receiver:
+    """Raises `BadInput` for what is no URL, has a user's name or a fragment, or would go over a network unencrypted."""
+    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
+        raise BadInput(f"{option} {url[:80]!r} is too long or has characters that no URL has; accepted: {ACCEPTED}")
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise BadInput(f"{option} {url[:80]!r} is no URL ({error}); accepted: {ACCEPTED}") from error
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        raise BadInput(f"{option} {url[:80]!r} is no URL of a web hook; accepted: {ACCEPTED}")
+    if "@" in parts.netloc or parts.fragment:
+        raise BadInput(f"{option} has a user's name or a fragment, which are not sent; accepted: {ACCEPTED}")
+    secure = parts.scheme == "https"
+    if not secure and not _is_loopback(host):
+        raise BadInput(f"{option} {url[:80]!r} would tell over a network unencrypted; accepted: {ACCEPTED}")
+    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    return Receiver(secure, host, port or (443 if secure else 80), parts.netloc, path)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
