@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import ssl
 import time
@@ -87,6 +88,10 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         kept.identity.generation,
         *listening.getsockname()[:2],
     )
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(
+            ending, signal.SIG_IGN
+        )  # uvicorn listens to them while it serves, then raises them anew, amid what follows
     await server.serve(sockets=[listening])
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):

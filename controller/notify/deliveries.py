@@ -70,6 +70,11 @@ class Deliveries:
         found = min(self._waiting, key=lambda one: one.due_s, default=None)
         return None if found is None or found.due_s > now_s else found
 
+    def hurry(self, now_s: float) -> None:
+        """All are due now, for once."""
+        for one in self._waiting:
+            one.due_s = min(one.due_s, now_s)
+
     def wait_s(self, now_s: float) -> float | None:
         """Until one is due; None: nothing waits."""
         return max(0.0, min(one.due_s for one in self._waiting) - now_s) if self._waiting else None

@@ -26,7 +26,7 @@ SILENCE_S = 5.0
 TRY_S = 10.0
 """and for all that comes after the connection, however busily it sends."""
 STOP_S = 3.0
-"""What is due when the master stops is tried for so long."""
+"""What waits when the master stops is tried once more, for so long."""
 
 
 class Sender:
@@ -71,9 +71,10 @@ class Sender:
             return dict(self._deliveries.counts), self._deliveries.waiting
 
     def close(self) -> None:
-        """Tries what is due, within `STOP_S`; then nothing is sent any more. Takes a little longer at most."""
+        """Tries each once more, within `STOP_S`; then nothing is sent any more. Takes a little longer at most."""
         with self._news:
             self._ends_s = self._clock() + STOP_S
+            self._deliveries.hurry(self._clock())
             self._news.notify()
         self._thread.join(STOP_S)
         with self._news:

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import docker
 import msgspec
@@ -38,11 +37,10 @@ from controller.options import AgentOptions
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker_container import CLUSTER
 from controller.submit.bridge_jar import bridge_jar
-from controller.tls import connect_master
 from controller.wire.command import Change
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered
-from controller.wire.version import HEADER, SPOKEN
 from experiments.bench.overhead import executor
+from experiments.bench.overhead.kept_connection import KeptConnection
 from experiments.bench.overhead.made_up import NAME, MadeUpDriver, made_up_profile, registration, sequenced
 from experiments.bench.overhead.where import own_time
 from stage_model.history.events import StageCompleted, StageSubmitted
@@ -58,8 +56,6 @@ START_S = 600.0
 END_S = 60.0
 SYNC_S = 1.0
 PROFILED = "SPARKPACE_PROFILED"
-
-T = TypeVar("T")
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,7 +258,7 @@ class _Scene:
                 executable=str(ours / "bin" / "python3"), version="3.11", prefix=str(ours), base_prefix=str(ours)
             ),
         )
-        connection = _Connection(self.home)
+        connection = self._connection()
         reply = connection.post("/v1/applications", self.home.submit_token(), asked, Registered)
         return MadeUpDriver(reply.application_id, reply.token, self.stages, self.stage_s)
 
@@ -271,6 +267,9 @@ class _Scene:
 
     def _client(self) -> MasterClient:
         return submit_client(self.home)
+
+    def _connection(self) -> KeptConnection:
+        return KeptConnection(self.home.need_cluster().url, self.home.ca_file)
 
     def _kill_applications(self) -> None:
         client = self._client()
@@ -303,7 +302,7 @@ class _Scene:
 
     def _sync_all(self) -> None:
         """Every driver once a second, spread over it."""
-        connection = _Connection(self.home)
+        connection = self._connection()
         while not self.stopped.is_set():
             begun_s = time.monotonic()
             for number, driver in enumerate(self.drivers):
@@ -317,23 +316,6 @@ class _Scene:
                 due_s = begun_s + (number + 1) * SYNC_S / len(self.drivers)
                 self.stopped.wait(max(0.0, due_s - time.monotonic()))
             self.stopped.wait(max(0.0, begun_s + SYNC_S - time.monotonic()))
-
-
-class _Connection:
-    """One to the master, kept open."""
-
-    def __init__(self, home: Home) -> None:
-        self._connection = connect_master(home.need_cluster().url, home.ca_file, 30.0)
-
-    def post(self, path: str, token: str, body: msgspec.Struct, kind: type[T]) -> T:
-        """Raises `OSError` when the master does not take it."""
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", HEADER: SPOKEN}
-        self._connection.request("POST", path, msgspec.json.encode(body), headers)
-        response = self._connection.getresponse()
-        data = response.read()
-        if response.status != 200:
-            raise OSError(f"{path}: status {response.status}, {data[:200].decode(errors='replace')}")
-        return msgspec.json.decode(data, type=kind)
 
 
 def main() -> None:

@@ -17,8 +17,12 @@ from controller.master import main
 from controller.master.store import Store
 from controller.master.topology_file import TopologyFile
 from controller.start import ours
+from controller.waiting import wait_until
+from controller.wire.driver import Registered
+from experiments.bench.overhead.kept_connection import KeptConnection
 from experiments.harness.live_cluster import free_port
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import FakeCluster, registration
+from tests.fakes.hook import hooked
 
 
 def test_a_pass_that_fails_is_tried_again_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +60,28 @@ def test_a_master_whose_pass_has_ended_ends_and_says_so(caplog: pytest.LogCaptur
     asyncio.run(end(server))
     assert server.should_exit
     assert [r.levelno for r in caplog.records if "the master's pass has ended" in r.message] == [logging.CRITICAL]
+
+
+def test_a_master_that_is_told_to_stop_tells_what_waits_and_closes_its_store(tmp_path: Path) -> None:
+    home, port = Home(tmp_path / "home"), free_port()
+    log = tmp_path / "log"
+    with hooked(500, 204) as hook:
+        options = ("--home", str(home.path), "--port", str(port), "--notify", hook.url)
+        with log.open("wb") as out:
+            master = subprocess.Popen(ours("controller.cli.main", "master", *options), stdout=out, stderr=out)
+        try:
+            url = f"https://127.0.0.1:{port}"
+            assert wait_until(lambda: home.ca_file.exists() and "Started" in log.read_text(), 60.0), log.read_text()
+            connection = KeptConnection(url, home.ca_file)
+            with pytest.raises(OSError, match="status 401"):
+                connection.post("/v1/applications", home.submit_token(), registration(uid=12345), Registered)
+            connection.close()
+            assert wait_until(lambda: "is tried again" in log.read_text(), 60.0), log.read_text()
+        finally:
+            master.terminate()
+            assert master.wait(60.0) == 0
+        assert [heard.told["event"] for heard in hook.heard] == ["submission_refused"] * 2
+    assert not home.database.with_name("master.db-wal").exists(), "the store was closed"
 
 
 def test_a_database_of_a_newer_release_ends_the_start_with_one_sentence_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -125,6 +125,14 @@ def test_at_a_stop_what_is_due_is_still_sent() -> None:
         assert [heard.body for heard in hook.heard] == [b"%d" % number for number in range(20)]
 
 
+def test_at_a_stop_what_waits_for_its_next_try_is_tried_once_more() -> None:
+    with hooked(500, 204) as hook:
+        with sending(hook.url, back_off=BackOff(first_s=1e6, longest_s=1e6)) as one:
+            one.put("n1", b"{}")
+            assert wait_until(lambda: one._deliveries.wait_s(time.monotonic()) not in {None, 0.0}, PATIENCE_S, 0.01)
+        assert (len(hook.heard), one.counts()) == (2, ({"sent": 1}, 0))
+
+
 def test_a_stop_waits_neither_for_a_silent_receiver_nor_for_the_next_try(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,40 @@
+"""A connection to the master that is kept open, over which made-up drivers and agents speak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from controller.tls import connect_master
+from controller.wire.version import HEADER, SPOKEN
+
+T = TypeVar("T")
+
+
+class KeptConnection:
+    """To the master at `url`, whose CA is `ca`."""
+
+    def __init__(self, url: str, ca: Path) -> None:
+        self._connection = connect_master(url, ca, 30.0)
+
+    def post(self, path: str, token: str, body: msgspec.Struct, kind: type[T]) -> T:
+        """Raises `OSError` when the master does not take it."""
+        return msgspec.json.decode(self._asked("POST", path, token, msgspec.json.encode(body)), type=kind)
+
+    def get(self, path: str, token: str) -> bytes:
+        """The answer's body. Raises `OSError`."""
+        return self._asked("GET", path, token, None)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _asked(self, method: str, path: str, token: str, body: bytes | None) -> bytes:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", HEADER: SPOKEN}
+        self._connection.request(method, path, body, headers)
+        response = self._connection.getresponse()
+        data = response.read()
+        if response.status != 200:
+            raise OSError(f"{path}: status {response.status}, {data[:200].decode(errors='replace')}")
+        return data
