@@ -140,7 +140,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
 def plan_submission(
     job: Submission, home: Home, client: MasterClient, conf: dict[str, str], submits: str | None = None
 ) -> tuple[PlanReply, str | None]:
-    """The plan and the profile's name or file; `submits` as in `PlanRequest`. The first contact, too: no master, no driver."""
+    """The plan and the profile's name or file; `submits` as in `PlanRequest`. Also the first contact."""
     chosen = job.profile
     if not chosen.given:
         chosen = stored_profile(ProfileStore(home.profiles), main=job.main, name=job.name)
