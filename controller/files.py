@@ -90,13 +90,16 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise BadInput(f"{what} {path} cannot be opened ({why}); it must be a plain file") from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
             raise BadInput(f"{what} {path} is not a plain file of at most {largest >> 20} MB; give one that is, or remove it")
         if safe and (status.st_mode & 0o022 or status.st_uid not in (0, os.geteuid())):
             raise BadInput(
-                f"{what} {path} may be changed by others (mode {stat.S_IMODE(status.st_mode):04o}, user {status.st_uid}); it "
-                "must be yours or root's, and after chmod go-w"
+                f"{what} {path} may be changed by others (mode {stat.S_IMODE(status.st_mode):04o}, user {status.st_uid}); "
+                "accepted: one of yours or root's, after chmod go-w"
             )
-        return file.read(largest)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(largest)
+    finally:
+        os.close(descriptor)

@@ -83,7 +83,7 @@ def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, A
     if others := differing(recorded, given):
         raise BadInput(
             f"a cluster of this home already runs at {recorded.url}, started with another {' and '.join(others)}; end it "
-            f"with `sparkpace down` first, give no options to start what is missing of it, or name another --home"
+            f"with `sparkpace down` first, give its options or none to start what is missing of it, or name another --home"
         )
     wanted = [agent.worker_id for agent in recorded.agents]
     healing = Healing(

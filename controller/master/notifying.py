@@ -10,7 +10,7 @@ from controller.master.guard import guarded
 from controller.master.outcome import ended_how
 from controller.master.summary import error_pct
 from controller.master.view import forecast_end_s
-from controller.notify.events import EventWatch, HookEvent, Look, Refusals, body, refused_event
+from controller.notify.events import EventWatch, HookEvent, JobLook, Refusals, body, refused_event
 from controller.notify.sender import Sender
 
 
@@ -23,7 +23,7 @@ class Notifying:
 
     def look(self, applications: Mapping[str, Application], now_s: float) -> None:
         """Tells what has happened since the look before; `now_s` is monotonic."""
-        looks = list[Look]()
+        looks = list[JobLook]()
         for application in applications.values():
             with guarded(application, "looking at it for a notification"):
                 looks.append(_look(application, now_s))
@@ -47,16 +47,16 @@ class Notifying:
         self._sender.put(notification_id, told)
 
 
-def _look(application: Application, now_s: float) -> Look:
+def _look(application: Application, now_s: float) -> JobLook:
     """Deadline and forecast end as `ps` and the metrics show them; of one that has ended, as they are counted."""
     elapsed_s = round(application.elapsed_s(now_s), 3)
     if not application.ended:
         target = application.target()
         deadline_s = None if target is None else round(target.due_s, 3)
-        return Look(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
+        return JobLook(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
     outcome, deadline_s = ended_how(application), application.options.deadline_s
     error = error_pct(elapsed_s, deadline_s) if outcome == "succeeded" else None
-    return Look(
+    return JobLook(
         application.id,
         application.name,
         elapsed_s,

@@ -38,7 +38,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Look(NamedTuple):
+class JobLook(NamedTuple):
     """One application at one moment; times as in `HookEvent`. `outcome` None: it has not ended."""
 
     application_id: str
@@ -66,7 +66,7 @@ class EventWatch:
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] | None = None
 
-    def events(self, looks: Iterable[Look], now_s: float) -> list[HookEvent]:
+    def events(self, looks: Iterable[JobLook], now_s: float) -> list[HookEvent]:
         """What has happened since the look before; `now_s` is monotonic. An end is told once, and so is a deadline at risk
         until the forecast is in time again."""
         found, before, seen = list[HookEvent](), self._seen, dict[str, _Seen]()
@@ -108,7 +108,7 @@ def body(event: HookEvent, *, notification_id: str, epoch_s: float, cluster_id: 
     return msgspec.json.encode(told)
 
 
-def _compared(before: _Seen, look: Look, now_s: float) -> _Seen:
+def _compared(before: _Seen, look: JobLook, now_s: float) -> _Seen:
     late = None not in (look.deadline_s, look.forecast_end_s) and _past_s(look) > AT_RISK_S
     if not late:
         return _Seen()
@@ -116,11 +116,11 @@ def _compared(before: _Seen, look: Look, now_s: float) -> _Seen:
     return _Seen(late_since_s=since_s, told=now_s - since_s >= AT_RISK_FOR_S)
 
 
-def _past_s(look: Look) -> float:
+def _past_s(look: JobLook) -> float:
     return (look.forecast_end_s or 0.0) - (look.deadline_s or 0.0)
 
 
-def _at_risk(look: Look) -> HookEvent:
+def _at_risk(look: JobLook) -> HookEvent:
     return HookEvent(
         event="deadline_at_risk",
         name=_name(look.name),
@@ -132,7 +132,7 @@ def _at_risk(look: Look) -> HookEvent:
     )
 
 
-def _ended(look: Look) -> HookEvent:
+def _ended(look: JobLook) -> HookEvent:
     return HookEvent(
         event="application_ended",
         name=_name(look.name),

@@ -1,13 +1,14 @@
-"""Locks that several processes of this machine share."""
+"""Locks that several processes of this machine share, and files that are read only if they are plain ones."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from controller.files import locked
-from stage_model.errors import RuntimeFailed
+from controller.files import locked, read_plain
+from stage_model.errors import BadInput, RuntimeFailed
 
 
 def test_a_lock_is_waited_for_as_long_as_was_said_and_goes_with_its_holder(tmp_path: Path) -> None:
@@ -23,3 +24,18 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailed, match="cannot be opened"):
         locked(tmp_path / "lock", 0.0).__enter__()
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "long"])
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "here"
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case _:
+            path.write_bytes(b"x" * ((1 << 20) + 1))
+    with pytest.raises(BadInput, match=r"profile file .*/here is not a plain file of at most 1 MB"):
+        read_plain(path, what="profile file", largest=1 << 20, follow=True)
+    assert read_plain(tmp_path / "none", what="profile file", largest=1, follow=True) is None

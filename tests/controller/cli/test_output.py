@@ -21,6 +21,7 @@ SHOWING = [
     ["explain", "last"],
     ["report", "last"],
     ["doctor"],
+    ["config", "show"],
     *([["profile", name, "p"] for name in ("show", "curve", "drift")]),
     ["profile", "list"],
 ]

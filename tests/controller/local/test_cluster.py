@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from controller.home import AgentProcess, Cluster, Home
+from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.cluster import Plan, WorkerPlan, _as_found, look
 from controller.local.healing import Found, FoundAgent
 from controller.local.locks import Holder, agent_lock, child_lock, master_lock
 from controller.processes import ProcessId, identify
 
 GONE = ProcessId(pid=2**22, start=1, boot_id="none")
+START_AND_STOP = """
+import sys
+from pathlib import Path
+from controller.cli.checks import check_port
+from controller.home import Home
+from controller.local.cluster import Plan, start
+from controller.local.ending import stop
+home = Home(Path(sys.argv[1]))
+port = check_port("127.0.0.1", 0)
+try:
+    start(home, Plan(workers=(), runtime="process", host="127.0.0.1", port=port))
+finally:
+    stop(home, home.cluster())
+"""
+"""A program of its own, as `up` is, which leaves its children behind."""
 
 
 def test_services_are_started_with_all_that_up_was_asked_for() -> None:
@@ -38,6 +55,14 @@ def home(tmp_path: Path) -> Home:
     made = Home(tmp_path / "home")
     made.create()
     return made
+
+
+def test_services_that_up_starts_read_no_configuration(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.config_file.write_text("[master]\nport = 0\n")  # a master that read it would refuse to start
+    home.config_file.chmod(0o600)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(home.config_file))
+    done = subprocess.run([sys.executable, "-c", START_AND_STOP, str(home.path)], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

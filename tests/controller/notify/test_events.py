@@ -16,7 +16,7 @@ from controller.notify.events import (
     MOST_REFUSALS,
     WITHIN_S,
     EventWatch,
-    Look,
+    JobLook,
     Refusals,
     body,
     refused_event,
@@ -25,12 +25,12 @@ from controller.notify.events import (
 RULES = Path(__file__).parents[3] / "deploy" / "prometheus" / "rules.yml"
 
 
-def look(forecast_end_s: float | None = None, *, outcome: str | None = None, **changed: Any) -> Look:
-    plain = Look("app-1", "nightly", 50.0, 90.0, forecast_end_s, outcome)
+def look(forecast_end_s: float | None = None, *, outcome: str | None = None, **changed: Any) -> JobLook:
+    plain = JobLook("app-1", "nightly", 50.0, 90.0, forecast_end_s, outcome)
     return plain._replace(**changed)
 
 
-def told(watch: EventWatch, now_s: float, *looks: Look) -> list[str]:
+def told(watch: EventWatch, now_s: float, *looks: JobLook) -> list[str]:
     return [event.event for event in watch.events(looks, now_s)]
 
 
