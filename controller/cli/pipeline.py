@@ -114,8 +114,9 @@ def _check_end(found: PipelineFile, planned: Planned, by_s: float | None, client
         )
     if by_s is None:
         return
-    if split is None:
-        click.echo("no worker is there yet, so nobody knows whether the end can be met")
+    if split is None or len(unknown) == len(jobs):
+        why = "no worker is there yet" if split is None else "no job has run before"
+        click.echo(f"{why}, so nobody knows whether the end can be met")
         return
     known = "the jobs with a profile take" if unknown else "it takes"
     reason = f"with all {cores:.2f} cores {known} {format_duration(split.least_s)}"

@@ -57,7 +57,7 @@ class Pipelines:
                 "or --force"
             )
         due_s = found.due_s.get(newcomer.id)
-        deadline_s = None if due_s is None else newcomer.elapsed_s(now_s) + due_s
+        deadline_s = None if due_s is None else round(newcomer.elapsed_s(now_s) + due_s, 3)
         newcomer.record.options = replace(newcomer.options, deadline_s=deadline_s)
 
     def split_anew(self, now_s: float) -> None:

@@ -125,7 +125,8 @@ def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, 
     parts = [str(summary.get("name") or summary.get("app_id") or "run")]
     pipeline = summary.get("pipeline")
     if isinstance(pipeline, dict) and "job" in pipeline:
-        parts.append(f"{pipeline['job']}, {pipeline.get('place')} of {pipeline.get('of')} in {pipeline.get('name')}")
+        job = "" if pipeline["job"] == parts[0] else f"{pipeline['job']}, "
+        parts.append(f"{job}{pipeline.get('place')} of {pipeline.get('of')} in {pipeline.get('name')}")
     if isinstance(priority, int):
         parts.append(f"priority {names.get(priority, priority)}")
     parts.append(f"arrives at {format_duration(arrival_s)}")

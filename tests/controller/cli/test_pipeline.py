@@ -155,6 +155,7 @@ def test_jobs_without_a_profile_are_named(place: Place) -> None:
     result = place.run(NIGHTLY, "--by", "1s", "--dry-run")
     assert result.exit_code == 0
     assert "no profile is known of load, report: they take what is free" in result.stdout
+    assert result.stdout.endswith("no job has run before, so nobody knows whether the end can be met\n")
 
 
 def test_a_job_that_fails_ends_the_pipeline_with_one_sentence(place: Place) -> None:
@@ -196,3 +197,10 @@ def test_jobs_that_could_not_be_submitted_are_refused_before_the_start(place: Pl
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith(f"sparkpace: {said}")
     assert place.started == []
+
+
+def test_without_a_worker_nobody_knows_the_end(place: Place) -> None:
+    place.master.plan = PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet")
+    result = place.run(NIGHTLY, "--by", "1s", "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("no worker is there yet, so nobody knows whether the end can be met\n")
