@@ -217,7 +217,7 @@ class Chart {
       const width = ctx.measureText(` ${name} `).width;
       const gap = 2 * devicePixelRatio;
       ctx.fillStyle = colour("--paper");
-      ctx.fillRect(right ? left - width - gap : left + gap, base - 11 * devicePixelRatio, width, 14 * devicePixelRatio);
+      ctx.fillRect(right ? left - width - gap : left + gap, base - 12 * devicePixelRatio, width, 15 * devicePixelRatio);
       ctx.fillStyle = colour(of);
       ctx.textAlign = right ? "right" : "left";
       ctx.fillText(` ${name} `, left, base);
@@ -535,7 +535,7 @@ class HistoryPage {
       ["Deadline", (run) => duration(run.deadline_s), true], ["End", (run) => duration(run.end_s), true],
       ["Error", (run) => error(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
       ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
-      ["Recognised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || "by itself"],
+      ["Recog\u00adnised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || "by itself"],
     ], "No run of this job is kept.");
     this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;
