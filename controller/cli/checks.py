@@ -8,7 +8,9 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from controller.files import read_plain
 from controller.home import WORKER_ID, User
+from controller.notify.receiver import ACCEPTED, Receiver, parse_receiver
 from controller.runtime.table import EVERYWHERE
 from stage_model.errors import BadInput, Unavailable
 from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
@@ -102,3 +104,23 @@ def check_port(host: str, port: int) -> int:
                 f"port {port} of {host} cannot be used ({error.strerror}); name another with --port, or 0 for any free one"
             ) from error
         return int(probe.getsockname()[1])
+
+
+def parse_notify(given: str) -> Receiver:
+    """A web hook's URL, or @FILE with one in it: a URL may be a secret, and whoever may list processes sees arguments. Raises
+    `BadInput`."""
+    if not given.startswith("@"):
+        return parse_receiver(given)
+    path = Path(given[1:])
+    content = read_plain(path, what="the file of --notify", largest=1 << 20, follow=True, safe=True)
+    if content is None:
+        raise BadInput(f"--notify {given[:200]}: there is no file {path}; accepted: @FILE with {ACCEPTED} in it")
+    try:
+        return parse_receiver(content.decode("ascii").strip(), secret=True)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the file of --notify {path} has characters that no URL has; accepted: {ACCEPTED}") from error
+
+
+def absolute_notify(given: str) -> str:
+    """As another process takes it, which may have another working directory."""
+    return f"@{Path(given[1:]).absolute()}" if given.startswith("@") else given

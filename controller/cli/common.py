@@ -114,7 +114,7 @@ local_limit_option = click.option(
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
 
 
-NOTIFY_HELP = "URL that is told by POST of deadlines at risk, ends and refusals (docs/notify.md)."
+NOTIFY_HELP = "URL that is told by POST of deadlines at risk, ends and refusals, or @FILE that holds it (docs/notify.md)."
 
 
 def network_options(function: F) -> F:

@@ -18,6 +18,7 @@ from controller.cli.checks import (
     check_adopting,
     check_memory_mb,
     checked_folders,
+    parse_notify,
     parse_period,
     parse_tmp_limit,
     parse_user,
@@ -44,7 +45,6 @@ from controller.cli.worker_words import parse_type
 from controller.home import Home
 from controller.local.locks import agent_lock
 from controller.local_limit import parse_local_limit
-from controller.notify.receiver import parse_receiver
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
 from controller.runtime.table import RUNTIMES
 from controller.tls import address_of
@@ -68,12 +68,12 @@ absolute = click.Path(path_type=Path)
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @name_option
-@click.option("--notify", type=Parsed(parse_receiver), help=NOTIFY_HELP)
+@click.option("--notify", type=Parsed(parse_notify), help=NOTIFY_HELP)
 def master(home: Home, host: str, names: tuple[str, ...], notify: str | None, placing: MasterPlacement, **plain: Any) -> None:
     """Runs the master in the foreground; a home has one."""
     if only_check():
         return
-    receiver = None if notify is None else parse_receiver(notify)
+    receiver = None if notify is None else parse_notify(notify)
     home.create()
     from controller.master.main import run_master  # here, because the other commands need none of its web server
 

@@ -17,9 +17,11 @@ from rich.console import Console
 from controller.addresses import is_local
 from controller.cli.checks import (
     LEAST_MB,
+    absolute_notify,
     check_adopting,
     check_port,
     checked_folders,
+    parse_notify,
     parse_period,
     parse_tmp_limit,
 )
@@ -50,7 +52,6 @@ from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
 from controller.local_limit import parse_local_limit
-from controller.notify.receiver import parse_receiver
 from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
 from controller.runtime.table import ADOPTING, EVERYWHERE, RUNTIMES, choose_runtime, runtime_module
@@ -98,7 +99,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
-@click.option("--notify", help=NOTIFY_HELP)
+@click.option("--notify", type=Parsed(parse_notify), help=NOTIFY_HELP)
 @click.pass_context
 def up(
     context: click.Context,
@@ -136,8 +137,6 @@ def up(
     nothing was missing."""
     each = _of_one_source(context, each)
     check_adopting(runtime, nodes=nodes, namespace=namespace, shared=shared, signals=signals)
-    if notify is not None:
-        parse_receiver(notify)
     if runtime in ADOPTING:
         workers = _only_one(context, each, workers, runtime)
     if runtime in EVERYWHERE and cores is None and not each:
@@ -165,7 +164,7 @@ def up(
             "law": law,
             "memory-policy": memory_policy,
             "name": names,
-            "notify": notify,
+            "notify": None if notify is None else absolute_notify(notify),
         }
     )
     plan = Plan(
