@@ -47,7 +47,7 @@ class Commands:
     def _view(self, application: Application, now_s: float) -> ApplicationView:
         with guarded(application, "showing it"):
             position = self.lifecycle.placing.queue.position(application)
-            return application_view(application, str(self.recorder.folder(application.id)), now_s, position)
+            return application_view(application, f"{self.recorder.runs}/{application.id}", now_s, position)
         return bare_view(application)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:

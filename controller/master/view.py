@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import structs
-
 from controller.master.application import Application
 from controller.master.executor_state import Executor
 from controller.master.planning import matched_run
@@ -18,23 +16,37 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
     registration = application.record.registration
     started = "running" if any(e.ran for e in application.executors.values()) else "waiting"
-    return structs.replace(
-        bare_view(application),
+    # one walk, one object: the live page's viewers ask for all applications each second
+    demand = granted = used = 0.0
+    memory_mb = off_heap_mb = 0
+    for executor in running:
+        if (report := executor.report) is not None:
+            demand += report.demand_cores
+            granted += report.quota_cores
+            memory_mb += report.memory_limit_mb
+            off_heap_mb += report.off_heap_mb or 0
+        if executor.sample is not None:
+            used += executor.sample.usage or 0.0
+    return ApplicationView(
+        application_id=application.id,
+        name=application.name,
         state="ended" if application.ended else started,
+        law=application.options.law,
         priority=application.priority(),
+        submission=application.options.submission,
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
-        forecast_end_s=forecast_end_s(application),
+        forecast_end_s=_latest_end_s(running),
         stage=active[-1].info.name if active else None,
         stages_done=done,
         stages_total=max(done, len(application.estimate.stages)) if application.estimate else None,
         progress=_progress(application),
-        demand_cores=round(sum(e.report.demand_cores for e in running if e.report), 3),
-        granted_cores=round(sum(e.report.quota_cores for e in running if e.report), 3),
-        used_cores=round(sum(e.sample.usage or 0.0 for e in running if e.sample), 3),
+        demand_cores=round(demand, 3),
+        granted_cores=round(granted, 3),
+        used_cores=round(used, 3),
         debt_core_s=round(application.debt_core_s(), 3),
-        memory_mb=sum(e.report.memory_limit_mb for e in running if e.report),
-        off_heap_mb=sum(e.report.off_heap_mb or 0 for e in running if e.report),
+        memory_mb=memory_mb,
+        off_heap_mb=off_heap_mb,
         queue_position=position,
         executors=len(running),
         ui_url=registration.ui_url,
@@ -42,13 +54,15 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         profile=application.profile_key,
         profile_runs=application.profile_runs,
         reason=_reason(application),
+        notices=tuple(application.notices),
+        faults=application.faults,
+        finished=application.finished,
     )
 
 
 def forecast_end_s(application: Application) -> float | None:
     """The latest end that its executors' agents expect, seconds after submission; None without a forecast."""
-    found = [executor.sample.forecast_end_s for executor in _running(application) if executor.sample]
-    return max((end_s for end_s in found if end_s is not None), default=None)
+    return _latest_end_s(_running(application))
 
 
 def bare_view(application: Application) -> ApplicationView:
@@ -68,6 +82,11 @@ def bare_view(application: Application) -> ApplicationView:
         faults=application.faults,
         finished=application.finished,
     )
+
+
+def _latest_end_s(running: list[Executor]) -> float | None:
+    found = [executor.sample.forecast_end_s for executor in running if executor.sample]
+    return max((end_s for end_s in found if end_s is not None), default=None)
 
 
 def _running(application: Application) -> list[Executor]:
