@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.notify.events import AT_RISK_FOR_S, AT_RISK_S, EventWatch, Look
+from controller.notify.events import AT_RISK_FOR_S, AT_RISK_S, EventWatch, JobLook
 
 DEADLINE_S = 100.0
 forecasts = st.one_of(st.none(), st.sampled_from((90.0, DEADLINE_S + AT_RISK_S, DEADLINE_S + AT_RISK_S + 0.1, 200.0)))
@@ -15,9 +15,9 @@ states = st.tuples(st.sampled_from(("missing", "running", "ended")), forecasts)
 looks = st.lists(st.tuples(st.floats(0.1, 20.0), states, states), max_size=40)
 
 
-def seen(name: str, state: str, forecast_end_s: float | None) -> list[Look]:
+def seen(name: str, state: str, forecast_end_s: float | None) -> list[JobLook]:
     outcome = "succeeded" if state == "ended" else None
-    return [] if state == "missing" else [Look(name, name, 1.0, DEADLINE_S, forecast_end_s, outcome)]
+    return [] if state == "missing" else [JobLook(name, name, 1.0, DEADLINE_S, forecast_end_s, outcome)]
 
 
 @given(looks)
