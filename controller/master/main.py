@@ -88,10 +88,10 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         kept.identity.generation,
         *listening.getsockname()[:2],
     )
-    for ending in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            ending, signal.SIG_IGN
-        )  # uvicorn listens to them while it serves, then raises them anew, amid what follows
+    told: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn listens to them while it serves, and then raises anew what it was told: that must not end what follows
+        signal.signal(number, lambda number, _: told.append(number))
     await server.serve(sockets=[listening])
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -100,6 +100,9 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         cluster.notify(time.monotonic())  # of what has ended since the last pass
         await asyncio.to_thread(sender.close)
     cluster.close()
+    if told:  # nobody waits for a provider that takes its time on another thread
+        signal.signal(told[0], signal.SIG_DFL)
+        signal.raise_signal(told[0])
 
 
 async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -79,7 +80,7 @@ def test_a_master_that_is_told_to_stop_tells_what_waits_and_closes_its_store(tmp
             assert wait_until(lambda: "is tried again" in log.read_text(), 60.0), log.read_text()
         finally:
             master.terminate()
-            assert master.wait(60.0) == 0
+            assert master.wait(60.0) == -signal.SIGTERM
         assert [heard.told["event"] for heard in hook.heard] == ["submission_refused"] * 2
     assert not home.database.with_name("master.db-wal").exists(), "the store was closed"
 
