@@ -64,6 +64,6 @@ def test_a_killed_task_ends_its_driver_and_executors(process_cluster: LocalClust
     task = dag("1h", ("rounds.py", str(stop_file)))
     view = process_cluster.running("report", executors=1)
     task.process.send_signal(signal.SIGTERM)
-    task.finish()
+    assert task.finish().code != 0
     eventually(lambda: not executors_of(view.application_id), "the end of the executors")
     assert process_cluster.summary("report")["end_reason"] == "its driver died"
