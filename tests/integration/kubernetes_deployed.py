@@ -19,7 +19,7 @@ import msgspec
 
 from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView
-from experiments.harness.one_node import load_image
+from experiments.harness.one_node import STATE, load_image
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import eventually
 
@@ -95,7 +95,8 @@ class InMaster:
 @contextmanager
 def _turn() -> Iterator[None]:
     """Agents of all namespaces keep their records in one folder of the node, which goes with whoever leaves first."""
-    with (Path(tempfile.gettempdir()) / "sparkpace-deployed.lock").open("w") as file:
+    folder = STATE if STATE.is_dir() else Path(tempfile.gettempdir())  # the script takes STATE's files away again
+    with (folder / "sparkpace-deployed.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
