@@ -95,6 +95,9 @@ class Changes:
             if event:
                 event.set()
 
+    def wake_all(self) -> None:
+        self.notify(list(self._events))
+
     async def wait(self, worker_id: str, timeout_s: float) -> None:
         event = self._events.setdefault(worker_id, asyncio.Event())
         with suppress(TimeoutError):

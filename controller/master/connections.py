@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from asyncio import TimerHandle, Transport
+from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
 import uvicorn
@@ -197,11 +198,17 @@ class Door:
 
 
 class MasterServer(uvicorn.Server):
-    """uvicorn's, behind a door of ours. `files`: how many this process may have open."""
+    """uvicorn's, behind a door of ours. `files`: how many this process may have open. `ending` is called before it waits for
+    the calls under way: those that wait for something are answered then."""
 
-    def __init__(self, config: uvicorn.Config, files: int) -> None:
+    def __init__(self, config: uvicorn.Config, files: int, ending: Callable[[], None] = lambda: None) -> None:
         super().__init__(config)
+        self._ending = ending
         self.guests: Guests[Connection] = Guests(max(16, min(MOST, files - OTHER_FILES)), MOST_OF_ONE)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.servers = [Door(self, listening) for listening in sockets or ()]  # type: ignore[misc]

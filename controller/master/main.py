@@ -78,7 +78,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     config.load()
     assert config.ssl is not None
     config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-    server = MasterServer(config, files)
+    server = MasterServer(config, files, changes.wake_all)
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))
     ticking.add_done_callback(lambda task: _ended(task, server))

@@ -15,6 +15,7 @@ import uvicorn
 
 from controller.home import Home
 from controller.master import main
+from controller.master.api import Changes
 from controller.master.store import Store
 from controller.master.topology_file import TopologyFile
 from controller.start import ours
@@ -61,6 +62,17 @@ def test_a_master_whose_pass_has_ended_ends_and_says_so(caplog: pytest.LogCaptur
     asyncio.run(end(server))
     assert server.should_exit
     assert [r.levelno for r in caplog.records if "the master's pass has ended" in r.message] == [logging.CRITICAL]
+
+
+def test_agents_that_wait_for_changes_are_answered_when_the_master_ends() -> None:
+    async def ends() -> None:
+        changes = Changes()
+        waiting = [asyncio.create_task(changes.wait(worker_id, 3600.0)) for worker_id in ("w1", "w2")]
+        await asyncio.sleep(0)
+        changes.wake_all()
+        await asyncio.wait_for(asyncio.gather(*waiting), 60.0)
+
+    asyncio.run(ends())
 
 
 def test_a_master_that_is_told_to_stop_tells_what_waits_and_closes_its_store(tmp_path: Path) -> None:
