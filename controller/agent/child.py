@@ -63,10 +63,11 @@ OTHER_CLUSTER_CODE = 75
 class Child:
     """One life of the agent."""
 
-    def __init__(self, options: AgentOptions) -> None:
-        self.options = options
+    def __init__(self, options: AgentOptions, *, alone: bool = True) -> None:
+        """`alone`: no other agent adopts executors of this machine."""
+        self.options, self.alone = options, alone
         home = Home(options.home)
-        cluster_id, self._sure = find_cluster(options)
+        cluster_id, self._sure = find_cluster(options, alone=alone)
         self.gate = Gate(cluster_id)
         self.runtime = make_runtime(options, cluster_id)
         site: Site = make_site(options)
@@ -98,7 +99,7 @@ class Child:
         """Ticks until SIGTERM, the supervisor's death, or a thread that hangs; returns the exit code, 0 if all is well."""
         signal.signal(signal.SIGTERM, self._asked_to_stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if self.options.runtime in ADOPTING and self.options.runtime not in EVERYWHERE and not claim_machine():
+        if not self.alone:
             log.warning("%s", NOT_ALONE)
             self.agent.note(NOT_ALONE)
         if self.options.own_networks and (reason := packet_filter.why_not()):
@@ -136,6 +137,7 @@ class Child:
                 return STUCK_CODE
             if self.gate.foreign and not self._sure:
                 log.error("the master is of cluster %s, not %s as records here say", self.gate.foreign, self.gate.cluster_id)
+                self._release()  # nobody will know of them
                 return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         if not self._release():
@@ -205,7 +207,8 @@ def main() -> int:
     log_to_stderr(Home(options.home).logs)
     try:
         with child_lock(Home(options.home), options.worker_id, options.runtime):
-            return Child(options).run()
+            here = options.runtime in ADOPTING and options.runtime not in EVERYWHERE
+            return Child(options, alone=not here or claim_machine()).run()
     except PaceError as error:
         log.error("%s", error)
         return error.exit_code

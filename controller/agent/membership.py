@@ -2,7 +2,8 @@
 
 The master says it once; then a file of the worker's folder does, so that a restart needs no master. An agent in a pod loses
 that file with its pod, but not the records of executors that it has adopted, which stay on the node: they say it while no
-master answers. Not here: orders that are refused (`link`).
+master answers. They say it only to an agent that is alone on its machine: agents of several clusters share that folder.
+Not here: orders that are refused (`link`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from controller.runtime.executor_record import AdoptedRecord, read_everybodys
 from stage_model.errors import Unavailable
 
 
-def find_cluster(options: AgentOptions) -> tuple[str, bool]:
-    """Its id, and whether the master has said so. Raises `Unavailable` where neither the master nor anything here tells."""
+def find_cluster(options: AgentOptions, *, alone: bool) -> tuple[str, bool]:
+    """Its id, and whether the master has said so; `alone`: no other agent adopts executors of this machine. Raises
+    `Unavailable` where neither the master nor anything here tells."""
     from controller.client import MasterClient  # most agents never need it
 
     home = Home(options.home)
@@ -28,7 +30,7 @@ def find_cluster(options: AgentOptions) -> tuple[str, bool]:
     try:
         said = MasterClient(options.master_url, home.ca_file).health().cluster_id
     except Unavailable:
-        if recorded := _recorded(options):
+        if alone and (recorded := _recorded(options)):
             return recorded, False
         raise
     path = _file(options)
@@ -37,9 +39,9 @@ def find_cluster(options: AgentOptions) -> tuple[str, bool]:
     return said, True
 
 
-def recall_cluster(options: AgentOptions) -> str:
+def recall_cluster(options: AgentOptions, *, alone: bool) -> str:
     """What is known without a master; empty where there is nothing, so this worker paces nobody."""
-    return _noted(options) or _recorded(options)
+    return _noted(options) or (_recorded(options) if alone else "")
 
 
 def _file(options: AgentOptions) -> Path:

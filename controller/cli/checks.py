@@ -115,6 +115,8 @@ def parse_notify(given: str) -> Receiver:
     content = read_plain(path, what="the file of --notify", largest=1 << 20, follow=True, safe=True)
     if content is None:
         raise BadInput(f"--notify {given[:200]}: there is no file {path}; accepted: @FILE with {ACCEPTED} in it")
+    if path.stat().st_mode & 0o077:
+        raise BadInput(f"the file of --notify {path} may be read by others; accepted: one of mode 0600")
     try:
         return parse_receiver(content.decode("ascii").strip(), secret=True)
     except UnicodeDecodeError as error:

@@ -64,7 +64,10 @@ def find_config(given: Path | None, home: Home | None, environment: Mapping[str,
     write to, or that is no TOML."""
     named = given or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
     if named is not None:
-        path = named.expanduser().absolute()
+        try:
+            path = named.expanduser().absolute()
+        except RuntimeError as error:
+            raise BadInput(f"configuration file {named}: {error}; name another by --config or {CONFIG_VARIABLE}") from error
     elif home is None or CONFIG_VARIABLE in environment:
         return None
     else:
@@ -105,18 +108,27 @@ def checked_table(command: click.Command, table: Mapping[str, Any], path: Path) 
             continue
         kind, fits = _kind(option)
         if not fits(value):
-            wrong.append(f"[{command.name}] {key} is {value!r:.80}; accepted: {kind}")
+            wrong.append(f"[{command.name}] {key} is {_shown(value)}; accepted: {kind}")
             continue
-        taken = _with_paths(option, value, path.parent)
         try:
+            taken = _with_paths(option, value, path.parent)
             option.type_cast_value(context, taken)
         except click.BadParameter as error:
             wrong.append(f"[{command.name}] {key}: {error.message}")
         except BadInput as error:
             wrong.append(f"[{command.name}] {key}: {error}")
+        except (RuntimeError, ValueError) as error:  # the home of nobody; a number of thousands of digits
+            wrong.append(f"[{command.name}] {key} cannot be taken ({str(error)[:80]}); accepted: {kind}")
         else:
             values[option.name or key] = taken
     return values, wrong
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # a number of thousands of digits
+        return "a very large number"
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:
@@ -142,7 +154,9 @@ def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
 
 
 def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
-    """The same, with paths from `folder` on."""
+    """The same, with paths from `folder` on, also of @FILE in the place of a value."""
+    if isinstance(value, str) and value.startswith("@"):
+        return f"@{folder / Path(value[1:]).expanduser()}"
     if not isinstance(option.type, click.Path):
         return value
     if option.multiple:

@@ -28,7 +28,7 @@ from controller.submit.spark_install import SparkInstall, find_spark
 from controller.submit.submission import check_submission, executor_settings
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
+from stage_model.errors import BadInput, InfeasibleDeadline, OtherVersion, PaceError
 from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
 from stage_model.units import format_duration, parse_deadline
 
@@ -69,23 +69,25 @@ def run_file(context: click.Context, home: Home, file: Path, by: str | None, dry
     except OSError as error:
         raise BadInput(f"{file.parent} cannot be entered ({error.strerror}); accepted: a directory of yours") from error
     client = submit_client(home)
-    planned = _ask(found, home, client, find_spark(os.environ))
+    planned = _ask(found, home, client, find_spark(os.environ), by_s)
     _check_end(found, planned, by_s, client, force=force)
     if dry_run:
         return
     _run(context, found, planned, home, None if by_s is None else begun_s + by_s, force=force)
 
 
-def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInstall) -> Planned:
+def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInstall, by_s: float | None) -> Planned:
     """Raises `BadInput` for a job that could not be submitted."""
     planned: Planned = {}
+    end = [] if by_s is None else ["--by", f"{max(LEAST_S, by_s):.3f}s"]  # as it will be: nothing may speak against it then
     for name, job in found.jobs.items():
         try:
-            given = split_arguments(job.words(home.path, "--pipeline", found.name))
-            if wrong := sorted(NOT_IN_A_FILE & given.flags):
+            its = split_arguments(job.words(home.path))
+            if wrong := sorted(NOT_IN_A_FILE & its.flags):
                 raise BadInput(f"--{wrong[0]} hides when a job ends; accepted: further options of submit")
-            if wrong := sorted(OF_THE_WHOLE & given.own.keys()):
+            if wrong := sorted(OF_THE_WHOLE & its.own.keys()):
                 raise BadInput(f"--{wrong[0]} is not a job's own here; accepted: `by` for the whole")
+            given = split_arguments(job.words(home.path, "--pipeline", found.name, *end))
             submission = check_submission(
                 given,
                 submission=str(uuid.uuid4()),
@@ -97,6 +99,8 @@ def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInst
             raise BadInput(f"job {name!r}: {error}") from error
         settings = executor_settings(submission, spark=spark, environment=os.environ)
         reply, label = plan_submission(submission, home, client, settings)
+        if reply.known and reply.forecast is None and reply.cluster_cores:
+            raise OtherVersion("the master knows no pipelines, as it is of an earlier release; accepted: one of this")
         planned[name] = (reply, label or "")
     return planned
 
@@ -107,7 +111,7 @@ def _check_end(found: PipelineFile, planned: Planned, by_s: float | None, client
     cores = max(client.plan(PlanRequest(attached=attached)).cluster_cores for attached in (False, True))
     jobs = [PipelineJob(name, planned[name][0].forecast, job.after) for name, job in found.jobs.items()]
     split = split_time(jobs, by_s, cores) if cores and by_s is not None else None
-    _show(found, planned, split)
+    _show(found, planned, split, cores)
     if unknown:
         click.echo(
             f"no profile is known of {', '.join(unknown)}: they take what is free, and the plan is of the others alone"
@@ -131,11 +135,12 @@ def _check_end(found: PipelineFile, planned: Planned, by_s: float | None, client
         )
 
 
-def _show(found: PipelineFile, planned: Planned, split: TimeSplit | None) -> None:
+def _show(found: PipelineFile, planned: Planned, split: TimeSplit | None, cores: float) -> None:
     table = figures_table("JOB", "DEADLINE", "ALONE", "AFTER")
     due_s = {} if split is None else split.due_s
     for name, job in found.jobs.items():
-        alone_s = planned[name][0].least_deadline_s
+        forecast = planned[name][0].forecast
+        alone_s = forecast.time_s(cores) if forecast is not None and cores else None
         shown = ("-" if seconds is None else format_duration(seconds) for seconds in (due_s.get(name), alone_s))
         table.add_row(name, *shown, ", ".join(job.after) or "-")
     table_console().print(table)
@@ -185,9 +190,8 @@ def _run(
         say(f"it was interrupted{rest}")
         context.exit(128 + (run.signalled or 0))
     name, code = run.failed
-    failure = InfeasibleDeadline if code == InfeasibleDeadline.exit_code else PaceError
     last = tail(logs[name]).strip().splitlines()[-1:]
-    raise failure(
+    raise PaceError(
         f"pipeline {found.name} has ended, as its job {name} ended with exit code {code}"
         f"{f' ({last[0][:300]})' if last else ''}{rest}; its log is {logs[name]}"
     )

@@ -8,6 +8,7 @@ from controller.master.application import Application, ApplicationRecord
 from controller.master.executor_spec import HADOOP_CREDENTIALS
 from controller.master.feasibility import find_profile
 from controller.master.guard import Caught
+from controller.printable import printable
 from controller.runs.profile_store import ProfileStore
 from controller.submit.pipeline_options import PipelineOptions
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
@@ -60,12 +61,12 @@ def make_application(
 
 def _later(pipeline: PipelineOptions | None, profiles: ProfileStore) -> dict[str, ApplicationEstimate]:
     """Of the jobs to be submitted later, what a profile lets expect. One that cannot be used is theirs to be refused for."""
-    found = {}
-    for job in pipeline.plan.later if pipeline is not None and pipeline.plan is not None else ():
+    later = pipeline.plan.later if pipeline is not None and pipeline.plan is not None else ()
+    known: dict[str, ApplicationEstimate] = {}
+    for name in sorted({job.profile for job in later if job.profile}):
         with Caught() as problem:
-            profile = find_profile(job.profile, "", None, profiles)[1] if job.profile else None
-            if profile is not None:
-                found[job.name] = estimate(profile)
+            if (profile := find_profile(name, "", None, profiles)[1]) is not None:
+                known[name] = estimate(profile)
         if problem.error is not None:
-            log.warning("job %s of pipeline %s is planned without a profile: %s", job.name, pipeline, problem.error)
-    return found
+            log.warning("a later job of a pipeline is planned without its profile: %s", printable(str(problem.error), 300))
+    return {job.name: known[job.profile] for job in later if job.profile in known}

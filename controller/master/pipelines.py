@@ -19,12 +19,15 @@ from controller.master.feasibility import rounded_up, whole_forecast
 from controller.master.guard import guarded
 from controller.master.registry import Registry
 from controller.master.versions import Versions
+from controller.master.vouching import NOBODY
 from controller.submit.pipeline_options import MOST_JOBS
 from controller.wire.command import Change
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
 from stage_model.units import format_duration
 
+SPLITS_A_TICK = 2
+"""A split of many jobs takes a part of a second, in which nobody else is answered."""
 LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
 """A deadline that would move by less than both, the latter of the time that is left, stays."""
 
@@ -61,16 +64,26 @@ class Pipelines:
         newcomer.record.options = replace(newcomer.options, deadline_s=deadline_s)
 
     def split_anew(self, now_s: float) -> None:
-        """Of each pipeline that is not the same as when its time was last split."""
+        """Of each pipeline that is not the same as when its time was last split, a few at a time, those first whose last
+        split is longest ago. After a restart, nothing is split on the cores of some workers while others may report."""
+        if not self.registry.workers.all_heard(now_s):
+            return
         members = self._members()
-        for key, there in members.items():
-            seen = (*(one.id for one in there), self._cores(there[-1], now_s))
-            if self._split.get(key) != seen:
-                self._split[key] = seen
-                with guarded(there[-1], "splitting its pipeline's time"):
-                    self._apply(there, now_s)
         for key in self._split.keys() - members.keys():
             del self._split[key]
+        left = SPLITS_A_TICK
+        for key in [*self._split, *(key for key in members if key not in self._split)]:
+            there = members[key]
+            seen = (*(one.id for one in there), self._cores(there[-1], now_s))
+            if self._split.get(key) == seen:
+                continue
+            if not left:
+                return
+            left -= 1
+            self._split.pop(key, None)
+            self._split[key] = seen
+            with guarded(there[-1], "splitting its pipeline's time"):
+                self._apply(there, now_s)
 
     def _apply(self, members: Sequence[Application], now_s: float) -> None:
         found = self._plan(members, now_s)
@@ -147,8 +160,10 @@ class Pipelines:
 
 def _key(application: Application) -> Key:
     assert application.options.pipeline is not None
-    said = application.options.pipeline
-    return application.record.registration.uid, said.name, said.plan.run if said.plan is not None else ""
+    said, uid = application.options.pipeline, application.record.registration.uid
+    # drivers that nobody vouches for are not one user's
+    alone = application.id if uid == NOBODY else ""
+    return uid, said.name, said.plan.run if said.plan is not None else alone
 
 
 def _job(application: Application, other: Application) -> str:

@@ -14,7 +14,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
     running = _running(application)
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
-    registration = application.record.registration
+    registration, pipeline = application.record.registration, application.options.pipeline
     started = "running" if any(e.ran for e in application.executors.values()) else "waiting"
     # one walk, one object: the live page's viewers ask for all applications each second
     demand = granted = used = 0.0
@@ -34,6 +34,8 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         law=application.options.law,
         priority=application.priority(),
         submission=application.options.submission,
+        pipeline=pipeline.shown if pipeline else "",
+        pipeline_job=pipeline.plan.job if pipeline and pipeline.plan else "",
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
         forecast_end_s=_latest_end_s(running),

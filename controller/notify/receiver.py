@@ -36,6 +36,7 @@ def parse_receiver(url: str, option: str = "--notify", *, secret: bool = False) 
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # as a resolver is asked: a label of 64 letters is none
     except ValueError as error:
         raise BadInput(f"{option} {shown} is no URL ({error}); accepted: {ACCEPTED}") from error
     if parts.scheme not in ("http", "https") or not host or port == 0:

@@ -117,7 +117,7 @@ class Sender:
         """What became of it, and why."""
         try:
             status = self._post(delivery.body)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:  # ValueError: a name that no resolver takes
             return "again", str(error) or type(error).__name__
         return answer_of(status), f"it answered with status {status}"
 

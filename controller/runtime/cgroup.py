@@ -356,9 +356,9 @@ class CgroupTree:
         return all(write_text(group.cpu / name, str(value)) for name, value in writes)
 
     def quota_above(self, group: Group) -> float:
-        """The least quota of the groups above it, in cores: v1 refuses more. inf without one, and on v2, which takes any."""
+        """The least quota of the groups above it, in cores: v1 refuses more, on v2 more has no effect. inf without one."""
         least = math.inf
-        for above in group.cpu.parents if self.version == 1 else ():
+        for above in group.cpu.parents:
             if above == self._root:
                 break
             quota = self.read_quota(Group(above, above, None))  # None: the root of a hierarchy

@@ -93,6 +93,8 @@ def pipeline_options(own: Mapping[str, str], submitted: datetime, named: Callabl
 
 
 def _check_plan(plan: PipelinePlan, where: str) -> None:
+    for name in (plan.run, plan.job, *(job.name for job in plan.later)):
+        check_pipeline_name(name, option=where)
     later = {job.name: job.after for job in plan.later}
     if len(later) < len(plan.later) or plan.job in later:
         raise BadInput(f"{where} names a job twice; accepted: each once")

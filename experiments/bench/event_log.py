@@ -55,7 +55,9 @@ def main() -> None:
     for _ in range(given.times):
         begun_s = time.monotonic()
         subprocess.run(
-            ours("controller.cli.main", "plan", str(large), "--curve", "--json"), check=True, stdout=subprocess.DEVNULL
+            ours("controller.cli.main", "plan", str(large), "--curve", "--output", "json"),
+            check=True,
+            stdout=subprocess.DEVNULL,
         )
         took_s.append(round(time.monotonic() - begun_s, 2))
     most_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -1,5 +1,5 @@
-"""What the quota changes of recorded runs tell: how soon an executor has cores for its first stage, and how many patches the
-same changes would be for pods that are resized over an API.
+"""What the quota changes of recorded runs tell: how soon an agent's period raises a quota for the first stage, and how many
+patches the same changes would be for pods that are resized over an API.
 
     python -m experiments.bench.quotas docs/results/homes-kubernetes
 

@@ -81,10 +81,13 @@ class MadeUpAgents:
         try:
             yield
         finally:
+            died = not self._thread.is_alive()
             self._over.set()
             self._thread.join()
             for connection in self._connections.values():
                 connection.close()
+        if died:
+            raise SystemExit("the made-up agents stopped reporting before the end, so nothing was measured")
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -213,8 +216,11 @@ class Scraper:
             self._over.wait(SCRAPE_S)
 
     def end(self) -> None:
+        died = not self._thread.is_alive()
         self._over.set()
         self._thread.join()
+        if died:
+            raise SystemExit("the scrapes stopped before the end, so nothing was measured")
 
 
 def measured(

@@ -59,7 +59,8 @@ def split_time(jobs: Sequence[PipelineJob], left_s: float, cores: float) -> Time
     schedule with all cores. A job that nobody knows counts as taking no time and gets none. Raises `BadInput` as
     `jobs_in_order` does."""
     jobs_in_order({job.name: job.after for job in jobs}, where="the pipeline")
-    spans = _schedule(jobs, cores)
+    usable = {job.name: _usable(job.forecast) for job in jobs}
+    spans = _schedule(jobs, usable, cores)
     least_s = _end_s(spans)
     feasible = least_s <= left_s
     taken = cores
@@ -67,7 +68,7 @@ def split_time(jobs: Sequence[PipelineJob], left_s: float, cores: float) -> Time
         low, taken = 0.0, cores
         for _ in range(HALVINGS):
             middle = (low + taken) / 2
-            tried = _schedule(jobs, middle)
+            tried = _schedule(jobs, usable, middle)
             if _end_s(tried) <= left_s:
                 taken, spans = middle, tried
             else:
@@ -92,14 +93,14 @@ def _end_s(spans: _Spans) -> float:
     return max((end_s for _, end_s in spans.values()), default=0.0)
 
 
-def _schedule(jobs: Sequence[PipelineJob], cores: float) -> _Spans:
+def _schedule(jobs: Sequence[PipelineJob], usable: Mapping[str, float], cores: float) -> _Spans:
     left = {job.name: 1.0 for job in jobs}  # shares of what each has to do
     started: dict[str, float] = {}
     spans: _Spans = {}
     now_s = 0.0
     while left:
         running = [job for job in jobs if job.name in left and not any(earlier in left for earlier in job.after)]
-        shares = _shares([_usable(job.forecast) for job in running], cores)
+        shares = _shares([usable[job.name] for job in running], cores)
         lasts = {
             job.name: 0.0 if job.forecast is None else job.forecast.time_s(share)
             for job, share in zip(running, shares, strict=True)

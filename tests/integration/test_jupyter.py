@@ -53,7 +53,9 @@ def results(file: Path) -> list[str]:
 
 def test_a_notebooks_session_keeps_its_deadline(process_cluster: LocalCluster, tmp_path: Path) -> None:
     book, settings = tmp_path / "book.ipynb", process_cluster.properties()
-    own_folders = {name: str(tmp_path) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR")}
+    own_folders = {
+        name: str(tmp_path) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
+    }
 
     def run(deadline: str) -> dict[str, Any]:
         write_notebook(book, START.format(file=settings, deadline=deadline, alpha=AIM_SHARE), WORK, STOP)

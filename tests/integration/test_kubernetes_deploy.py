@@ -103,8 +103,8 @@ def test_an_agents_successor_in_a_new_pod_goes_on_while_the_master_is_away(
             with stopped(agent):  # so it cannot let go of anybody
                 kubernetes.kubectl("delete", "pod", agent["metadata"]["name"], "--force", "--grace-period=0")
                 eventually(lambda: not processes(agent), "the end of the agent")
-            # all that an executor of one slot can use, as nobody here knows its deadline
-            eventually(lambda: all(quota(group) == 1 for group in groups), "a core for each")
+            # nobody here knows its deadline
+            eventually(lambda: all(quota(group) > 0.25 for group in groups), "more than its law gives it for each")
             [successor] = kubernetes.running("app=sparkpace-agent", 1)
             assert successor["metadata"]["uid"] != agent["metadata"]["uid"]
         eventually(paced, "a quarter of a core for each at most again")

@@ -99,5 +99,5 @@ def test_a_job_without_an_option_of_ours_knows_nothing_of_us(
     before = len(adopting.client().applications())
     done = spark_submit(adopting, ("--master", "local[2]", "--name", "plain", *STAGES)).finish().ok()
     assert done.answer["ok"]
-    assert "sparkpace" not in done.err
+    assert "sparkpace:" not in done.err
     assert len(adopting.client().applications()) == before

@@ -57,8 +57,8 @@ def adopted(options: AgentOptions) -> Adopted:
 
 def test_without_a_master_and_without_executors_nobody_knows(options: AgentOptions) -> None:
     with pytest.raises(Unavailable):
-        find_cluster(options)
-    assert recall_cluster(options) == ""
+        find_cluster(options, alone=True)
+    assert recall_cluster(options, alone=True) == ""
 
 
 def test_while_no_master_answers_living_executors_say_it_and_no_file_keeps_it(
@@ -67,16 +67,23 @@ def test_while_no_master_answers_living_executors_say_it_and_no_file_keeps_it(
     adopted("dead", executor_id="2", alive=False)
     adopted("of-another-worker", executor_id="3", worker_id="w9")
     adopted("mine")
-    assert find_cluster(options) == ("mine", False)
-    assert recall_cluster(options) == "mine"
+    assert find_cluster(options, alone=True) == ("mine", False)
+    assert recall_cluster(options, alone=True) == "mine"
     assert not (Home(options.home).agent(options.worker_id) / "cluster_id").exists()
+
+
+def test_beside_another_agent_they_say_nothing_as_they_may_be_its_own(options: AgentOptions, adopted: Adopted) -> None:
+    adopted("mine")
+    with pytest.raises(Unavailable):
+        find_cluster(options, alone=False)
+    assert recall_cluster(options, alone=False) == ""
 
 
 def test_executors_of_two_clusters_say_nothing(options: AgentOptions, adopted: Adopted) -> None:
     adopted("mine")
     adopted("theirs", executor_id="2")
     with pytest.raises(Unavailable):
-        find_cluster(options)
+        find_cluster(options, alone=True)
 
 
 def test_a_master_says_it_once_whatever_executors_say(options: AgentOptions, adopted: Adopted) -> None:
@@ -84,6 +91,6 @@ def test_a_master_says_it_once_whatever_executors_say(options: AgentOptions, ado
     with serving(Home(options.home)) as master:
         health = msgspec.json.decode(made_up(Health, full=True), type=Health)
         master.refuse = (200, msgspec.json.encode(msgspec.structs.replace(health, cluster_id="mine")))
-        assert find_cluster(replace(options, master_url=master.url)) == ("mine", True)
-    assert find_cluster(options) == ("mine", True)
-    assert recall_cluster(options) == "mine"
+        assert find_cluster(replace(options, master_url=master.url), alone=True) == ("mine", True)
+    assert find_cluster(options, alone=True) == ("mine", True)
+    assert recall_cluster(options, alone=True) == "mine"

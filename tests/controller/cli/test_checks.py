@@ -10,8 +10,13 @@ from controller.cli.checks import absolute_notify, parse_notify
 from stage_model.errors import BadInput
 
 
+def write_hook(folder: Path, text: str, mode: int = 0o600) -> None:
+    (folder / "hook").write_text(text)
+    (folder / "hook").chmod(mode)
+
+
 def test_a_file_holds_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "hook").write_text("https://hooks.example/T0/secret\n")
+    write_hook(tmp_path, "https://hooks.example/T0/secret\n")
     found = parse_notify(f"@{tmp_path}/hook")
     assert (found.host, found.path) == ("hooks.example", "/T0/secret")
     assert parse_notify("https://hooks.example/T0/secret") == found
@@ -24,14 +29,14 @@ def test_a_file_holds_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     "url", ["ftp://h/secret", "http://h.example/secret", "https://h/secret#x", "https://h/sec ret", "", "\u00fc"]
 )
 def test_a_url_that_is_refused_is_not_shown(tmp_path: Path, url: str) -> None:
-    (tmp_path / "hook").write_text(url)
+    write_hook(tmp_path, url)
     with pytest.raises(BadInput, match="accepted: https://HOST") as raised:
         parse_notify(f"@{tmp_path}/hook")
     assert "sec" not in str(raised.value)
 
 
-def test_a_file_that_others_may_change_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "hook").write_text("https://hooks.example/")
-    (tmp_path / "hook").chmod(0o666)
-    with pytest.raises(BadInput, match=r"hook may be changed by others"):
+@pytest.mark.parametrize(("mode", "why"), [(0o620, "changed"), (0o640, "read"), (0o604, "read")])
+def test_a_file_that_others_may_read_or_change_is_refused(tmp_path: Path, mode: int, why: str) -> None:
+    write_hook(tmp_path, "https://hooks.example/", mode)
+    with pytest.raises(BadInput, match=rf"hook may be {why} by others"):
         parse_notify(f"@{tmp_path}/hook")

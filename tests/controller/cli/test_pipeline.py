@@ -171,10 +171,10 @@ def test_a_job_that_fails_ends_the_pipeline_with_one_sentence(place: Place) -> N
     assert [plan["job"] for plan in place.plans] == ["load"]
 
 
-def test_a_job_that_is_refused_ends_it_with_the_same_exit_code(place: Place) -> None:
+def test_a_job_that_is_refused_is_one_that_fails(place: Place) -> None:
     place.master.plan = PlanReply(known=True, feasible=False, forecast=Forecast((1.0,)), cluster_cores=2.0, reason="too late")
     result = place.run(NIGHTLY, "--by", "1h")
-    assert result.exit_code == 75
+    assert result.exit_code == 1
     assert "job load ended with exit code 75 (sparkpace: too late)" in result.stderr
 
 

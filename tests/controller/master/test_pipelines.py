@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from controller.master.pipelines import SPLITS_A_TICK
+from controller.master.vouching import NOBODY
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
@@ -78,6 +80,28 @@ def test_what_is_left_is_split_anew_when_a_job_ends(cluster: FakeCluster) -> Non
     pass_by(cluster, 0.0)
     # both drivers are up: 8 / c each in the 56 s that are left
     assert deadlines(cluster, second, third) == [pytest.approx(38.0, rel=NEAR), pytest.approx(66.0, rel=NEAR)]
+
+
+def test_many_pipelines_are_split_a_few_at_a_time_and_none_is_left_out(cluster: FakeCluster) -> None:
+    pairs = []
+    for number in range(SPLITS_A_TICK + 1):
+        named = {"spark.pace.pipeline": f"nightly-{number}", "spark.pace.force": "true"}
+        first = join(cluster, f"a{number}", "44s", conf=named)
+        pairs.append((first, join(cluster, f"b{number}", "44s", after=first, conf=named)))
+
+    def split() -> list[bool]:
+        return [deadlines(cluster, first) == [pytest.approx(22.0, rel=NEAR)] for first, _ in pairs]
+
+    pass_by(cluster, 0.0)
+    assert split() == [True] * SPLITS_A_TICK + [False]
+    pass_by(cluster, 0.0)
+    assert all(split())
+
+
+def test_drivers_that_nobody_vouches_for_are_not_one_users(cluster: FakeCluster) -> None:
+    first, second = (join(cluster, name, by, attached=True, uid=NOBODY) for name, by in (("a", "44s"), ("b", "90s")))
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, first, second) == [44.0, 90.0]
 
 
 def test_a_whole_that_cannot_end_in_time_is_refused(cluster: FakeCluster) -> None:

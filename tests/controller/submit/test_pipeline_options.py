@@ -55,6 +55,8 @@ def test_a_job_of_a_file_knows_its_place_and_what_comes_later() -> None:
         ({"pipeline": "p", "pipeline_plan": "{}"}, "spark.pace.pipeline.plan cannot be read"),
         ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"place": 0})}, "cannot be read"),
         ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"job": "report"})}, "names a job twice"),
+        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"job": "a\n2026 ERROR forged"})}, "is no name; accepted"),
+        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"later": [{"name": "x" * 64}]})}, "is no name; accepted"),
         (
             {"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"later": [{"name": "x", "after": ["x"]}]})},
             "x before x is a circle",
