@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.master.application import ID, Application
+from controller.master.application import ID, Application, ApplicationRecord
+from controller.master.pipeline_place import PipelinePlace, pipeline_place
 from placement.dependencies import After, check_acyclic
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
@@ -20,6 +21,12 @@ class Past:
 
     name: str
     succeeded: bool
+    place: PipelinePlace | None = None
+
+
+def past_of(record: ApplicationRecord) -> Past:
+    """What is kept of it."""
+    return Past(record.registration.name, bool(record.succeeded), pipeline_place(record))
 
 
 FORGOTTEN = Past("its record is gone", succeeded=False)

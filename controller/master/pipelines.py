@@ -17,9 +17,9 @@ from controller.master.change import change
 from controller.master.dependencies import predecessors
 from controller.master.feasibility import rounded_up, whole_forecast
 from controller.master.guard import guarded
+from controller.master.pipeline_place import Key, pipeline_place
 from controller.master.registry import Registry
 from controller.master.versions import Versions
-from controller.master.vouching import NOBODY
 from controller.submit.pipeline_options import MOST_JOBS
 from controller.wire.command import Change
 from stage_model.errors import BadInput, InfeasibleDeadline
@@ -30,9 +30,6 @@ SPLITS_A_TICK = 2
 """A split of many jobs takes a part of a second, in which nobody else is answered."""
 LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
 """A deadline that would move by less than both, the latter of the time that is left, stays."""
-
-Key = tuple[int, str, str]
-"""User, name of a pipeline, and run of its file, if it has one."""
 
 
 class Pipelines:
@@ -47,7 +44,8 @@ class Pipelines:
         said = newcomer.options.pipeline
         if said is None or said.by_s is None:
             return
-        others = self._members().get(_key(newcomer), ())
+        place = pipeline_place(newcomer.record)
+        others = self._members().get(place.key, ()) if place else ()
         later = len(said.plan.later) if said.plan else 0
         if len(others) + 1 + later > MOST_JOBS:
             raise BadInput(f"pipeline {said.name} would have {len(others) + 1 + later} jobs; accepted: {MOST_JOBS} at a time")
@@ -105,8 +103,9 @@ class Pipelines:
         """In order of registration."""
         found = defaultdict[Key, list[Application]](list)
         for one in self.registry.applications.values():
-            if not one.ended and one.options.pipeline is not None and one.options.pipeline.by_s is not None:
-                found[_key(one)].append(one)
+            said, place = one.options.pipeline, pipeline_place(one.record)
+            if not one.ended and place is not None and said is not None and said.by_s is not None:
+                found[place.key].append(one)
         return found
 
     def _plan(self, members: Sequence[Application], now_s: float) -> TimeSplit:
@@ -136,12 +135,14 @@ class Pipelines:
 
     def _later(self, newest: Application, members: Sequence[Application], now_s: float) -> list[PipelineJob]:
         """Those that are still to be submitted. What they are after and is neither of them nor of the members has ended."""
-        plan = newest.options.pipeline.plan if newest.options.pipeline else None
-        if plan is None:
+        plan, mine = newest.options.pipeline.plan if newest.options.pipeline else None, pipeline_place(newest.record)
+        if plan is None or mine is None:
             return []
-        came = {_job(one, newest) for one in self.registry.applications.values()} | {plan.job}
+        known = (pipeline_place(one.record) for one in self.registry.applications.values())
+        places = (*known, *(one.place for one in self.registry.past.values()), mine)
+        came = {place.job for place in places if place is not None and place.key == mine.key}
         later = [job for job in plan.later if job.name not in came]
-        running = {name: one.id for one in members if (name := _job(one, newest))}
+        running = {place.job: one.id for one in members if (place := pipeline_place(one.record))}
         names = running | {job.name: f"later {job.name}" for job in later}
         most = self.registry.workers.capacity(newest, now_s)
         return [
@@ -156,17 +157,3 @@ class Pipelines:
     def _cores(self, application: Application, now_s: float) -> float:
         """Of all workers that its like may use."""
         return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=application.attached))
-
-
-def _key(application: Application) -> Key:
-    assert application.options.pipeline is not None
-    said, uid = application.options.pipeline, application.record.registration.uid
-    # drivers that nobody vouches for are not one user's
-    alone = application.id if uid == NOBODY else ""
-    return uid, said.name, said.plan.run if said.plan is not None else alone
-
-
-def _job(application: Application, other: Application) -> str:
-    """Its name in the run of a file that the other one is of, too; empty if it is of none or another."""
-    said = application.options.pipeline
-    return said.plan.job if said is not None and said.plan is not None and _key(application) == _key(other) else ""

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Resident, beyond_unknown
-from controller.master.dependencies import Past
+from controller.master.dependencies import Past, past_of
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
@@ -73,7 +73,7 @@ class Registry:
             elif application is not None:
                 self._restore(application, now_s)
             else:
-                self.past[application_id] = Past(record.registration.name, bool(record.succeeded))
+                self.past[application_id] = past_of(record)
 
     def known(self, application_id: str) -> Application:
         """Raises `BadInput` for an unknown one."""
@@ -196,7 +196,7 @@ class Registry:
         application = self.applications.pop(application_id, None)
         self.stirred.add(application_id)
         if application is not None:
-            self.past[application_id] = Past(application.name, bool(application.record.succeeded))
+            self.past[application_id] = past_of(application.record)
         for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
             self._on[worker_id] = [placed for placed in self._on[worker_id] if placed[0] is not application]
             self.touched.add(worker_id)

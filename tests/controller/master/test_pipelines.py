@@ -82,6 +82,25 @@ def test_what_is_left_is_split_anew_when_a_job_ends(cluster: FakeCluster) -> Non
     assert deadlines(cluster, second, third) == [pytest.approx(38.0, rel=NEAR), pytest.approx(66.0, rel=NEAR)]
 
 
+def test_a_job_that_has_ended_is_not_still_to_come_after_a_restart(cluster: FakeCluster) -> None:
+    last = {"name": "last", "after": ["long", "short"], "profile": "app@app.py"}
+    short = {"name": "short", "after": [], "profile": "app@app.py"}
+    plan = {"run": "r", "place": 1, "of": 3}
+    long = join(cluster, "a", "60s", plan={**plan, "job": "long", "later": [short, last]})
+    ended = join(cluster, "b", "60s", plan={**plan, "job": "short", "later": [last]})
+    pass_by(cluster, 0.0)
+    together = deadlines(cluster, long)
+    cluster.driver(ended, ended=True)
+    pass_by(cluster, 0.0)
+    alone = deadlines(cluster, long)
+    # 2 (3 + 8 / c) = 60; with the short one beside it more of the time is before the last job
+    assert alone == [pytest.approx(30.0, rel=NEAR)] != together
+    cluster.restart()
+    cluster.worker("w1")
+    pass_by(cluster, 0.0)
+    assert deadlines(cluster, long) == [pytest.approx(30.0, rel=NEAR)]
+
+
 def test_many_pipelines_are_split_a_few_at_a_time_and_none_is_left_out(cluster: FakeCluster) -> None:
     pairs = []
     for number in range(SPLITS_A_TICK + 1):
