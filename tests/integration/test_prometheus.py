@@ -127,8 +127,8 @@ def test_promtool_finds_nothing_wrong_with_what_a_master_serves(process_cluster:
 def test_a_prometheus_answers_what_the_dashboard_asks(
     process_cluster: LocalCluster, prometheus: Path, stop_file: Path, tmp_path: Path
 ) -> None:
-    job = process_cluster.submit("--name", "watched", "--deadline", "1h", "rounds.py", str(stop_file))
-    one = process_cluster.running("watched", executors=1).application_id
+    job = process_cluster.submit("--name", "scraped", "--deadline", "1h", "rounds.py", str(stop_file))
+    one = process_cluster.running("scraped", executors=1).application_id
     with scraping(process_cluster, prometheus, tmp_path) as watching:
         (cores,) = eventually(lambda: watching.series("sparkpace_worker_cores"), "a scrape")
         (worker,) = process_cluster.client().workers()
@@ -145,7 +145,7 @@ def test_a_prometheus_answers_what_the_dashboard_asks(
 
         eventually(all_are_answered, f"answers to {unanswered}")
         (deadline,) = watching.series(next(query for legend, query in dashboard().items() if legend.endswith(": deadline")))
-        assert (deadline["metric"]["application"], deadline["metric"]["name"]) == (one, "watched")
+        assert (deadline["metric"]["application"], deadline["metric"]["name"]) == (one, "scraped")
         assert 0 < float(deadline["value"][1]) < 3600
 
         rules = [rule for group in watching.ask("rules")["groups"] for rule in group["rules"]]

@@ -12,6 +12,14 @@ spark = (
     .config("spark.pace.law.forecast.alpha", "0.7")
     .getOrCreate()
 )
-total = spark.sparkContext.parallelize(range(1000), 4).map(lambda x: x * x).sum()
-print(json.dumps({"ok": total == sum(x * x for x in range(1000))}))
+
+
+def square(number: int) -> int:
+    for _ in range(30_000_000):  # seconds: what ends within a control period cannot be paced
+        pass
+    return number * number
+
+
+total = spark.sparkContext.parallelize(range(24), 24).map(square).sum()
+print(json.dumps({"ok": total == sum(x * x for x in range(24))}))
 spark.stop()
