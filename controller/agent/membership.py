@@ -8,6 +8,7 @@ Not here: orders that are refused (`link`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from controller.files import write_whole
@@ -39,9 +40,13 @@ def find_cluster(options: AgentOptions, *, alone: bool) -> tuple[str, bool]:
     return said, True
 
 
-def recall_cluster(options: AgentOptions, *, alone: bool) -> str:
-    """What is known without a master; empty where there is nothing, so this worker paces nobody."""
-    return _noted(options) or (_recorded(options) if alone else "")
+def recall_cluster(options: AgentOptions, alone: Callable[[], bool]) -> str:
+    """What is known without a master, and only then asks whether it is `alone`; empty where there is nothing, so this worker
+    paces nobody."""
+    if known := _noted(options):
+        return known
+    recorded = _recorded(options)
+    return recorded if recorded and alone() else ""
 
 
 def _file(options: AgentOptions) -> Path:

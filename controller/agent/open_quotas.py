@@ -26,6 +26,7 @@ log = logging.getLogger("sparkpace.agent")
 OPENED_S = 6.0
 """Longest wait for a server to accept quotas; the supervisor gives the whole program 15 s, and tries again."""
 CLAIMED_S = 2.0
+"""A child that was just killed may hold its claim of the machine for a moment."""
 LET_GO_S = 60.0
 """Longest wait for executors to have what they had, which takes a server two patches each."""
 NEWS_S = 10.0
@@ -100,8 +101,7 @@ def _wait_while_they_go(left: Callable[[], int], beat: Callable[[], None], news_
 def main() -> int:
     options = AgentOptions.from_json(sys.stdin.buffer.read())
     log_to_stderr(Home(options.home).logs)
-    # a child that was just killed may hold its claim for a moment
-    cluster_id = recall_cluster(options, alone=wait_until(claim_machine, CLAIMED_S))
+    cluster_id = recall_cluster(options, lambda: wait_until(claim_machine, CLAIMED_S))
     if not cluster_id:
         return 0  # it never joined a cluster, so it never started anything
     try:

@@ -12,7 +12,7 @@ import click
 import msgspec
 from rich.console import Console, ConsoleDimensions
 
-from controller.cli.checks import check_address, parse_period, parse_tmp_limit
+from controller.cli.checks import check_address, parse_notify, parse_period, parse_tmp_limit
 from controller.home import Home, find_home
 from controller.local_limit import DEFAULT, parse_local_limit
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
@@ -53,10 +53,11 @@ def json_text(value: object) -> str:
 
 
 class Parsed(click.types.StringParamType):
-    """A text that `parse` can read (else it raises `BadInput`) and the command will read: it stays as it was given."""
+    """A text that `parse` can read (else it raises `BadInput`) and the command will read: it stays as it was given.
+    `at_file`: @FILE says that it is in a file."""
 
-    def __init__(self, parse: Callable[[str], object]) -> None:
-        self._parse = parse
+    def __init__(self, parse: Callable[[str], object], *, at_file: bool = False) -> None:
+        self._parse, self.at_file = parse, at_file
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002 - Click's
         self._parse(value)
@@ -114,7 +115,11 @@ local_limit_option = click.option(
 POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
 
 
-NOTIFY_HELP = "URL that is told by POST of deadlines at risk, ends and refusals, or @FILE that holds it (docs/notify.md)."
+notify_option = click.option(
+    "--notify",
+    type=Parsed(parse_notify, at_file=True),
+    help="URL that is told by POST of deadlines at risk, ends and refusals, or @FILE that holds it (docs/notify.md).",
+)
 
 
 def network_options(function: F) -> F:

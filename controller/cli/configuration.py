@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 from click.types import FloatParamType, IntParamType
 
+from controller.cli.common import Parsed
 from controller.files import read_plain
 from controller.home import CONFIG_VARIABLE, Home
 from stage_model.errors import BadInput
@@ -155,7 +156,7 @@ def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
 
 def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
     """The same, with paths from `folder` on, also of @FILE in the place of a value."""
-    if isinstance(value, str) and value.startswith("@"):
+    if isinstance(option.type, Parsed) and option.type.at_file and value.startswith("@"):
         return f"@{folder / Path(value[1:]).expanduser()}"
     if not isinstance(option.type, click.Path):
         return value

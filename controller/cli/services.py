@@ -26,7 +26,6 @@ from controller.cli.checks import (
 )
 from controller.cli.common import (
     MEMORY,
-    NOTIFY_HELP,
     POLICY_HELP,
     CoresRange,
     Parsed,
@@ -36,6 +35,7 @@ from controller.cli.common import (
     local_limit_option,
     name_option,
     network_options,
+    notify_option,
     period_option,
     tmp_limit_option,
 )
@@ -68,7 +68,7 @@ absolute = click.Path(path_type=Path)
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @name_option
-@click.option("--notify", type=Parsed(parse_notify), help=NOTIFY_HELP)
+@notify_option
 def master(home: Home, host: str, names: tuple[str, ...], notify: str | None, placing: MasterPlacement, **plain: Any) -> None:
     """Runs the master in the foreground; a home has one."""
     if only_check():

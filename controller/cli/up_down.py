@@ -21,13 +21,11 @@ from controller.cli.checks import (
     check_adopting,
     check_port,
     checked_folders,
-    parse_notify,
     parse_period,
     parse_tmp_limit,
 )
 from controller.cli.common import (
     MEMORY,
-    NOTIFY_HELP,
     POLICY_HELP,
     Parsed,
     adopt_options,
@@ -36,6 +34,7 @@ from controller.cli.common import (
     local_limit_option,
     name_option,
     network_options,
+    notify_option,
     option_words,
     period_option,
     tmp_limit_option,
@@ -99,7 +98,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
-@click.option("--notify", type=Parsed(parse_notify), help=NOTIFY_HELP)
+@notify_option
 @click.pass_context
 def up(
     context: click.Context,

@@ -22,12 +22,14 @@ LONGEST_NAME, LONGEST_REASON = 200, 1000
 MOST_REFUSALS, WITHIN_S = 10, 60.0
 """Told of in so many seconds: a submitter that tries again and again does not flood the receiver."""
 
+Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
+
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.OUTCOMES`, `error_pct` the
     deadline error in percent of the deadline (negative: early), of those that succeeded. None: it does not apply."""
 
-    event: Literal["deadline_at_risk", "application_ended", "submission_refused"]
+    event: Kind
     name: str
     application_id: str | None = None
     elapsed_s: float | None = None
@@ -121,27 +123,23 @@ def _past_s(look: JobLook) -> float:
 
 
 def _at_risk(look: JobLook) -> HookEvent:
-    return HookEvent(
-        event="deadline_at_risk",
-        name=_name(look.name),
-        application_id=look.application_id,
-        elapsed_s=look.elapsed_s,
-        deadline_s=look.deadline_s,
-        forecast_end_s=look.forecast_end_s,
-        reason=f"it is expected to end {_past_s(look):.1f} s after its deadline",
-    )
+    reason = f"it is expected to end {_past_s(look):.1f} s after its deadline"
+    return msgspec.structs.replace(_of(look, "deadline_at_risk", reason), forecast_end_s=look.forecast_end_s)
 
 
 def _ended(look: JobLook) -> HookEvent:
+    event = _of(look, "application_ended", _reason(look.reason))
+    return msgspec.structs.replace(event, outcome=look.outcome, error_pct=look.error_pct)
+
+
+def _of(look: JobLook, kind: Kind, reason: str) -> HookEvent:
     return HookEvent(
-        event="application_ended",
+        event=kind,
         name=_name(look.name),
         application_id=look.application_id,
         elapsed_s=look.elapsed_s,
         deadline_s=look.deadline_s,
-        outcome=look.outcome,
-        error_pct=look.error_pct,
-        reason=_reason(look.reason),
+        reason=reason,
     )
 
 

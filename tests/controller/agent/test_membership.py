@@ -58,7 +58,7 @@ def adopted(options: AgentOptions) -> Adopted:
 def test_without_a_master_and_without_executors_nobody_knows(options: AgentOptions) -> None:
     with pytest.raises(Unavailable):
         find_cluster(options, alone=True)
-    assert recall_cluster(options, alone=True) == ""
+    assert recall_cluster(options, lambda: True) == ""
 
 
 def test_while_no_master_answers_living_executors_say_it_and_no_file_keeps_it(
@@ -68,7 +68,7 @@ def test_while_no_master_answers_living_executors_say_it_and_no_file_keeps_it(
     adopted("of-another-worker", executor_id="3", worker_id="w9")
     adopted("mine")
     assert find_cluster(options, alone=True) == ("mine", False)
-    assert recall_cluster(options, alone=True) == "mine"
+    assert recall_cluster(options, lambda: True) == "mine"
     assert not (Home(options.home).agent(options.worker_id) / "cluster_id").exists()
 
 
@@ -76,7 +76,7 @@ def test_beside_another_agent_they_say_nothing_as_they_may_be_its_own(options: A
     adopted("mine")
     with pytest.raises(Unavailable):
         find_cluster(options, alone=False)
-    assert recall_cluster(options, alone=False) == ""
+    assert recall_cluster(options, lambda: False) == ""
 
 
 def test_executors_of_two_clusters_say_nothing(options: AgentOptions, adopted: Adopted) -> None:
@@ -93,4 +93,4 @@ def test_a_master_says_it_once_whatever_executors_say(options: AgentOptions, ado
         master.refuse = (200, msgspec.json.encode(msgspec.structs.replace(health, cluster_id="mine")))
         assert find_cluster(replace(options, master_url=master.url), alone=True) == ("mine", True)
     assert find_cluster(options, alone=True) == ("mine", True)
-    assert recall_cluster(options, alone=True) == "mine"
+    assert recall_cluster(options, lambda: True) == "mine"

@@ -6,7 +6,6 @@ Spark is a script, the master a fake that knows one profile for all jobs.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controller.cli.main import main
-from controller.files import write_whole
-from controller.home import Cluster, Home
-from controller.processes import identify
+from controller.home import Home
 from controller.submit.bridge_jar import JAR
 from controller.wire.command import PlanReply
 from stage_model.forecast.virtual_time import Forecast
-from tests.fakes.master import TOKEN, Server, serving
+from tests.fakes.master import Server
+from tests.fakes.submitting import submitting
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
 
@@ -81,27 +79,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    work = tmp_path / "work"
-    (work / "spark" / "bin").mkdir(parents=True)
-    script = work / "spark" / "bin" / "spark-submit"
-    script.write_text(SCRIPT)
-    script.chmod(0o755)
-    home = Home(tmp_path / "home")
-    home.create()
-    write_whole(home.submit_token_file, TOKEN.encode())
-    monkeypatch.chdir(work)
-    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
-    monkeypatch.setenv("SPARK_HOME", str(work / "spark"))
-    monkeypatch.setenv("ARGUMENTS_FILE", str(work / "arguments"))
-    for name in ("SPARK_CONF_DIR", "SPARK_LOCAL_IP"):
-        monkeypatch.delenv(name, raising=False)
-    ours = identify(os.getpid())
-    assert ours is not None
-    with serving(home) as master:
-        port = master.server_port
-        home.write_cluster(
-            Cluster(cluster_id="c", url=master.url, host="127.0.0.1", port=port, runtime="process", master=ours)
-        )
+    with submitting(tmp_path, monkeypatch, SCRIPT) as (work, home, master):
         master.plan = KNOWN
         yield Place(work, home, master)
 

@@ -20,8 +20,7 @@ from msgspec import structs
 from controller.cli.main import main
 from controller.cli.submit import CALLED_MS, CALLED_UPTIME
 from controller.files import write_whole
-from controller.home import Cluster, Home
-from controller.processes import identify
+from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, write_summary
 from controller.runtime.process_identity import boot_id, uptime
@@ -29,8 +28,9 @@ from controller.start import ours
 from controller.submit.bridge_jar import JAR
 from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView, PlanReply
-from tests.fakes.master import TOKEN, Server, serving
+from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
+from tests.fakes.submitting import submitting
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
 
@@ -79,34 +79,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    work = tmp_path / "work"
-    (work / "spark" / "bin").mkdir(parents=True)
-    script = work / "spark" / "bin" / "spark-submit"
-    script.write_text(SCRIPT)
-    script.chmod(0o755)
-    (work / "app.py").write_text("")
-    home = Home(tmp_path / "home")
-    home.create()
-    write_whole(home.submit_token_file, TOKEN.encode())
-    monkeypatch.chdir(work)
-    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
-    monkeypatch.setenv("SPARK_HOME", str(work / "spark"))
-    monkeypatch.setenv("ARGUMENTS_FILE", str(work / "arguments"))
-    for name in ("SPARK_CONF_DIR", "SPARK_LOCAL_IP"):
-        monkeypatch.delenv(name, raising=False)
-    this = identify(os.getpid())
-    assert this is not None
-    with serving(home) as master:
-        home.write_cluster(
-            Cluster(
-                cluster_id="c",
-                url=master.url,
-                host="127.0.0.1",
-                port=master.server_port,
-                runtime="process",
-                master=this,
-            )
-        )
+    with submitting(tmp_path, monkeypatch, SCRIPT) as (work, home, master):
+        (work / "app.py").write_text("")
         yield Place(work, home, master)
 
 
