@@ -36,7 +36,8 @@ class Foreign(Struct, frozen=True):
         elapsed_s = now_s - self.at_s
         if elapsed_s <= 0:
             return self
-        used = (busy_s - self.busy_s - max(0.0, own_s - self.own_s)) / elapsed_s
-        believed = 1.0 - math.exp(-elapsed_s / SMOOTHED_S)
-        cores = self.cores + believed * (max(0.0, used) - self.cores)
+        used_s = max(0.0, busy_s - self.busy_s - max(0.0, own_s - self.own_s))
+        believed = -math.expm1(-elapsed_s / SMOOTHED_S)
+        # this part of a second, not used_s / elapsed_s, which is no number where hardly any time has passed
+        cores = self.cores * (1.0 - believed) + used_s * (believed / elapsed_s)
         return Foreign(cores, now_s, busy_s, own_s)

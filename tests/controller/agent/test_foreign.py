@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.agent.foreign import MOST_SHARE, SMOOTHED_S, Foreign
@@ -44,6 +44,7 @@ def test_at_most_half_of_the_machine_is_theirs() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 100), st.floats(0, 1000)), max_size=30))
+@example([(0.0, 0.0, 0.0), (5e-324, 1.0, 0.0)])
 def test_whatever_is_seen_it_leaves_half_and_no_more_than_all(looks: list[tuple[float, float, float]]) -> None:
     foreign, now_s, busy_s = Foreign(), 0.0, 0.0
     for elapsed_s, used_s, own_s in looks:
