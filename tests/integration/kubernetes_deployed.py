@@ -6,10 +6,12 @@ Both are gone afterwards, and so is what they kept on the node. Not covered: job
 from __future__ import annotations
 
 import base64
+import csv
 import fcntl
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +88,13 @@ class InMaster:
         """The newest record of that name, once all of that name are over."""
         eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
         return dict(json.loads(self.sparkpace("report", name, "--output", "json")))
+
+    def sampled(self, name: str, *, more_than: Mapping[str, int]) -> Counter[str] | None:
+        """How many samples of each executor the newest run of that name has; None as long as they are not `more_than`."""
+        folder = self.views(name)[-1].run_dir
+        rows = csv.DictReader(self.run("sh", "-c", f"cat {folder}/samples.csv || true").splitlines())
+        found = Counter(row["executor"] for row in rows)
+        return found if len(found) == 2 and all(number > more_than[executor] for executor, number in found.items()) else None
 
     def views(self, name: str) -> list[ApplicationView]:
         every = msgspec.json.decode(self.sparkpace("ps", "--output", "json"), type=list[ApplicationView])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -98,6 +99,8 @@ def test_an_agents_successor_in_a_new_pod_goes_on_while_the_master_is_away(
             return all(quota(group) <= 0.25 for group in groups)
 
         eventually(paced, "a quarter of a core for each at most")
+        # what an agent has not handed over dies with it: the summary counts between the samples that the master has
+        sampled = eventually(partial(inside.sampled, "held", more_than=Counter()), "a sample of each")
         [agent] = kubernetes.running("app=sparkpace-agent", 1)
         with stopped(inside.pod):
             with stopped(agent):  # so it cannot let go of anybody
@@ -108,6 +111,7 @@ def test_an_agents_successor_in_a_new_pod_goes_on_while_the_master_is_away(
             [successor] = kubernetes.running("app=sparkpace-agent", 1)
             assert successor["metadata"]["uid"] != agent["metadata"]["uid"]
         eventually(paced, "a quarter of a core for each at most again")
+        eventually(partial(inside.sampled, "held", more_than=sampled), "a sample of each by the successor")
         go_on.touch()
         assert job.finish().ok().answer["ok"]
         assert_unharmed(inside.summary("held"), inside.summary("held")["app_id"])
