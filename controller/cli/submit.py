@@ -156,6 +156,8 @@ def plan_submission(
         conf=conf,
         python=job.application.endswith(".py"),
         attached=job.master is not None,
+        pipeline=job.pipeline.name if job.pipeline and job.pipeline.by_s is not None and not job.pipeline.plan else None,
+        after=job.arguments.own.get("after", ""),
         submits=submits,
     )
     return client.plan(request), chosen.label

@@ -23,9 +23,10 @@ from controller.master.executor_spec import executor_memory, executor_slots, exe
 from controller.master.feasibility import feasibility, plan_reply
 from controller.master.from_record import make_application
 from controller.master.growing import Growing
-from controller.master.pipelines import Pipelines
+from controller.master.pipelines import AskedJob, Pipelines
 from controller.master.placing import Placing
 from controller.master.registry import Registry
+from controller.master.vouching import NOBODY
 from controller.runtime.process_identity import boot_id
 from controller.submit.attaching import check_attached
 from controller.submit.job_options import PREFIX, job_options
@@ -122,8 +123,11 @@ class Admission:
             elif growing and kind and all_heard and (reason := growing.refuses(kind)):
                 raise BadInput(f"no worker has what an executor of this application needs, and {reason}; accepted: less")
 
-    async def plan(self, request: PlanRequest, now_s: float, beside: Beside = asyncio.to_thread) -> PlanReply:
-        """Feasibility, cores and the least possible deadline of a profile on this cluster as it is. Raises `BadInput`."""
+    async def plan(
+        self, request: PlanRequest, now_s: float, beside: Beside = asyncio.to_thread, uid: int = NOBODY
+    ) -> PlanReply:
+        """Feasibility, cores and the least possible deadline of a profile on this cluster as it is, and beside the other jobs
+        of a pipeline of `uid`'s. Raises `BadInput`."""
         attached = request.attached
         workers = self.registry.workers.expected(now_s, adopts=attached)
         grows = self._growing() is not None and not attached
@@ -132,7 +136,12 @@ class Admission:
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
         promised = await self.registry.promised(now_s, attached=attached)
         profiles, law = self.registry.profiles, self.default_law
-        return await beside(lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows))
+        reply = await beside(lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows))
+        if request.pipeline is None or request.deadline_s is None or reply.forecast is None or reply.feasible is False:
+            return reply
+        asked = AskedJob(uid, request.pipeline, request.deadline_s, request.after, reply.forecast, attached)
+        reason = self.pipelines.refusal(asked, now_s)
+        return msgspec.structs.replace(reply, feasible=False, reason=reason) if reason else reply
 
 
 def new_id() -> str:

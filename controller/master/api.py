@@ -28,7 +28,7 @@ from controller.master.lasting import Lasting
 from controller.master.metrics import FORMAT, metrics
 from controller.master.peer import Address, find_driver, find_peer, user_groups
 from controller.master.tokens import Gatekeeper
-from controller.master.vouching import Facts, vouched
+from controller.master.vouching import Facts, counted_for, vouched
 from controller.runtime.process_identity import boot_id, pid_namespace, seen_here
 from controller.version import VERSION
 from controller.wire import version
@@ -238,9 +238,12 @@ class Api:
         await self.cluster.commands.change(request.path_params["id"], asked, self.clock)
         return Empty()
 
-    async def plan(self, _: Request, asked: PlanRequest) -> PlanReply:
+    async def plan(self, request: Request, asked: PlanRequest) -> PlanReply:
         with self._telling_a_refusal(asked.submits):
-            reply = await self.cluster.admission.plan(asked, self.clock())
+            user, ends = self.gate.user(_token(request)), _ends(request)
+            peer = await asyncio.to_thread(find_peer, *ends) if ends and user is None and asked.pipeline is not None else None
+            uid = counted_for(user, peer.uid if peer else None)
+            reply = await self.cluster.admission.plan(asked, self.clock(), uid=uid)
         if asked.submits is not None and asked.deadline_s is not None and reply.feasible is False:
             self.cluster.refused(asked.submits, reply.reason, self.clock())
         return reply

@@ -37,7 +37,7 @@ NEWEST = 100
 def check_dependencies(newcomer: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> None:
     """Raises `BadInput` for an id that nobody has, or if the newcomer would wait for itself: what it comes after may be
     submitted later, by name."""
-    unknown = [after for after in newcomer.options.placement.after if not _find(after, newcomer, applications, past)]
+    unknown = [after for after in newcomer.options.placement.after if not find_first(after, applications, past, newcomer)]
     for after in unknown:
         if not newcomer.record.outlived and ID.fullmatch(after.application):
             raise BadInput(
@@ -61,7 +61,7 @@ def settle(application: Application, applications: Mapping[str, Application], pa
     if any(executor.ran for executor in application.executors.values()):
         return False
     for after in application.options.placement.after:
-        first_id = application.record.comes_after.get(after.application) or _find(after, application, applications, past)
+        first_id = application.record.comes_after.get(after.application) or find_first(after, applications, past, application)
         if not first_id and application.record.outlived:
             continue  # it runs already, so what it came after has ended
         if not first_id:
@@ -81,16 +81,19 @@ def settle(application: Application, applications: Mapping[str, Application], pa
 def predecessors(application: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> list[str]:
     """The ids of what it comes after, as far as they are known by now."""
     found = (
-        application.record.comes_after.get(after.application) or _find(after, application, applications, past)
+        application.record.comes_after.get(after.application) or find_first(after, applications, past, application)
         for after in application.options.placement.after
     )
     return [first_id for first_id in found if first_id]
 
 
-def _find(after: After, application: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> str:
-    """Id of the application with that id, else of the newest with that name; empty if there is none."""
+def find_first(
+    after: After, applications: Mapping[str, Application], past: Mapping[str, Past], waiting: Application | None = None
+) -> str:
+    """Id of the application with that id, else of the newest with that name but for `waiting`, who asks; empty if there is
+    none."""
     if after.application in applications or after.application in past:
         return after.application
     named = [past_id for past_id, one in past.items() if one.name == after.application]
-    named += [one.id for one in applications.values() if one.name == after.application and one is not application]
+    named += [one.id for one in applications.values() if one.name == after.application and one is not waiting]
     return named[-1] if named else ""

@@ -10,26 +10,42 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from controller.master import planning
 from controller.master.application import Application, Target
 from controller.master.change import change
-from controller.master.dependencies import predecessors
+from controller.master.dependencies import find_first, predecessors
 from controller.master.feasibility import rounded_up, whole_forecast
 from controller.master.guard import guarded
 from controller.master.pipeline_place import Key, pipeline_place
 from controller.master.registry import Registry
 from controller.master.versions import Versions
+from controller.master.vouching import NOBODY
 from controller.submit.pipeline_options import MOST_JOBS
 from controller.wire.command import Change
+from placement.dependencies import parse_after
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
+from stage_model.forecast.virtual_time import Forecast
 from stage_model.units import format_duration
 
 SPLITS_A_TICK = 2
 """A split of many jobs takes a part of a second, in which nobody else is answered."""
 LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
 """A deadline that would move by less than both, the latter of the time that is left, stays."""
+
+
+class AskedJob(NamedTuple):
+    """A job of a pipeline without a file, before it is submitted. It ends `by_s` from now at the latest, as the whole does;
+    `after` is as in `spark.pace.after`."""
+
+    uid: int
+    pipeline: str
+    by_s: float
+    after: str
+    forecast: Forecast
+    attached: bool
 
 
 class Pipelines:
@@ -51,15 +67,24 @@ class Pipelines:
             raise BadInput(f"pipeline {said.name} would have {len(others) + 1 + later} jobs; accepted: {MOST_JOBS} at a time")
         found = self._plan([*others, newcomer], now_s)
         if not found.feasible and not newcomer.options.force:
-            least_s = newcomer.elapsed_s(now_s) + found.least_s
-            raise InfeasibleDeadline(
-                f"the end of pipeline {said.name}, {format_duration(said.by_s)}, cannot be met: with all {found.cores:.2f} "
-                f"cores what is left of it takes {format_duration(found.least_s)}; accepted: {rounded_up(least_s)} or more, "
-                "or --force"
-            )
+            raise InfeasibleDeadline(_refusal(said.name, said.by_s, newcomer.elapsed_s(now_s), found))
         due_s = found.due_s.get(newcomer.id)
         deadline_s = None if due_s is None else round(newcomer.elapsed_s(now_s) + due_s, 3)
         newcomer.record.options = replace(newcomer.options, deadline_s=deadline_s)
+
+    def refusal(self, asked: AskedJob, now_s: float) -> str:
+        """Why it would be refused if it came now, as `admit` does; empty if nothing speaks against it. Raises `BadInput` for
+        `after` that cannot be read."""
+        after = parse_after(asked.after, option="--after")
+        others = self._members().get((asked.uid, asked.pipeline, ""), ()) if asked.uid != NOBODY else ()
+        cores = self._cores(now_s, attached=asked.attached)
+        if not others or not cores:
+            return ""
+        ids = {one.id for one in others}
+        first = (find_first(one, self.registry.applications, self.registry.past) for one in after)
+        job = PipelineJob("asked", asked.forecast, tuple(name for name in dict.fromkeys(first) if name in ids))
+        found = split_time([*self._running(others, now_s), job], asked.by_s, cores)
+        return "" if found.feasible else _refusal(asked.pipeline, asked.by_s, 0.0, found)
 
     def split_anew(self, now_s: float) -> None:
         """Of each pipeline that is not the same as when its time was last split, a few at a time, those first whose last
@@ -72,7 +97,7 @@ class Pipelines:
         left = SPLITS_A_TICK
         for key in [*self._split, *(key for key in members if key not in self._split)]:
             there = members[key]
-            seen = (*(one.id for one in there), self._cores(there[-1], now_s))
+            seen = (*(one.id for one in there), self._cores(now_s, attached=there[-1].attached))
             if self._split.get(key) == seen:
                 continue
             if not left:
@@ -114,7 +139,7 @@ class Pipelines:
         said = newest.options.pipeline
         assert said is not None
         assert said.by_s is not None
-        left_s, cores = said.by_s - newest.elapsed_s(now_s), self._cores(newest, now_s)
+        left_s, cores = said.by_s - newest.elapsed_s(now_s), self._cores(now_s, attached=newest.attached)
         jobs = [*self._running(members, now_s), *self._later(newest, members, now_s)]
         if not cores:  # nobody knows what it could have; it is split when a worker is there
             due_s = {job.name: left_s for job in jobs if job.forecast is not None} if left_s > 0 else {}
@@ -154,6 +179,14 @@ class Pipelines:
             for job in later
         ]
 
-    def _cores(self, application: Application, now_s: float) -> float:
+    def _cores(self, now_s: float, *, attached: bool) -> float:
         """Of all workers that its like may use."""
-        return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=application.attached))
+        return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=attached))
+
+
+def _refusal(name: str, by_s: float, spent_s: float, found: TimeSplit) -> str:
+    """`spent_s` after the submission of the one that is refused."""
+    return (
+        f"the end of pipeline {name}, {format_duration(by_s)}, cannot be met: with all {found.cores:.2f} cores what is left "
+        f"of it takes {format_duration(found.least_s)}; accepted: {rounded_up(spent_s + found.least_s)} or more, or --force"
+    )

@@ -73,9 +73,16 @@ def vouched(said: Registration, facts: Facts) -> Registration:
 def _attached(said: Registration, facts: Facts) -> Registration:
     """Nothing is started for it, so its user only says for whom it counts: its token's, else its connection's. Its process is
     believed where it is seen; else silence tells that it has ended."""
-    uid = facts.user.uid if facts.user is not None else facts.peer_uid
+    uid = counted_for(facts.user, facts.peer_uid)
     driver = facts.driver if facts.driver is not None and facts.driver.uid == uid else None
-    said = structs.replace(said, uid=NOBODY if uid is None else uid)
+    said = structs.replace(said, uid=uid)
     if driver is None:
         return structs.replace(said, boot_id="")
     return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
+
+
+def counted_for(user: User | None, peer_uid: int | None) -> int:
+    """Whose a call counts as by its token, else by its connection; `NOBODY`'s if neither tells."""
+    if user is not None:
+        return user.uid
+    return NOBODY if peer_uid is None else peer_uid

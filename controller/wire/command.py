@@ -47,8 +47,9 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
     settings that number, size and memory of executors follow from (None: not known, memory is not checked). `attached`: on
     workers that adopt executors of other cluster managers, else on those that start them. `most_cores`: as if it had so many
-    of them to itself. `curve`: the answer has one. `submits` is the name of the application that goes no further if this is
-    refused (None: somebody only asks): then the operator may be told."""
+    of them to itself. `curve`: the answer has one. `pipeline`: `deadline_s` is the end of that whole pipeline, too, in which
+    this one comes after those in `after` (as in `spark.pace.after`). `submits` is the name of the application that goes no
+    further if this is refused (None: somebody only asks): then the operator may be told."""
 
     profile: Text | None = None
     profile_json: str | None = None
@@ -63,6 +64,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     attached: bool = False
     most_cores: Annotated[float, msgspec.Meta(le=1e9)] | None = None
     curve: bool = False
+    pipeline: Text | None = None
+    after: Text = ""
     submits: Text | None = None
 
 

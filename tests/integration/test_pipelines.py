@@ -1,4 +1,4 @@
-"""A pipeline's file on real Spark: jobs one after the other, each with its share of the time, split anew at each end."""
+"""Pipelines on real Spark: a file's jobs, each with its share of the time, split anew at each end; and what is refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.runs.run_folder import read_summary
+from controller.wire.command import PlanRequest
 from tests.integration.conftest import STAGES
 from tests.integration.local_cluster import APPS, LocalCluster, eventually
 from tests.integration.pacing import AIM, deadline_for
@@ -53,3 +54,20 @@ def test_a_chain_runs_in_order_and_its_time_is_split_anew_at_each_end(process_cl
     # alike jobs: a third of the time, half of what is left, and then all of it, whatever the first ones took of theirs
     shares = [summary["deadline_s"] / summary["pipeline"]["by_s"] for summary in summaries]
     assert shares == [pytest.approx(1 / 3, rel=0.15), pytest.approx(1 / 2, rel=0.15), pytest.approx(1.0)]
+
+
+def test_who_does_not_fit_into_the_whole_is_refused_before_its_driver_starts(process_cluster: LocalCluster) -> None:
+    process_cluster.run("--name", "link", *STAGES).ok()
+    profile = process_cluster.summary("link")["profile"]
+    alone_s = process_cluster.client().plan(PlanRequest(profile=profile)).least_deadline_s
+    assert alone_s is not None
+    words = ("submit", "--profile", profile, "--pipeline", "whole", "--by", f"{1.5 * alone_s:.1f}s")
+    app, *arguments = STAGES
+    job = (str(APPS / app), *arguments)
+    # it waits for one that never comes, so all of its work is still to be done
+    process_cluster.command(*words, "--detach", "--name", "first", "--after", "nobody", *job)
+    refused = process_cluster.command(*words, "--name", "second", "--after", "first", *job, check=75)
+    assert "the end of pipeline whole, " in refused.stderr
+    assert not process_cluster.views("second")
+    process_cluster.command("kill", "first")
+    eventually(lambda: all(view.finished for view in process_cluster.views("first")), "its record")

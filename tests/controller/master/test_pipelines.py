@@ -6,6 +6,8 @@ The profile is of `finished_run`: 3 s of start-up and 8 core-seconds on one core
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 from controller.master.pipelines import SPLITS_A_TICK
 from controller.master.vouching import NOBODY
-from controller.wire.command import ApplicationView
+from controller.wire.command import ApplicationView, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
 
@@ -133,6 +135,24 @@ def test_a_whole_that_cannot_end_in_time_is_refused(cluster: FakeCluster) -> Non
     forced = join(cluster, "c", "20s", after=first, conf={"spark.pace.force": "true"})
     pass_by(cluster, 0.0)
     assert deadlines(cluster, first, forced) == [pytest.approx(11.0, rel=NEAR), pytest.approx(22.0, rel=NEAR)]
+
+
+def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeCluster) -> None:
+    """3 s of start-up and 8 core-seconds each, one after the other: 22 s on the one core; the driver is not there yet."""
+    first = join(cluster, "a", "30s")
+
+    def asked(by_s: float, after: str, uid: int = os.getuid(), name: str = "nightly") -> tuple[bool | None, str]:
+        request = PlanRequest(profile="app@app.py", deadline_s=by_s, pipeline=name, after=after)
+        reply = answered(cluster.state.admission.plan(request, cluster.now_s, uid=uid))
+        return reply.feasible, reply.reason
+
+    no = "the end of pipeline nightly, 20s, cannot be met: with all 1.00 cores what is left of it takes 22s; accepted: 23s"
+    assert asked(20.0, first) == (False, f"{no} or more, or --force")
+    assert asked(23.0, first)[0]
+    assert asked(20.0, "", name="other")[0]
+    assert asked(20.0, first, uid=NOBODY)[0]
+    with pytest.raises(InfeasibleDeadline, match=re.escape(no)):
+        join(cluster, "b", "20s", after=first)
 
 
 def test_jobs_that_are_still_to_come_keep_their_share(cluster: FakeCluster) -> None:
