@@ -115,7 +115,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         print_plan(reply, profile)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     if reply.feasible is False and job.due_s is not None and "force" not in given.flags:
-        raise InfeasibleDeadline(reply.reason)
+        raise InfeasibleDeadline(f"{reply.reason}, or --force")
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
     variables = {**os.environ, **spark.environment}

@@ -227,4 +227,4 @@ def check_feasible(application: Application, most: Capacity, now_s: float, promi
         application.estimate, options.deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised
     )
     if not reply.feasible:
-        raise InfeasibleDeadline(reply.reason)
+        raise InfeasibleDeadline(f"{reply.reason}, or --force")

@@ -75,7 +75,7 @@ def feasibility(
     if least_s > alone_s:
         reason += f", beside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
     if feasible is False:
-        reason += f"; accepted: {rounded_up(least_s)} or more, or --force"
+        reason += f"; accepted: {rounded_up(least_s)} or more"
     return PlanReply(
         known=True,
         feasible=feasible,

@@ -67,7 +67,8 @@ class Pipelines:
             raise BadInput(f"pipeline {said.name} would have {len(others) + 1 + later} jobs; accepted: {MOST_JOBS} at a time")
         found = self._plan([*others, newcomer], now_s)
         if not found.feasible and not newcomer.options.force:
-            raise InfeasibleDeadline(_refusal(said.name, said.by_s, newcomer.elapsed_s(now_s), found))
+            why = _refusal(said.name, said.by_s, newcomer.elapsed_s(now_s), found)
+            raise InfeasibleDeadline(f"{why}, or --force")
         due_s = found.due_s.get(newcomer.id)
         deadline_s = None if due_s is None else round(newcomer.elapsed_s(now_s) + due_s, 3)
         newcomer.record.options = replace(newcomer.options, deadline_s=deadline_s)
@@ -188,5 +189,5 @@ def _refusal(name: str, by_s: float, spent_s: float, found: TimeSplit) -> str:
     """`spent_s` after the submission of the one that is refused."""
     return (
         f"the end of pipeline {name}, {format_duration(by_s)}, cannot be met: with all {found.cores:.2f} cores what is left "
-        f"of it takes {format_duration(found.least_s)}; accepted: {rounded_up(spent_s + found.least_s)} or more, or --force"
+        f"of it takes {format_duration(found.least_s)}; accepted: {rounded_up(spent_s + found.least_s)} or more"
     )

@@ -153,7 +153,7 @@ def test_a_job_that_is_refused_is_one_that_fails(place: Place) -> None:
     place.master.plan = PlanReply(known=True, feasible=False, forecast=Forecast((1.0,)), cluster_cores=2.0, reason="too late")
     result = place.run(NIGHTLY, "--by", "1h")
     assert result.exit_code == 1
-    assert "job load ended with exit code 75 (sparkpace: too late)" in result.stderr
+    assert "job load ended with exit code 75 (sparkpace: too late, or --force)" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -313,11 +313,11 @@ def test_an_application_may_be_a_class_of_sparks_own(place: Place) -> None:
 
 
 def test_an_infeasible_deadline_is_refused_unless_forced(place: Place) -> None:
-    reason = "deadline 10s cannot be met: it takes 40s; accepted: 41s or more, or --force"
+    reason = "deadline 10s cannot be met: it takes 40s; accepted: 41s or more"
     place.master.plan = PlanReply(known=True, feasible=False, least_deadline_s=40.0, cluster_cores=2.0, reason=reason)
     refused = place.submit("--deadline", "10s", "--profile", "p", "app.py")
     assert refused.exit_code == 75
-    assert refused.stderr == f"sparkpace: {reason}\n"
+    assert refused.stderr == f"sparkpace: {reason}, or --force\n"
     assert place.started is None
     assert place.master.asked is not None
     assert (place.master.asked.profile, place.master.asked.deadline_s) == ("p", 10.0)

@@ -147,7 +147,7 @@ def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeC
         return reply.feasible, reply.reason
 
     no = "the end of pipeline nightly, 20s, cannot be met: with all 1.00 cores what is left of it takes 22s; accepted: 23s"
-    assert asked(20.0, first) == (False, f"{no} or more, or --force")
+    assert asked(20.0, first) == (False, f"{no} or more")
     assert asked(23.0, first)[0]
     assert asked(20.0, "", name="other")[0]
     assert asked(20.0, first, uid=NOBODY)[0]
