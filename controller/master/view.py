@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from controller.master.application import Application
 from controller.master.executor_state import Executor
 from controller.master.planning import matched_run
@@ -14,9 +16,8 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
     running = _running(application)
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
-    registration, pipeline = application.record.registration, application.options.pipeline
     started = "running" if any(e.ran for e in application.executors.values()) else "waiting"
-    # one walk, one object: the live page's viewers ask for all applications each second
+    # one walk: the live page's viewers ask for all applications each second
     demand = granted = used = 0.0
     memory_mb = off_heap_mb = 0
     for executor in running:
@@ -27,15 +28,10 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
             off_heap_mb += report.off_heap_mb or 0
         if executor.sample is not None:
             used += executor.sample.usage or 0.0
-    return ApplicationView(
-        application_id=application.id,
-        name=application.name,
+    return structs.replace(
+        bare_view(application),
         state="ended" if application.ended else started,
-        law=application.options.law,
         priority=application.priority(),
-        submission=application.options.submission,
-        pipeline=pipeline.shown if pipeline else "",
-        pipeline_job=pipeline.plan.job if pipeline and pipeline.plan else "",
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
         forecast_end_s=_latest_end_s(running),
@@ -51,14 +47,11 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         off_heap_mb=off_heap_mb,
         queue_position=position,
         executors=len(running),
-        ui_url=registration.ui_url,
+        ui_url=application.record.registration.ui_url,
         run_dir=run_dir,
         profile=application.profile_key,
         profile_runs=application.profile_runs,
         reason=_reason(application),
-        notices=tuple(application.notices),
-        faults=application.faults,
-        finished=application.finished,
     )
 
 
