@@ -83,7 +83,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spark_master(self) -> str:
         """The master URL by which Spark is told of it."""
-        return f"sparkpace://{self.host}:{self.port}"
+        return self.url.replace("https", "sparkpace", 1)
 
 
 NOBODY = ProcessId(pid=0, start=0, boot_id="")

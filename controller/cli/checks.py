@@ -29,6 +29,11 @@ def check_address(host: str, option: str = "--host") -> str:
     return host
 
 
+def check_listening(host: str) -> str:
+    """Where the master listens: also all addresses and loopback in IPv6. Raises `BadInput`."""
+    return host if host in ("::", "::1") else check_address(host)
+
+
 def check_memory_mb(memory_mb: int, what: str) -> int:
     """A worker's memory. Raises `BadInput`."""
     if memory_mb < LEAST_MB:
@@ -101,7 +106,8 @@ def check_port(host: str, port: int) -> int:
             probe.bind((host, port))
         except OSError as error:
             raise Unavailable(
-                f"port {port} of {host} cannot be used ({error.strerror}); name another with --port, or 0 for any free one"
+                f"nobody can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this "
+                "machine and a free port, or 0 for any"
             ) from error
         return int(probe.getsockname()[1])
 

@@ -16,6 +16,7 @@ from controller.addresses import on_this_machine
 from controller.cli.checks import (
     check_address,
     check_adopting,
+    check_listening,
     check_memory_mb,
     checked_folders,
     parse_notify,
@@ -61,7 +62,7 @@ absolute = click.Path(path_type=Path)
 @click.command()
 @home_option
 @config_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", type=Parsed(check_listening), default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
 @click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")

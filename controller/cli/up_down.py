@@ -19,6 +19,7 @@ from controller.cli.checks import (
     LEAST_MB,
     absolute_notify,
     check_adopting,
+    check_listening,
     check_port,
     checked_folders,
     parse_period,
@@ -72,7 +73,9 @@ from stage_model.units import parse_memory_mb
 @click.option(
     "--memory", type=MEMORY, help="Memory for executors, all workers together, as 8g [default: 80% of the machine's]."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address the master listens on.")
+@click.option(
+    "--host", type=Parsed(check_listening), default="127.0.0.1", show_default=True, help="Address the master listens on."
+)
 @name_option
 @click.option("--port", type=click.IntRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
 @period_option

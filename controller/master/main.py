@@ -131,5 +131,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise Unavailable(f"--port {port} on {host} cannot be used ({error.strerror}); accepted: a free port") from error
+        raise Unavailable(
+            f"nobody can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this machine "
+            "and a free port"
+        ) from error
     return listening

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from controller.home import AgentProcess, Cluster, Home, User, find_home, read_token
+from controller.home import NOBODY, AgentProcess, Cluster, Home, User, find_home, read_token
 from controller.processes import ProcessId, alive, identify
 from stage_model.errors import BadInput, Denied, Unavailable
 
@@ -182,3 +183,9 @@ def test_each_worker_has_a_token_of_its_own_and_a_name_that_is_no_workers_has_no
         home.agent_token("w3")
     home.make_agent_token("w1").chmod(0o644)
     assert home.find_agent_token("w1") is None
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:7070", "https://[::1]:7070", "https://gate.example:7070"])
+def test_spark_is_told_of_the_master_where_everybody_reaches_it(url: str) -> None:
+    found = msgspec.structs.replace(cluster(NOBODY), url=url)
+    assert found.spark_master == f"sparkpace{url.removeprefix('https')}"

@@ -1,4 +1,4 @@
-"""A web hook's URL by a file: it is in no list of processes, and in no sentence."""
+"""What services are given: a web hook's URL by a file, which is in no list of processes and in no sentence; addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.checks import absolute_notify, parse_notify
+from controller.cli.checks import absolute_notify, check_listening, parse_notify
 from stage_model.errors import BadInput
 
 
@@ -40,3 +40,14 @@ def test_a_file_that_others_may_read_or_change_is_refused(tmp_path: Path, mode: 
     write_hook(tmp_path, "https://hooks.example/", mode)
     with pytest.raises(BadInput, match=rf"hook may be {why} by others"):
         parse_notify(f"@{tmp_path}/hook")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::1", "10.0.0.5", "gate.example"])
+def test_a_master_may_listen_at_any_address(host: str) -> None:
+    assert check_listening(host) == host
+
+
+@pytest.mark.parametrize("host", ["", " ", "two words", "-x", "https://gate.example", "::1::x:"])
+def test_what_is_no_address_is_refused(host: str) -> None:
+    with pytest.raises(BadInput, match="is no address; accepted: an IP address or a host's name"):
+        check_listening(host)
