@@ -196,6 +196,7 @@ def _teach(ending: Ending, profiles: ProfileStore) -> bool:
 def _summary(application: Application, most: Capacity, runtime: str, start_s: float, end_s: float) -> dict[str, Any]:
     record, options, run = application.record, application.options, application.run
     ended_s = record.ended_s or 0.0
+    late = None if options.deadline_s is None else ended_s > options.deadline_s
     workers = {e.record.worker_id for e in application.executors.values()}
     matched = match(application.estimate, run).matched_share if application.estimate else None
     return {
@@ -210,9 +211,9 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "pipeline": _pipeline(options.pipeline),
         "changes": [structs.asdict(change) for change in record.changes],
         "end_s": round(ended_s, 3),
-        "error_pct": _rounded(error_pct(ended_s, options.deadline_s)),
+        "error_pct": _rounded(error_pct(ended_s, options.deadline_s)) if record.succeeded else None,
         "actions": [_action(application, action) for action in application.actions.by_key.values()],
-        "violated": None if options.deadline_s is None else ended_s > options.deadline_s,
+        "violated": late if late or record.succeeded else None,  # one that was cut off before it was neither
         "end_reason": record.end_reason,
         "first_task_s": round(start_s, 3),
         "last_task_s": round(end_s, 3),

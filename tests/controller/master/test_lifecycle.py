@@ -57,6 +57,20 @@ def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
     assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
 
 
+@pytest.mark.parametrize(("deadline_s", "late"), [(60, None), (3, True)])
+def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster, deadline_s: int, late: bool | None) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register(conf={"spark.pace.deadline": f"{deadline_s}s"})
+    cluster.now_s += 5
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.state.commands.kill(application_id, cluster.now_s)
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
+    cluster.worker("w1")
+    cluster.state.tick(cluster.now_s)
+    summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    assert (summary["end_reason"], summary["error_pct"], summary["violated"]) == ("it was killed", None, late)
+
+
 def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
