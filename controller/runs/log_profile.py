@@ -10,9 +10,9 @@ from pathlib import Path
 
 from controller.runs.eventlog_files import read_event_log_file
 from stage_model.errors import BadInput
+from stage_model.forecast.fixed import with_cores
 from stage_model.history.gaps import gaps, why_incomplete
 from stage_model.history.profile import Profile, RunRecord, parse_profile, profile, profile_json, profile_key
-from stage_model.history.run_record import with_cores
 
 
 def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:

@@ -17,8 +17,8 @@ from experiments.harness.recorded import Condition, Data, Goal, Order, answers_r
 from experiments.scenarios.table4 import constant_options
 from stage_model.forecast.curve import reference_slots, whole
 from stage_model.forecast.estimate import estimate
+from stage_model.forecast.fixed import with_cores
 from stage_model.history.profile import profile
-from stage_model.history.run_record import with_cores
 
 LOGGING = ("--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.dir={out}/eventlogs")
 DEADLINE_S = 3600.0

@@ -7,14 +7,14 @@ comparing with a live run (`match`), how many cores that needs (`virtual_time`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 
 import msgspec
 
 from stage_model.errors import BadInput
-from stage_model.forecast.fixed import explained_s
+from stage_model.forecast.fixed import fixed_times
 from stage_model.forecast.same_stage import Expected, ProfiledTraits, same_stages
 from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.forecast.virtual_time import spread
@@ -122,10 +122,10 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
             if place is not None:
                 seen[place].append((record, run))
     places = {record.signature: place for place, record in enumerate(reference.stages)}
-    startup_s = median(run.startup_s for run in runs)
+    startup_s, fixed = median(run.startup_s for run in runs), {run.id: fixed_times(run) for run in runs}
     stages: list[StageEstimate] = []
     for record in reference.stages:
-        stage = _stage(record, seen[len(stages)], reference)
+        stage = _stage(record, seen[len(stages)], reference, fixed)
         parents = tuple(sorted(places[parent] for parent in record.parents))
         start_s = startup_s + max(0.0, record.start_s - reference.startup_s)
         placed = msgspec.structs.replace(stage, index=len(stages), parents=parents, start_s=start_s)
@@ -162,8 +162,8 @@ def _traits(stages: Sequence[StageRecord | StageEstimate], parents: Sequence[Seq
     ]
 
 
-def _stage(record: StageRecord, seen: _Seen, reference: RunRecord) -> StageEstimate:
-    """Estimate of one stage, not placed yet. `seen` are its records with their runs."""
+def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: Mapping[str, Mapping[str, float]]) -> StageEstimate:
+    """Estimate of one stage, not placed yet. `seen` are its records with their runs, `fixed` are `fixed_times` by run id."""
     taught = [(r, run) for r, run in seen if r.teaches] or [(record, reference)]
     measured = [(r, run) for r, run in taught if run.cpu_source == "container"] or taught
     in_bytes = (record.batches and record.bytes > 0) or not (record.records or record.written_records)
@@ -173,7 +173,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord) -> StageEstim
         return at_size([of(r) for r, _ in among], sizes, record.amounts.read(in_bytes))
 
     work = expected(lambda r: r.work_core_s, measured)
-    fixed_s = median(max(0.0, r.duration_s - explained_s(r, run)) for r, run in measured)
+    fixed_s = median(fixed[run.id][r.signature] for r, run in measured)
     return StageEstimate(
         index=0,
         signature=record.signature,

@@ -6,8 +6,12 @@ virtual-time schedule of its work on the cores it had (docs/control.md, What goe
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
+from msgspec import structs
+
+from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy
 from stage_model.history.profile import RunRecord, StageRecord
 
@@ -17,7 +21,27 @@ MOST_SLOTS = 1024
 """A profile may claim any number of slots and tasks; what it takes to model a stage must not grow with them."""
 
 
-def explained_s(stage: StageRecord, run: RunRecord) -> float:
+def fixed_times(run: RunRecord) -> dict[str, float]:
+    """Of each stage, by its signature, the seconds of its duration that no core shortens.
+
+    A stage that ran beside others waited for slots that their tasks had. So none has more of such time than all of them
+    together: than what is left of the time from the first one's start to the last one's end when all their work was done.
+    """
+    found = {}
+    for group in overlapping(run.stages):
+        alone = {stage.signature: _explained_s(stage, run) for stage in group}
+        lasted_s = max(stage.start_s + stage.duration_s for stage in group) - group[0].start_s
+        work_core_s, most = sum(stage.work_core_s for stage in group), min(run.cores, float(run.slots))
+        told = lasted_s > 0 and all(stage.cores_s for stage in group)
+        cores = min(most, sum(stage.cores_s or 0.0 for stage in group) / lasted_s) if told else most
+        together_s = max(*alone.values(), work_core_s / cores if cores > LEAST_CORES else 0.0)
+        for stage in group:
+            own_s = stage.duration_s - alone[stage.signature]
+            found[stage.signature] = max(0.0, own_s if len(group) == 1 else min(own_s, lasted_s - together_s))
+    return found
+
+
+def _explained_s(stage: StageRecord, run: RunRecord) -> float:
     """Seconds the model gives for the stage with the cores it had in that run (its mean quota, else the run's cores)."""
     if stage.duration_s <= 0:
         return 0.0
@@ -30,12 +54,35 @@ def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cor
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores < LEAST_CORES:
         return 0.0
-    slots = max(1, slots)
-    # more slots than tasks change nothing; of more than `MOST_SLOTS` a part with its part of tasks and cores takes as long
-    part = max(1.0, min(slots, tasks) / MOST_SLOTS)
-    busy = _unit_busy(round(tasks / part), cv, min(round(slots / part), MOST_SLOTS))
-    forecast = Forecast(busy, speed_limit=min(1.0, most_cores / slots))
+    busy, part = _part_busy(tasks, cv, slots)
+    forecast = Forecast(busy, speed_limit=min(1.0, most_cores / max(1, slots)))
     return work_core_s / part * forecast.time_s(cores / part)
+
+
+def with_cores(run: RunRecord, cores: float) -> RunRecord:
+    """The record of a run that had so many cores, which its events do not tell: a quota below its slots held it. Of tasks
+    with Python workers only run times are known (`StageRun.work_core_s`), of which a part was waiting for the others."""
+    stages = tuple(
+        structs.replace(stage, work_core_s=stage.run_s / _stretch(stage.tasks, stage.task_cv, cores, run.slots))
+        if stage.work_core_s >= stage.run_s
+        else stage
+        for stage in run.stages
+    )
+    return structs.replace(run, cores=cores, stages=stages)
+
+
+def _stretch(tasks: int, cv: float, cores: float, slots: int) -> float:
+    """How much longer a stage's tasks run than they work when those that run share `cores`; at least 1."""
+    busy, part = _part_busy(tasks, cv, slots)
+    return max(1.0, math.fsum(k * lasted * max(1.0, part * k / cores) for k, lasted in enumerate(busy, 1)))
+
+
+def _part_busy(tasks: int, cv: float, slots: int) -> tuple[Busy, float]:
+    """Of one core-second. More slots than tasks change nothing; of more than `MOST_SLOTS` one part, with its part of the
+    tasks and cores, takes as long as all: how many parts there are is the second number."""
+    slots = max(1, slots)
+    part = max(1.0, min(slots, tasks) / MOST_SLOTS)
+    return _unit_busy(round(tasks / part), cv, min(round(slots / part), MOST_SLOTS)), part
 
 
 @lru_cache(maxsize=4096)

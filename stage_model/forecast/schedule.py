@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from stage_model.forecast.estimate import StageEstimate
+from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.virtual_time import Busy, add, stages_busy
 
 
@@ -24,16 +25,3 @@ def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float) -> tuple[
 def _busy(stages: tuple[tuple[int, float, float], ...], slots: int) -> Busy:
     """`stages_busy`, which is asked the same every period while nothing of these stages has begun."""
     return stages_busy(stages, slots)
-
-
-def overlapping(stages: Sequence[StageEstimate]) -> list[list[StageEstimate]]:
-    """Consecutive stages grouped by whether they ran at the same time in the profile (parallel branches of a DAG)."""
-    groups: list[list[StageEstimate]] = []
-    end_s = float("-inf")
-    for stage in stages:
-        if groups and stage.start_s < end_s - 0.05:
-            groups[-1].append(stage)
-        else:
-            groups.append([stage])
-        end_s = max(end_s, stage.start_s + stage.duration_s)
-    return groups

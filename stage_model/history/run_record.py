@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from msgspec import structs
-
 from stage_model.history.profile import RunRecord, StageRecord
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey, StageRun
@@ -104,13 +102,3 @@ def _stage(
 def _seconds(ms: int) -> float:
     """Milliseconds as seconds; a clock that was set back gives no negative time."""
     return max(0, ms) / 1e3
-
-
-def with_cores(run: RunRecord, cores: float) -> RunRecord:
-    """The record of a run that could use so many cores, fewer than its slots, which its events do not tell: a quota held it.
-    No stage did more work than that in its time; the run time of Python's tasks says more."""
-    stages = tuple(
-        structs.replace(stage, work_core_s=min(stage.work_core_s, cores * stage.duration_s)) if stage.duration_s else stage
-        for stage in run.stages
-    )
-    return structs.replace(run, cores=cores, stages=stages)

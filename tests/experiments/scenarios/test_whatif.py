@@ -17,8 +17,8 @@ from tests.fakes.records import run, stage
 
 CORES = 1.6
 SCENARIO = WhatIf(applications={"sort": ("sort.py",)}, cores=(0.5, 1.0), logs=1, repetitions=1)
-LOGGED = run("log", 0, stage("s", work_core_s=16.0, task_cv=0.0, duration_s=10.0))
-"""On all of 1.6 cores: 2 s start-up, 10 s of a stage, of which all is work, half a second tail."""
+LOGGED = run("log", 0, stage("s", work_core_s=20.0, run_s=20.0, task_cv=0.0, duration_s=10.0))
+"""On all of 1.6 cores: 2 s start-up, 10 s of a stage, in which two Python tasks ran all the time, half a second tail."""
 
 
 def step(name: str) -> StepRecord:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stage_model.forecast.fixed import modelled_s
+from stage_model.forecast.fixed import fixed_times, modelled_s, with_cores
+from stage_model.history.profile import StageRecord
+from tests.fakes.records import run, stage
 
 
 @pytest.mark.parametrize("cores", [0.0, 5e-324, 1e-300])
@@ -15,3 +19,59 @@ def test_a_run_without_cores_explains_nothing(cores: float) -> None:
 
 def test_even_tasks_share_the_cores() -> None:
     assert modelled_s(tasks=4, work_core_s=10.0, cv=0.0, cores=2.0, most_cores=2.0, slots=2) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "cores", "work_core_s"),
+    [
+        (20, 1.5, 30.0),  # two run all the time, each with 3/4 of a core
+        (1, 1.5, 40.0),  # it has a core for itself
+        (3, 1.0, 24.0),  # each needs t of work: two run for 2t, then one for t, so 2 * 2t + t = 40
+        (20, 2.0, 40.0),
+    ],
+)
+def test_of_run_times_that_a_quota_stretched_a_part_was_work(tasks: int, cores: float, work_core_s: float) -> None:
+    python = stage("p", tasks=tasks, run_s=40.0, work_core_s=40.0, task_cv=0.0)
+    threads = stage("t", tasks=tasks, run_s=40.0, work_core_s=10.0, task_cv=0.0)
+    held = with_cores(run("r", 1, python, threads), cores)
+    assert held.cores == cores
+    assert [one.work_core_s for one in held.stages] == [pytest.approx(work_core_s), 10.0]
+
+
+def even(
+    name: str, start_s: float, duration_s: float, tasks: int, work_core_s: float, cores_s: float | None = None
+) -> StageRecord:
+    """Of tasks that are all alike."""
+    more = {"work_core_s": work_core_s, "cores_s": cores_s, "task_cv": 0.0}
+    return stage(name, start_s=start_s, duration_s=duration_s, tasks=tasks, **more)
+
+
+def test_a_stage_that_waited_for_the_slots_of_another_waited_for_cores() -> None:
+    large, small, after = even("large", 0.0, 5.0, 4, 8.0), even("small", 0.0, 5.5, 1, 1.0), even("after", 6.0, 3.0, 4, 4.0)
+    # large: 5 - 8 / 2; small: not 5.5 - 1 but 5.5 - (8 + 1) / 2, as both together; after: 3 - 4 / 2
+    assert fixed_times(run("r", 1, large, small, after)) == pytest.approx({"large": 1.0, "small": 1.0, "after": 1.0})
+
+
+def test_of_stages_side_by_side_the_mean_quota_of_both_tells_what_they_did() -> None:
+    large, small = even("large", 0.0, 10.0, 4, 6.0, cores_s=8.0), even("small", 0.0, 10.0, 4, 2.0, cores_s=2.0)
+    # large had 0.8 cores, small 0.2, both together one, and 10 s, of which 6 / 0.8 and 2 / 0.2 and (6 + 2) / 1 were work
+    assert fixed_times(run("r", 1, large, small)) == pytest.approx({"large": 0.0, "small": 0.0})
+    small = even("small", 0.0, 10.0, 4, 1.0, cores_s=2.0)
+    assert fixed_times(run("r", 1, large, small)) == pytest.approx({"large": 2.5, "small": 2.5})
+
+
+spans = st.tuples(
+    st.floats(0, 10), st.floats(0, 10), st.integers(0, 30), st.floats(0, 30), st.one_of(st.none(), st.floats(0, 30))
+)
+
+
+@given(st.lists(spans, max_size=5), st.floats(0, 4), st.integers(0, 4))
+def test_fixed_time_is_a_part_of_the_duration(
+    drawn: list[tuple[float, float, int, float, float | None]], cores: float, slots: int
+) -> None:
+    stages = [
+        stage(f"s{number}", start_s=start_s, duration_s=duration_s, tasks=tasks, work_core_s=work, cores_s=cores_s)
+        for number, (start_s, duration_s, tasks, work, cores_s) in enumerate(sorted(drawn, key=lambda one: one[0]))
+    ]
+    found = fixed_times(run("r", 1, *stages, cores=cores, slots=slots))
+    assert all(0 <= found[one.signature] <= one.duration_s for one in stages)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import Matched, match
-from stage_model.forecast.schedule import overlapping
+from stage_model.forecast.overlap import overlapping
 from stage_model.history.events import ExecutorAdded, StageInfo
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run_record import to_record

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stage_model.history.gaps import gaps, why_incomplete
-from stage_model.history.run_record import to_record, with_cores
-from tests.fakes.records import run, stage
+from stage_model.history.run_record import to_record
 from tests.fakes.spark_events import Story, info
 
 FIRST, SECOND = info(0), info(1, parents=(0,))
@@ -81,9 +80,3 @@ def test_why_a_run_teaches_nothing() -> None:
     told.job_end(1)
     told.end()
     assert why_incomplete(told.run) == "1 job failed, 1 job never ended"
-
-
-def test_no_stage_did_more_work_than_the_cores_it_had() -> None:
-    python, timeless = stage("p", work_core_s=30.0, duration_s=10.0), stage("t", work_core_s=3.0, duration_s=0.0)
-    slowed = with_cores(run("r", 1, python, timeless), 1.5)
-    assert (slowed.cores, [one.work_core_s for one in slowed.stages]) == (1.5, [15.0, 3.0])
