@@ -44,6 +44,10 @@ CONFIG_VARIABLE = "SPARKPACE_CONFIG"
 WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 """A worker's name is a file's, too."""
 USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
+LARGEST_TOKEN_BYTES = 1024
+"""Of its file."""
+SHORTEST_SECRET = 16
+"""Characters of one that the operator has chosen."""
 ORDERS = "orders"
 """In what a worker's agent keeps: a folder per executor, which sees its own one read-only."""
 
@@ -181,9 +185,16 @@ class Home:
             return None
 
     def notify_secret(self) -> str:
-        """By which notifications are signed; made if there is none. Raises `Denied` as `read_token` does, and `OSError`."""
+        """By which notifications are signed; made if there is none. Raises as `read_token` does, `Denied` for a short one,
+        too, and `OSError`."""
         _make_token(self.notify_secret_file)
-        return read_token(self.notify_secret_file)
+        secret = read_token(self.notify_secret_file, "sparkpace up --notify URL")
+        if len(secret) < SHORTEST_SECRET:
+            raise Denied(
+                f"the secret in {self.notify_secret_file} has {len(secret)} character(s), so it can be guessed; accepted: "
+                f"{SHORTEST_SECRET} or more (without the file, one is made)"
+            )
+        return secret
 
     def find_user(self, token: str) -> User | None:
         """Whose own token it is; None if it is nobody's. As long as its file is there, it is good."""
@@ -256,23 +267,29 @@ def _make_token(path: Path) -> None:
 
 
 def read_token(path: Path, maker: str = "sparkpace up") -> str:
-    """The token in `path`, which `maker` makes. Raises `Denied` for a file that others may read, that is not ours,
-    a link or empty; `Unavailable` when there is none."""
+    """The token in `path`, which `maker` makes; white space around it does not count. Raises `Denied` for a file that others
+    may read, that is not ours, no plain file, empty, or that holds what is no token; `Unavailable` when there is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise Unavailable(f"there is no token file {path}; `{maker}` makes it") from None
     except OSError as error:
         raise Denied(f"token file {path} cannot be opened ({error.strerror}); it must be a file of yours") from error
-    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            raise Denied(f"token file {path} is not a plain file of yours; it must belong to you")
+            raise Denied(f"token file {path} is not a plain file of yours; accepted: a plain file that belongs to you")
         if status.st_mode & 0o077:
             raise Denied(
                 f"token file {path} has mode {stat.S_IMODE(status.st_mode):04o}, so others may use it; run chmod 600 on it"
             )
-        token = file.read(1024).strip()
+        if status.st_size > LARGEST_TOKEN_BYTES:
+            raise Denied(f"token file {path} has {status.st_size} bytes; accepted: {LARGEST_TOKEN_BYTES} at most")
+        token = os.read(descriptor, LARGEST_TOKEN_BYTES).decode("ascii", errors="replace").strip()
+    finally:
+        os.close(descriptor)
     if not token:
-        raise Denied(f"token file {path} is empty; remove it and run `sparkpace up`, which makes a new one")
+        raise Denied(f"token file {path} is empty; remove it and run `{maker}`, which makes a new one")
+    if not (token.isascii() and token.isprintable()):
+        raise Denied(f"token file {path} has characters that are not printable ASCII; accepted: one line of those that are")
     return token

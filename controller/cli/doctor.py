@@ -138,8 +138,10 @@ def _tokens(home: Home) -> str:
     mode = stat.S_IMODE(home.path.stat().st_mode)
     if mode & 0o022:
         raise Unavailable(f"{home.path} has mode {mode:04o}, so others may change it; run chmod 700 on it")
-    own = (home.admin_token_file, home.submit_token_file, home.metrics_token_file, home.notify_secret_file)
+    own = (home.admin_token_file, home.submit_token_file, home.metrics_token_file)
     for file in (*own, *home.agent_tokens.glob("*")):
         if file.exists():
             read_token(file)
+    if home.notify_secret_file.exists():
+        home.notify_secret()
     return str(home.path)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from controller.home import NOBODY, AgentProcess, Cluster, Home, User, find_home, read_token
+from controller.home import (
+    LARGEST_TOKEN_BYTES,
+    NOBODY,
+    SHORTEST_SECRET,
+    AgentProcess,
+    Cluster,
+    Home,
+    User,
+    find_home,
+    read_token,
+)
 from controller.processes import ProcessId, alive, identify
 from stage_model.errors import BadInput, Denied, Unavailable
 
@@ -114,6 +125,50 @@ def test_a_token_file_that_is_a_link_or_empty_or_missing_is_refused(home: Home) 
     home.submit_token_file.touch(mode=0o600)
     with pytest.raises(Denied, match="empty"):
         home.submit_token()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_plain_file_is_no_token(home: Home, make: Callable[[Path], None]) -> None:
+    home.submit_token_file.unlink()
+    for file in (home.submit_token_file, home.metrics_token_file, home.notify_secret_file):
+        make(file)
+        file.chmod(0o700)
+    for read in (home.submit_token, home.notify_secret):
+        with pytest.raises(Denied, match="is not a plain file of yours; accepted: a plain file that belongs to you"):
+            read()
+    assert home.find_metrics_token() is None
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("hidden-pl\u00e4ce-of-mine\n", "has characters that are not printable ASCII; accepted: one line"),
+        ("hidden-place\nand another line\n", "has characters that are not printable ASCII; accepted: one line"),
+        ("hidden-place\0and more\n", "has characters that are not printable ASCII; accepted: one line"),
+        ("hidden" + "x" * LARGEST_TOKEN_BYTES, "has 1030 bytes; accepted: 1024 at most"),
+    ],
+)
+def test_a_token_that_would_be_mangled_is_refused_and_not_shown(home: Home, content: str, why: str) -> None:
+    for file, read in ((home.submit_token_file, home.submit_token), (home.notify_secret_file, home.notify_secret)):
+        file.write_text(content)
+        file.chmod(0o600)
+        with pytest.raises(Denied, match=f"token file {file} {why}") as raised:
+            read()
+        assert "hidden" not in str(raised.value)
+
+
+def test_a_secret_of_the_operators_own_is_taken_as_it_is_unless_it_is_short(home: Home) -> None:
+    own = "correct horse ~!"
+    assert len(own) == SHORTEST_SECRET
+    home.notify_secret_file.write_text(f"{own}\n")
+    home.notify_secret_file.chmod(0o600)
+    assert home.notify_secret() == own
+    home.notify_secret_file.write_text(f"{own[1:]}\n")
+    with pytest.raises(
+        Denied, match=r"notify.secret has 15 character\(s\), so it can be guessed; accepted: 16 or more"
+    ) as raised:
+        home.notify_secret()
+    assert "horse" not in str(raised.value)
 
 
 def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from controller.cli.main import COMMANDS, main
+from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from stage_model.history.profile import profile
 from tests.fakes.records import run, stage
@@ -67,3 +68,15 @@ def test_what_doctor_found_is_json_too(tmp_path: Path, monkeypatch: pytest.Monke
     assert found["Python"]["state"] == "ok"
     assert found["Java"]["state"] == "bad"
     assert "JAVA_HOME" in found["Java"]["found"]
+
+
+def test_doctor_names_a_secret_with_which_no_master_would_start(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.notify_secret_file.write_text("x\n")
+    home.notify_secret_file.chmod(0o600)
+    done = CliRunner().invoke(main, ["doctor", "--home", str(home.path), "--output", "json"])
+    [tokens] = [one for one in json.loads(done.stdout) if one["what"] == "tokens"]
+    assert (tokens["state"], tokens["found"].partition(",")[0]) == (
+        "bad", f"the secret in {home.notify_secret_file} has 1 character(s)",
+    )  # fmt: skip

@@ -27,8 +27,8 @@ DOCS = Path(__file__).parents[3] / "docs" / "notify.md"
 
 
 @contextmanager
-def sending(url: str, try_s: float = PATIENCE_S, back_off: BackOff = QUICK) -> Iterator[Sender]:
-    one = Sender(parse_receiver(url), SECRET, time.monotonic, lambda: EPOCH_S, back_off, try_s)
+def sending(url: str, try_s: float = PATIENCE_S, back_off: BackOff = QUICK, secret: str = SECRET) -> Iterator[Sender]:
+    one = Sender(parse_receiver(url), secret, time.monotonic, lambda: EPOCH_S, back_off, try_s)
     try:
         yield one
     finally:
@@ -54,6 +54,18 @@ def test_a_notification_is_posted_once_with_a_signature_that_the_documented_chec
     assert not verified(SECRET, signed, heard.body + b" ", EPOCH_S)
     assert not verified(SECRET, signed.replace("t=2", "t=3"), heard.body, EPOCH_S)
     assert not verified(SECRET, signed, heard.body, EPOCH_S + 400), "it is too old"
+
+
+def test_the_documented_check_takes_the_file_of_the_secret_as_it_is(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    secret = home.notify_secret()
+    with hooked() as hook, sending(hook.url, secret=secret) as one:
+        one.put("n1", b"{}")
+        until(one, sent=1)
+    [heard] = hook.heard
+    content, signed = home.notify_secret_file.read_text(), heard.headers["sparkpace-signature"]
+    assert content == f"{secret}\n"
+    assert documented_check()(content, signed, heard.body, EPOCH_S)
 
 
 def documented_check() -> Callable[[str, str, bytes, float], bool]:
