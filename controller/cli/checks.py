@@ -117,16 +117,17 @@ def parse_notify(given: str) -> Receiver:
     `BadInput`."""
     if not given.startswith("@"):
         return parse_receiver(given)
+    if given == "@":
+        raise BadInput(f"--notify @ names no file; accepted: @FILE with {ACCEPTED} in it")
     path = Path(given[1:])
     content = read_plain(path, what="the file of --notify", largest=1 << 20, follow=True, safe=True)
     if content is None:
         raise BadInput(f"--notify {given[:200]}: there is no file {path}; accepted: @FILE with {ACCEPTED} in it")
     if path.stat().st_mode & 0o077:
         raise BadInput(f"the file of --notify {path} may be read by others; accepted: one of mode 0600")
-    try:
-        return parse_receiver(content.decode("ascii").strip(), secret=True)
-    except UnicodeDecodeError as error:
-        raise BadInput(f"the file of --notify {path} has characters that no URL has; accepted: {ACCEPTED}") from error
+    if not content.strip():
+        raise BadInput(f"the file of --notify {path} is empty; accepted: one with {ACCEPTED} in it")
+    return parse_receiver(content.decode("ascii", errors="replace").strip(), str(path))
 
 
 def absolute_notify(given: str) -> str:

@@ -27,25 +27,26 @@ class Receiver(NamedTuple):
         return f"{'https' if self.secure else 'http'}://{self.place}"
 
 
-def parse_receiver(url: str, option: str = "--notify", *, secret: bool = False) -> Receiver:
-    """Raises `BadInput` for what is no URL, has a user's name or a fragment, or would go over a network unencrypted; it shows
-    the URL unless that is `secret`."""
-    shown = "of the file" if secret else repr(url[:80])
+def parse_receiver(url: str, file: str | None = None) -> Receiver:
+    """Raises `BadInput` for what is no URL, has a user's name or a fragment, or would go over a network unencrypted. Of what
+    was in a `file` that names the file alone, as the URL may be secret."""
+    option = "--notify" if file is None else f"what the file of --notify {file} holds"
+    shown = f"--notify {url[:80]!r}" if file is None else option
     if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        raise BadInput(f"{option} {shown} is too long or has characters that no URL has; accepted: {ACCEPTED}")
+        raise BadInput(f"{shown} is too long or has characters that no URL has; accepted: {ACCEPTED}")
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname or "", parts.port
         host.encode("idna")  # as a resolver is asked: a label of 64 letters is none
     except ValueError as error:
-        raise BadInput(f"{option} {shown} is no URL ({error}); accepted: {ACCEPTED}") from error
+        raise BadInput(f"{shown} is no URL ({error}); accepted: {ACCEPTED}") from error
     if parts.scheme not in ("http", "https") or not host or port == 0:
-        raise BadInput(f"{option} {shown} is no URL of a web hook; accepted: {ACCEPTED}")
+        raise BadInput(f"{shown} is no URL of a web hook; accepted: {ACCEPTED}")
     if "@" in parts.netloc or parts.fragment:
         raise BadInput(f"{option} has a user's name or a fragment, which are not sent; accepted: {ACCEPTED}")
     secure = parts.scheme == "https"
     if not secure and not _is_loopback(host):
-        raise BadInput(f"{option} {shown} would tell over a network unencrypted; accepted: {ACCEPTED}")
+        raise BadInput(f"{shown} would tell over a network unencrypted; accepted: {ACCEPTED}")
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     return Receiver(secure, host, port or (443 if secure else 80), parts.netloc, path)
 

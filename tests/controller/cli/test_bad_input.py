@@ -198,6 +198,7 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         *((["--notify", url], ["--notify", "accepted: https://HOST"]) for url in BAD_URLS),
         (["--notify", "@nowhere"], ["--notify @nowhere", "there is no file nowhere; accepted: @FILE with https://HOST"]),
         (["--notify", "@/"], ["--notify /", "is not a plain file"]),
+        (["--notify", "@"], ["--notify @ names no file"]),
         (["--port", "70000"], ["--port"]),
         (["--network", "bridge"], ["--network", "'open'", "'closed'", "'host'"]),
         (["--network-pool", "10.0.0.1/8"], ["--network-pool", "'10.0.0.1/8'", "10.201.0.0/16"]),

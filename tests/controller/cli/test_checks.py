@@ -26,13 +26,21 @@ def test_a_file_holds_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://h/secret", "http://h.example/secret", "https://h/secret#x", "https://h/sec ret", "", "\u00fc"]
+    "url", ["ftp://h/secret", "http://h.example/secret", "https://h/secret#x", "https://h/sec ret", "", " \n", "\u00fc"]
 )
 def test_a_url_that_is_refused_is_not_shown(tmp_path: Path, url: str) -> None:
     write_hook(tmp_path, url)
-    with pytest.raises(BadInput, match="accepted: https://HOST") as raised:
+    with pytest.raises(BadInput, match=rf"the file of --notify {tmp_path}/hook .*accepted: .*https://HOST") as raised:
         parse_notify(f"@{tmp_path}/hook")
     assert "sec" not in str(raised.value)
+
+
+def test_an_empty_file_and_no_file_are_called_so(tmp_path: Path) -> None:
+    write_hook(tmp_path, "\n")
+    with pytest.raises(BadInput, match=rf"the file of --notify {tmp_path}/hook is empty"):
+        parse_notify(f"@{tmp_path}/hook")
+    with pytest.raises(BadInput, match=r"--notify @ names no file; accepted: @FILE with https://HOST"):
+        parse_notify("@")
 
 
 @pytest.mark.parametrize(("mode", "why"), [(0o620, "changed"), (0o640, "read"), (0o604, "read")])
