@@ -9,6 +9,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from controller.master.registry import Registry
 from controller.master.vouching import NOBODY
 from controller.runtime.process_identity import boot_id
 from controller.submit.attaching import check_attached
-from controller.submit.job_options import PREFIX, job_options
+from controller.submit.job_options import MOST_CHARACTERS, PREFIX, job_options
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
@@ -37,7 +38,7 @@ from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.promises import Promised
-from stage_model.units import is_time
+from stage_model.units import is_time, parse_deadline
 
 HIGHEST_ID = 2**31 - 1
 """Of users, groups and processes."""
@@ -79,7 +80,7 @@ class Admission:
             outlived=outlived,
             options=job_options(
                 registration.conf,
-                submitted=datetime.now(local_zone(os.environ)) - timedelta(seconds=age_s),
+                submitted=_submitted(registration),
                 working_dir=Path(registration.working_dir),
                 default_law=self.default_law,
             ),
@@ -153,6 +154,19 @@ def checked_id(given: str) -> str:
     if not ID.fullmatch(given):
         raise BadInput(f"application id {given[:60]!r} is not one of ours; accepted: the id given at registration")
     return given
+
+
+def asked_deadline_s(registration: Registration) -> float | None:
+    """Seconds after its submission; None where it asked for none, or for one that cannot be read."""
+    asked = registration.conf.get(f"{PREFIX}deadline", "")
+    with suppress(BadInput):
+        if 0 < len(asked) <= MOST_CHARACTERS:
+            return parse_deadline(asked, _submitted(registration))
+    return None
+
+
+def _submitted(registration: Registration) -> datetime:
+    return datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s)
 
 
 def check_usable(registration: Registration) -> None:

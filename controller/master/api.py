@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from controller.home import User
+from controller.master.admission import asked_deadline_s
 from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
@@ -206,7 +207,7 @@ class Api:
 
     async def register(self, request: Request, said: Registration) -> Registered:
         # one that registers again was submitted before
-        with self._telling_a_refusal(said.name if said.application_id is None else None):
+        with self._telling_a_refusal(said.name if said.application_id is None else None, asked_deadline_s(said)):
             facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
             return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
@@ -239,13 +240,13 @@ class Api:
         return Empty()
 
     async def plan(self, request: Request, asked: PlanRequest) -> PlanReply:
-        with self._telling_a_refusal(asked.submits):
+        with self._telling_a_refusal(asked.submits, asked.deadline_s):
             user, ends = self.gate.user(_token(request)), _ends(request)
             peer = await asyncio.to_thread(find_peer, *ends) if ends and user is None and asked.pipeline is not None else None
             uid = counted_for(user, peer.uid if peer else None)
             reply = await self.cluster.admission.plan(asked, self.clock(), uid=uid)
         if asked.submits is not None and asked.deadline_s is not None and reply.feasible is False:
-            self.cluster.refused(asked.submits, reply.reason, self.clock())
+            self.cluster.refused(asked.submits, reply.reason, asked.deadline_s, self.clock())
         return reply
 
     async def workers(self, _: Request) -> WorkerList:
@@ -272,13 +273,13 @@ class Api:
     # ------------------------------------------------------------------ refusals, bodies
 
     @contextmanager
-    def _telling_a_refusal(self, name: str | None) -> Iterator[None]:
-        """Of the application that is submitted; None: none is."""
+    def _telling_a_refusal(self, name: str | None, deadline_s: float | None) -> Iterator[None]:
+        """Of the application that is submitted, with that deadline; no name: none is."""
         try:
             yield
         except PaceError as error:
             if name is not None:
-                self.cluster.refused(name, str(error), self.clock())
+                self.cluster.refused(name, str(error), deadline_s, self.clock())
             raise
 
     async def _body(self, request: Request, kind: type[M]) -> M:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 
@@ -10,8 +11,10 @@ from controller.master.guard import guarded
 from controller.master.outcome import ended_how
 from controller.master.summary import error_pct
 from controller.master.view import forecast_end_s
-from controller.notify.events import EventWatch, HookEvent, JobLook, Refusals, body, refused_event
+from controller.notify.events import MOST_REFUSALS, EventWatch, HookEvent, JobLook, Refusals, body, refused_event
 from controller.notify.sender import Sender
+
+log = logging.getLogger("sparkpace.notify")
 
 
 class Notifying:
@@ -30,12 +33,14 @@ class Notifying:
         for event in self._watch.events(looks, now_s):
             self._tell(event)
 
-    def refused(self, name: str, reason: str, now_s: float) -> None:
-        """A submission of that name was refused."""
+    def refused(self, name: str, reason: str, deadline_s: float | None, now_s: float) -> None:
+        """A submission of that name was refused, which had asked for that deadline."""
         if self._refusals.let_through(now_s):
-            self._tell(refused_event(name, reason))
-        else:
-            self._sender.drop()
+            self._tell(refused_event(name, reason, deadline_s))
+            return
+        self._sender.drop()
+        if self._refusals.to_be_logged(now_s):
+            log.warning("over %d submissions a minute are refused: notifications of further ones are dropped", MOST_REFUSALS)
 
     def counts(self) -> tuple[dict[str, int], int]:
         """As the sender's."""
@@ -49,10 +54,10 @@ class Notifying:
 
 def _look(application: Application, now_s: float) -> JobLook:
     """Deadline and forecast end as `ps` and the metrics show them; of one that has ended, as they are counted."""
-    elapsed_s = round(application.elapsed_s(now_s), 3)
+    elapsed_s = application.elapsed_s(now_s)
     if not application.ended:
         target = application.target()
-        deadline_s = None if target is None else round(target.due_s, 3)
+        deadline_s = None if target is None else target.due_s
         return JobLook(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
     outcome, deadline_s = ended_how(application), application.options.deadline_s
     error = error_pct(elapsed_s, deadline_s) if outcome == "succeeded" else None

@@ -5,6 +5,7 @@ Not covered: how it gets there (`deliveries`, `sender`), and where a look comes 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     forecast_end_s: float | None = None
     outcome: str | None = None
     error_pct: float | None = None
-    reason: str = ""
+    reason: str | None = None
 
 
 class JobLook(NamedTuple):
@@ -88,10 +89,11 @@ class EventWatch:
 
 
 class Refusals:
-    """Lets `MOST_REFUSALS` through in any `WITHIN_S`."""
+    """Lets `MOST_REFUSALS` through in any `WITHIN_S`. Times are monotonic."""
 
     def __init__(self) -> None:
         self._told_s: deque[float] = deque(maxlen=MOST_REFUSALS)
+        self._said_s = -math.inf
 
     def let_through(self, now_s: float) -> bool:
         if len(self._told_s) == MOST_REFUSALS and now_s - self._told_s[0] < WITHIN_S:
@@ -99,9 +101,17 @@ class Refusals:
         self._told_s.append(now_s)
         return True
 
+    def to_be_logged(self, now_s: float) -> bool:
+        """Whether the log is to say now that one was held back: once in `WITHIN_S`."""
+        if now_s - self._said_s < WITHIN_S:
+            return False
+        self._said_s = now_s
+        return True
 
-def refused_event(name: str, reason: str) -> HookEvent:
-    return HookEvent(event="submission_refused", name=_name(name), reason=_reason(reason))
+
+def refused_event(name: str, reason: str, deadline_s: float | None = None) -> HookEvent:
+    """`deadline_s`: that was asked for."""
+    return HookEvent(event="submission_refused", name=_name(name), deadline_s=_rounded(deadline_s), reason=_reason(reason))
 
 
 def body(event: HookEvent, *, notification_id: str, epoch_s: float, cluster_id: str) -> bytes:
@@ -124,23 +134,27 @@ def _past_s(look: JobLook) -> float:
 
 def _at_risk(look: JobLook) -> HookEvent:
     reason = f"it is expected to end {_past_s(look):.1f} s after its deadline"
-    return msgspec.structs.replace(_of(look, "deadline_at_risk", reason), forecast_end_s=look.forecast_end_s)
+    return msgspec.structs.replace(_of(look, "deadline_at_risk", reason), forecast_end_s=_rounded(look.forecast_end_s))
 
 
 def _ended(look: JobLook) -> HookEvent:
-    event = _of(look, "application_ended", _reason(look.reason))
+    event = _of(look, "application_ended", _reason(look.reason) or None)
     return msgspec.structs.replace(event, outcome=look.outcome, error_pct=look.error_pct)
 
 
-def _of(look: JobLook, kind: Kind, reason: str) -> HookEvent:
+def _of(look: JobLook, kind: Kind, reason: str | None) -> HookEvent:
     return HookEvent(
         event=kind,
         name=_name(look.name),
         application_id=look.application_id,
-        elapsed_s=look.elapsed_s,
-        deadline_s=look.deadline_s,
+        elapsed_s=_rounded(look.elapsed_s),
+        deadline_s=_rounded(look.deadline_s),
         reason=reason,
     )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def _name(text: str) -> str:

@@ -85,6 +85,7 @@ def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     first, second = told.heard(2)
     assert (first["application_id"], first["outcome"], first["deadline_s"]) == (done, "succeeded", 10.0)
     # submitted 2 s before it registered, over 9 s after that: 11 s, a tenth late
+    assert first["reason"] is None
     assert (first["elapsed_s"], first["error_pct"]) == (pytest.approx(11.0, abs=0.01), pytest.approx(10.0, abs=0.1))
     assert (second["application_id"], second["outcome"], second["reason"]) == (killed, "killed", "it was killed")
     assert second["error_pct"] is None
@@ -107,6 +108,18 @@ def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calli
     assert "cannot be met: with all 1.00 cores" in first["reason"]
     assert (second["event"], second["name"]) == ("submission_refused", "app")
     assert "cannot be met" in second["reason"]
+    assert (first["deadline_s"], second["deadline_s"]) == (5.0, 5.0)
+
+
+def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(
+    calling: tuple[Told, Caller],
+) -> None:
+    told, call = calling
+    call.cluster.worker("w1", memory_mb=1000)
+    for asked in ({}, {"spark.pace.deadline": "90s"}, {"spark.pace.deadline": "soon"}):
+        call("POST", "/v1/applications", registration(conf=asked))
+        assert call.status == 400
+    assert [event["deadline_s"] for event in told.heard(3)] == [None, 90.0, None]
 
 
 def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(calling: tuple[Told, Caller]) -> None:
@@ -119,7 +132,9 @@ def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(c
     assert told.heard(0) == []
 
 
-def test_refusals_over_the_rate_are_dropped_and_counted(calling: tuple[Told, Caller]) -> None:
+def test_refusals_over_the_rate_are_dropped_and_counted_and_the_log_says_so_once(
+    calling: tuple[Told, Caller], caplog: pytest.LogCaptureFixture
+) -> None:
     told, call = calling
     told.cluster.finished_run()
     asked = PlanRequest(profile="app@app.py", deadline_s=5.0, submits="again and again")
@@ -127,6 +142,9 @@ def test_refusals_over_the_rate_are_dropped_and_counted(calling: tuple[Told, Cal
         call("POST", "/v1/plan", asked)
     assert wait_until(lambda: told.sender.counts() == ({"sent": 10, "dropped": 2}, 0), PATIENCE_S, 0.01)
     assert value(scrape(told.cluster), "notifications_total", outcome="dropped") == 2
+    assert [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()] == [
+        "over 10 submissions a minute are refused: notifications of further ones are dropped"
+    ]
 
 
 def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: tuple[Told, Caller]) -> None:

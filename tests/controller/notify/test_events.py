@@ -69,12 +69,22 @@ def test_within_the_second_that_is_left_to_rounding_without_a_deadline_or_a_fore
         assert told(watch, 0.0, calm) + told(watch, 100.0, calm) == []
 
 
+def test_times_have_three_digits() -> None:
+    watch = EventWatch()
+    late = look(92.123456, elapsed_s=50.123456, deadline_s=90.123456)
+    watch.events([late], 0.0)
+    [event] = watch.events([late], 30.0)
+    assert (event.elapsed_s, event.deadline_s, event.forecast_end_s) == (50.123, 90.123, 92.123)
+    assert refused_event("nightly", "no", 90.123456).deadline_s == 90.123
+
+
 def test_an_end_is_told_once_with_its_outcome() -> None:
     watch = EventWatch()
     watch.events([look()], 0.0)
     over = look(outcome="succeeded", elapsed_s=81.0, error_pct=-10.0)
     [event] = watch.events([over], 1.0)
     assert (event.event, event.outcome, event.elapsed_s, event.error_pct) == ("application_ended", "succeeded", 81.0, -10.0)
+    assert event.reason is None, "it ended by itself"
     assert told(watch, 2.0, over) == []
 
 
@@ -87,6 +97,7 @@ def test_who_began_and_ended_between_two_looks_is_told_and_who_ended_before_the_
 
 def test_what_strangers_choose_is_cut_and_printable() -> None:
     event = refused_event("a\x1b[2J\n" + "x" * 5000, "no \x00" + "y" * 5000)
+    assert event.reason is not None
     assert (event.name[:7], len(event.name)) == ("a?[2J?x", LONGEST_NAME)
     assert (event.reason[:5], len(event.reason)) == ("no ?y", LONGEST_REASON)
 
@@ -105,3 +116,10 @@ def test_refusals_come_through_at_a_bounded_rate() -> None:
     assert [refusals.let_through(0.0) for _ in range(MOST_REFUSALS + 2)] == [True] * MOST_REFUSALS + [False] * 2
     assert not refusals.let_through(WITHIN_S - 0.1)
     assert refusals.let_through(WITHIN_S)
+
+
+def test_the_log_hears_of_refusals_that_were_held_back_once_a_minute() -> None:
+    refusals = Refusals()
+    assert [refusals.to_be_logged(now_s) for now_s in (0.0, 1.0, WITHIN_S - 0.1, WITHIN_S, WITHIN_S + 1)] == [
+        True, False, False, True, False,
+    ]  # fmt: skip
