@@ -56,7 +56,7 @@ class TestSet:
         [
             (Change(deadline_s=1.5), BadInput, "has passed: the application has run for 2s"),
             (Change(deadline_s=float("nan")), BadInput, "has passed"),
-            (Change(deadline_s=8.0), InfeasibleDeadline, "cannot be met .*accepted: .* or more"),
+            (Change(deadline_s=8.0), InfeasibleDeadline, r"deadline 8s cannot be met; accepted: .* or more, or --force"),
             (Change(priority="101"), BadInput, "0 to 100"),
         ],
     )
