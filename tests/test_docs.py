@@ -11,6 +11,7 @@ from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_
 from controller.cli.main import COMMANDS
 from controller.master.calls import CALLS
 from controller.master.metric_table import METRICS
+from controller.master.outcome import OUTCOMES
 from controller.submit.job_options import KNOWN, PREFIX
 from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
@@ -108,3 +109,8 @@ def test_the_table_of_metrics_is_that_of_the_code() -> None:
     rows = [f"| `{one.shown}` | {one.kind} | {', '.join(one.labels)} | {one.meaning} |" for one in METRICS]
     _, _, table = (ROOT / "docs" / "metrics.md").read_text().partition("| --- | --- | --- | --- |\n")
     assert table.partition("\n\n")[0].splitlines() == rows
+
+
+def test_every_outcome_is_explained() -> None:
+    _, _, table = (ROOT / "docs" / "metrics.md").read_text().partition("## Outcomes\n")
+    assert re.findall(r"^\| `(\w+)` \| [a-z]", table, re.MULTILINE) == list(OUTCOMES)

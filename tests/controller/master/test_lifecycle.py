@@ -57,6 +57,19 @@ def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
     assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
 
 
+def test_one_that_ended_while_no_master_ran_is_counted_by_the_next_as_a_dead_driver(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as driver:
+        identity = of(driver.pid)
+        assert identity is not None
+        cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
+        cluster.state.store.close()
+    cluster.restart()
+    cluster.now_s += HEARD_S
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.registry.tally.ended == {"driver_died": 1}
+
+
 @pytest.mark.parametrize(("deadline_s", "late"), [(60, None), (3, True)])
 def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster, deadline_s: int, late: bool | None) -> None:
     cluster.worker("w1")
