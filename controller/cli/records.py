@@ -13,6 +13,7 @@ from rich.table import Table
 
 from controller.cli.common import check_writable, home_option, output_option, print_json, table_console
 from controller.cli.completing import complete_runs, completes
+from controller.cli.tables import actions_table
 from controller.client import submit_client
 from controller.home import Home
 from controller.runs.run_folders import RunFolder, find_ended_run, find_pipeline_runs, find_run
@@ -33,10 +34,14 @@ def report(home: Home, application: str, as_json: bool) -> None:
         print_json(run.summary)
         return
     table = Table(box=None, pad_edge=False, show_header=False)
+    actions = run.summary.get("actions")
     for key, value in run.summary.items():
-        table.add_row(key, _shown(value))
+        if key != "actions" or not actions:
+            table.add_row(key, _shown(value))
     console = table_console()
     console.print(table)
+    if actions:
+        console.print(actions_table(actions))
     console.print(f"run folder: {run.path}", soft_wrap=True)
 
 

@@ -7,14 +7,20 @@ Only what fits 120 columns; `ps --output json` has everything. Not covered: the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
+from controller.printable import printable
 from controller.wire.command import ApplicationView, WorkerView
 from stage_model.units import PRIORITIES, format_duration
 
 _OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")
+_SESSION = re.compile(r'session_id: "[^"]*"')
+"""In what Spark Connect calls a query: the same for all of a session, and before what tells them apart."""
+MOST_NAME = 60
+"""Characters of a query's name, which may be its text."""
 _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
@@ -52,6 +58,19 @@ def workers_table(workers: Sequence[WorkerView]) -> Table:
             f"{worker.cores:.2f}",
             _memory(worker.memory_mb),
             f"{format_duration(worker.seen_s_ago)} ago",
+        )
+    return table
+
+
+def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:
+    """Jobs and queries with deadlines of their own, from a run's record: when each was, and how far from its deadline."""
+    table = figures_table("JOB OR QUERY", "START", "END", "DEADLINE", "DISTANCE")
+    for action in actions:
+        name, error = " ".join(_SESSION.sub("", action["name"]).split()), action["error_pct"]
+        table.add_row(
+            printable(name, MOST_NAME) + ("…" if len(name) > MOST_NAME else ""),
+            *(_duration(action[key]) for key in ("start_s", "end_s", "deadline_s")),
+            "-" if error is None else f"{abs(error):.1f}% {'late' if error > 0 else 'early'}",
         )
     return table
 

@@ -393,6 +393,29 @@ def test_a_report_of_the_last_run_is_of_one_that_has_ended(place: Place) -> None
     assert "pace-1" in drawn.stderr, "it has no samples, so it is refused by name"
 
 
+def test_a_report_has_a_table_of_what_had_deadlines_of_its_own(place: Place) -> None:
+    place.home.runs.joinpath("pace-1").mkdir()
+    times = {"jobs": [1], "start_s": 12.5, "deadline_s": 60.0}
+    actions = [
+        {"name": 'Spark Connect - session_id: "d-e9"\nplan {\n  root {', **times, "end_s": 70.0, "error_pct": -4.1667},
+        {"name": "x" * 61, **times, "end_s": 70.0, "error_pct": -4.1667},
+        {"name": "select 1", **times, "end_s": 78.5, "error_pct": 10.0},
+        {"name": "query 7", **times, "end_s": None, "error_pct": None},
+    ]
+    write_summary(place.home.runs / "pace-1", {"name": "connect", "actions": actions})
+    shown = CliRunner().invoke(main, ["report", "last"]).stdout.splitlines()
+    assert [line.split() for line in shown] == [
+        ["name", "connect"],
+        ["JOB", "OR", "QUERY", "START", "END", "DEADLINE", "DISTANCE"],
+        ["Spark", "Connect", "-", "plan", "{", "root", "{", "12.5s", "1m10s", "1m", "4.2%", "early"],
+        [f"{'x' * 60}…", "12.5s", "1m10s", "1m", "4.2%", "early"],
+        ["select", "1", "12.5s", "1m18s", "1m", "10.0%", "late"],
+        ["query", "7", "12.5s", "-", "1m", "-"],
+        ["run", "folder:", str(place.home.runs / "pace-1")],
+    ]
+    assert json.loads(CliRunner().invoke(main, ["report", "last", "--output", "json"]).stdout)["actions"] == actions
+
+
 def test_ps_lists_what_the_master_knows(place: Place) -> None:
     place.master.view = ApplicationView(application_id="app-7", name="job", state="running", law="paper", priority=50)
     shown = CliRunner().invoke(main, ["ps", "--output", "json"]).stdout
