@@ -52,7 +52,7 @@ REGISTER_S = 120.0
 HELP = """Runs a Spark application with a deadline: spark-submit's options, plus these.
 
 \b
-  --deadline TIME      90s, 10min, 1h30m after submission, 'by 07:00',
+  --deadline TIME      90s (or 90), 10min, 1h30m after submission, 'by 07:00',
                        'weekdays 07:00 Europe/Berlin', or an ISO time
   --priority P         low, normal, high, or 0 to 100 (larger wins)
   --profile NAME|FILE  what earlier runs taught [default: by name and main file]
