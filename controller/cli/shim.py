@@ -12,13 +12,15 @@ from stage_model.errors import BadInput
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-def shim(folder: Path) -> None:
+@click.argument("given", metavar="DIR", type=click.Path())
+def shim(given: str) -> None:
     """Writes spark-submit and spark3-submit into DIR, which take the options of `sparkpace submit` beside Spark's own.
 
     Put DIR first on PATH. Without an option of ours, a setting spark.pace.* or a master sparkpace://, the real spark-submit
     runs unchanged: that of SPARK_HOME, else the next one on PATH."""
-    folder = folder.expanduser().absolute()
+    if not given:
+        raise BadInput("DIR is empty; name a directory of yours")
+    folder = Path(given).expanduser().absolute()
     files = [folder / name for name in NAMES]
     if strange := [file for file in files if file.exists() and not is_shim(file)]:
         raise BadInput(f"{strange[0]} exists and is not from `sparkpace shim`; name another directory")

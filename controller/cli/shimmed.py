@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from controller.submit.in_place import go_on_as
-from controller.submit.shim import NAMES, asks_for_pacing, is_shim, real_submit
+from controller.submit.shim import NAMES, is_shim, real_submit, words_for_submit, words_for_the_real_one
 from controller.submit.spark_install import spark_of
 from stage_model.errors import PaceError, Unavailable
 
@@ -21,9 +21,9 @@ def submit_or_pass_on(arguments: list[str]) -> None:
     """Nothing that is started finds a script of ours again."""
     path = os.environ.get("PATH", "").split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(part for part in path if not is_shim(Path(part) / NAMES[0]))
-    if not asks_for_pacing(arguments):
-        real = str(real_submit(os.environ))
-        go_on_as([real, *arguments], os.environ)
+    words = words_for_submit(arguments)
+    if words is None:
+        go_on_as([str(real_submit(os.environ)), *words_for_the_real_one(arguments)], os.environ)
     from controller.cli.main import main  # here, because the real one needs none of it
 
     if not os.environ.get("SPARK_HOME"):
@@ -32,7 +32,7 @@ def submit_or_pass_on(arguments: list[str]) -> None:
             found = real_submit(os.environ)
         if found is not None:
             os.environ["SPARK_HOME"] = str(spark_of(found))  # one Spark for all jobs, paced or not
-    main(["submit", "--exec", *arguments], prog_name=NAMES[0])
+    main(["submit", "--exec", *words], prog_name=NAMES[0])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A `spark-submit` of ours before the real one: its text, whose options a command line has, and where the real one is.
+"""A `spark-submit` of ours before the real one: its text, who gets which words of a call, and where the real one is.
 
 Running them is `controller.cli.shimmed`.
 """
@@ -12,13 +12,20 @@ from pathlib import Path
 
 from controller.start import ours
 from controller.submit.job_options import PREFIX
+from controller.submit.properties import parse_properties
 from controller.submit.submit_args import OUR_SCHEME, OWN_FLAGS, OWN_VALUES, OptionWord, read_options
 from stage_model.errors import Unavailable
 
 NAMES = ("spark-submit", "spark3-submit")
 MARK = "# Written by `sparkpace shim`, which may write it anew."
-PASSING = frozenset(("--help", "-h", "--version", "--usage-error", "--kill", "--status"))
-"""Of spark-submit, which submit nothing."""
+TELLING = frozenset(("--help", "-h", "--version", "--usage-error"))
+"""Of spark-submit, which tells of itself, whatever stands beside them."""
+OF_OTHERS = frozenset(("--kill", "--status"))
+"""Of spark-submit, about what was submitted before; `sparkpace submit` says what to use for jobs of ours."""
+OURS = (OWN_VALUES | OWN_FLAGS) - {"--master"}
+MASTER = "spark.master"
+BRIDGE = "org.sparkpace.bridge."
+"""What the names of the bridge's classes begin with."""
 
 
 def shim_text() -> str:
@@ -33,19 +40,27 @@ def is_shim(file: Path) -> bool:
         return False
 
 
-def asks_for_pacing(arguments: Sequence[str]) -> bool:
-    """Whether options of ours, settings `spark.pace.*` or a master of ours stand before the application."""
+def words_for_submit(arguments: Sequence[str]) -> list[str] | None:
+    """Those for `sparkpace submit`; None where nothing of ours stands before the application or in the file of settings named
+    there. What the file says of us comes as `--conf`, before the call's own."""
     options, _ = read_options(arguments)
-    return not any(option.name in PASSING for option in options) and any(map(_is_ours, options))
+    names = {option.name for option in options}
+    if names & TELLING or (names & OF_OTHERS and not names & OURS):
+        return None
+    file = _settings_of_file(options)
+    given = ((option.value or "").partition("=") for option in options if option.name in ("--conf", "-c"))
+    said = {**file, **{key.strip(): value for key, _, value in given}}
+    if masters := [option.value or "" for option in options if option.name == "--master"]:
+        said[MASTER] = masters[-1]
+    if not names & OURS and not any(map(_is_ours, said.items())):
+        return None
+    return [*(word for key, value in file.items() for word in ("--conf", f"{key}={value}")), *arguments]
 
 
-def _is_ours(option: OptionWord) -> bool:
-    value = (option.value or "").strip()
-    if option.name == "--master":
-        return value.startswith(OUR_SCHEME)
-    if option.name in ("--conf", "-c"):
-        return value.startswith(PREFIX)
-    return option.name in OWN_VALUES | OWN_FLAGS
+def words_for_the_real_one(arguments: Sequence[str]) -> list[str]:
+    """All but options of ours, which may stand beside `--help` and the like."""
+    options, rest = read_options(arguments)
+    return [*(word for option in options if option.name not in OURS for word in option.words), *rest]
 
 
 def real_submit(environment: Mapping[str, str]) -> Path:
@@ -59,4 +74,22 @@ def real_submit(environment: Mapping[str, str]) -> Path:
         if file.is_file() and os.access(file, os.X_OK) and not is_shim(file):
             return file.absolute()
     where = f"SPARK_HOME {given}" if given else "PATH"
-    raise Unavailable(f"{where} has no spark-submit but that of `sparkpace shim`; set SPARK_HOME to a Spark")
+    raise Unavailable(f"{where} has no real spark-submit; set SPARK_HOME to a Spark")
+
+
+def _settings_of_file(options: Sequence[OptionWord]) -> dict[str, str]:
+    """Settings `spark.pace.*` and the master. None of a file that names the bridge itself, as those of `sparkpace conf` do;
+    nor of one that cannot be read, as spark-submit says so; nor of a pipe, which can be read but once."""
+    named = [Path(option.value) for option in options if option.name == "--properties-file" and option.value]
+    try:
+        found = parse_properties(named[-1].read_text(encoding="utf-8")) if named and named[-1].is_file() else {}
+    except (OSError, UnicodeDecodeError):
+        return {}
+    if BRIDGE in found.get("spark.plugins", ""):
+        return {}
+    return {key: value for key, value in found.items() if key == MASTER or key.startswith(PREFIX)}
+
+
+def _is_ours(setting: tuple[str, str]) -> bool:
+    key, value = setting
+    return key.startswith(PREFIX) or (key == MASTER and value.strip().startswith(OUR_SCHEME))

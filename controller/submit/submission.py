@@ -91,13 +91,13 @@ def check_submission(
     own = {**_from_conf(arguments.conf), **arguments.own}
     options = arguments.spark_options
     master = _other_master(arguments)
-    here = options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client")) == "client"
-    if master is None and not here:
-        raise BadInput("--deploy-mode cluster is not offered; the driver runs here, in client mode")
-    if master is not None and master.startswith("k8s://") and not here:
+    mode = options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client"))
+    if master is None and mode != "client":
+        raise BadInput(f"--deploy-mode {mode[:80]!r} is not offered; accepted: client, as the driver runs here")
+    if master is not None and master.startswith("k8s://") and mode != "client":
         raise BadInput(
-            "--deploy-mode cluster is not offered by `sparkpace submit`, which stays with its driver; accepted: client mode, "
-            "or spark-submit with the settings of `sparkpace conf --attach --kubernetes`"
+            f"--deploy-mode {mode[:80]!r} is not offered by `sparkpace submit`, which stays with its driver; accepted: "
+            "client, or spark-submit with the settings of `sparkpace conf --attach --kubernetes`"
         )
     now = datetime.fromtimestamp(submitted_ms / 1000, local_zone(os.environ))
     deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
@@ -343,7 +343,7 @@ def _read(file: Path, named: str = "") -> dict[str, str]:
 def _application(arguments: SubmitArguments, working_dir: Path) -> str:
     given = arguments.application
     if given is None:
-        raise BadInput("no application file was given; it comes after the options: submit [OPTIONS] APP [ARGS]")
+        raise BadInput("no application file was given; it comes after the options: [OPTIONS] APP [ARGS]")
     if given == NO_FILE:
         return given
     if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():

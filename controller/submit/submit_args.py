@@ -57,6 +57,11 @@ class OptionWord:
     value: str | None = None
     attached: bool = False
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As they were given."""
+        return (self.word,) if self.value is None or self.attached else (self.word, self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class SubmitArguments:

@@ -81,7 +81,8 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--mount", ".:rx", "app.py"], ["--mount", "PATH:ro"]),
         (["--num-executors", "0", "app.py"], ["--num-executors", "'0'"]),
         (["--executor-cores", "two", "app.py"], ["--executor-cores", "'two'"]),
-        (["--deploy-mode", "cluster", "app.py"], ["--deploy-mode"]),
+        (["--deploy-mode", "cluster", "app.py"], ["--deploy-mode 'cluster'"]),
+        (["--deploy-mode", "banana", "app.py"], ["--deploy-mode 'banana'", "accepted: client"]),
         (
             ["--master", "k8s://https://h", "--deploy-mode", "cluster", "app.py"],
             ["--deploy-mode", "spark-submit with the settings of `sparkpace conf --attach --kubernetes`"],

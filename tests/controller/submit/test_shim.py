@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from controller.cli.main import main
-from controller.submit.shim import asks_for_pacing
+from controller.submit.bridge_jar import JAR
+from controller.submit.shim import words_for_submit
 from controller.submit.spark_install import spark_of
 
 REAL = '#!/bin/sh\nprintf "%s\\n" real "$@"\ncat\nexit 7\n'
@@ -24,11 +25,13 @@ REAL = '#!/bin/sh\nprintf "%s\\n" real "$@"\ncat\nexit 7\n'
         ["--conf", "spark.pace.deadline=90s", "app.py"],
         ["--master", "spark://here:7077", "--force", "app.py"],
         ["--master", "sparkpace://here:7070", "app.py"],
+        ["--conf", "spark.master=sparkpace://here:7070", "app.py"],
+        ["--status", "driver-1", "--deadline", "1s"],
         ["--unknown", "--deadline=90s", "app.py"],
     ],
 )
 def test_our_options_before_the_application_ask_for_pacing(words: list[str]) -> None:
-    assert asks_for_pacing(words)
+    assert words_for_submit(words) == words
 
 
 @pytest.mark.parametrize(
@@ -37,14 +40,44 @@ def test_our_options_before_the_application_ask_for_pacing(words: list[str]) -> 
         ["--master", "yarn", "app.py", "--deadline", "90s"],
         ["--name", "--deadline", "app.py"],
         ["--conf", "spark.ui.port=1", "app.py"],
-        ["--status", "driver-1", "--deadline", "1s"],
+        ["--status", "driver-1", "--conf", "spark.pace.priority=high"],
+        ["--conf", "spark.master=sparkpace://here:7070", "--master", "yarn", "app.py"],
         ["--deadline", "1s", "--version"],
         ["--help"],
         [],
     ],
 )
 def test_everything_else_is_the_real_ones(words: list[str]) -> None:
-    assert not asks_for_pacing(words)
+    assert words_for_submit(words) is None
+
+
+def test_a_named_file_says_what_settings_say(tmp_path: Path) -> None:
+    file = tmp_path / "my.conf"
+    words = ["--properties-file", str(file), "--conf", "spark.pace.priority=low", "app.py"]
+    file.write_text("spark.pace.deadline 90s\nspark.ui.port 1\nspark.master yarn\n")
+    assert words_for_submit(words) == ["--conf", "spark.pace.deadline=90s", "--conf", "spark.master=yarn", *words]
+    file.write_text("spark.master sparkpace://here:7070\n")
+    alone = [f"--properties-file={file}", "app.py"]
+    assert words_for_submit(alone) == ["--conf", "spark.master=sparkpace://here:7070", *alone]
+    assert words_for_submit([*alone[:1], "--master", "yarn", "app.py"]) is None
+    file.write_text("spark.master yarn\nspark.ui.port 1\n")
+    assert words_for_submit(alone) is None
+
+
+@pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
+def test_a_file_of_ours_goes_to_the_real_one(tmp_path: Path) -> None:
+    file = tmp_path / "pace.conf"
+    assert CliRunner().invoke(main, ["conf", "--home", str(tmp_path), "-o", str(file)]).exit_code == 0
+    words = ["--properties-file", str(file), "app.py"]
+    assert words_for_submit(words) is None
+    assert words_for_submit(["--deadline", "90s", *words]) == ["--deadline", "90s", *words]
+
+
+def test_a_file_that_cannot_be_read_is_the_real_ones_to_refuse(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"spark.pace.deadline 90s\nspark.app.name caf\xe9\n")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("none", ".", "latin", "pipe"):
+        assert words_for_submit(["--properties-file", str(tmp_path / name), "app.py"]) is None
 
 
 @pytest.fixture
@@ -74,11 +107,22 @@ def test_the_real_one_runs_unchanged(folder: Path, name: str) -> None:
     assert (home.returncode, home.stdout) == (7, "real\n--version\ninput")
 
 
+def test_the_real_one_tells_of_itself_without_our_options(folder: Path) -> None:
+    done = call(folder, "spark-submit", "--deadline", "90s", "--force", "--name=a b", "-v", "--conf", "a=b", "--help")
+    assert (done.returncode, done.stdout) == (7, "real\n--name=a b\n-v\n--conf\na=b\n--help\ninput")
+
+
+@pytest.mark.parametrize(("option", "said"), [("--kill", "use `sparkpace kill APP`"), ("--status", "use `sparkpace ps`")])
+def test_our_options_beside_what_is_about_other_jobs_are_refused(folder: Path, option: str, said: str) -> None:
+    done = call(folder, "spark-submit", "--deadline", "90s", option, "app-1")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+
+
 def test_a_shim_never_finds_a_shim(folder: Path) -> None:
     assert CliRunner().invoke(main, ["shim", str(folder.parent / "other")]).exit_code == 0
     done = call(folder, "spark-submit", "app.py", PATH=f"{folder}:{folder.parent / 'other'}:/usr/bin:/bin")
-    assert (done.returncode, done.stderr.count("\n")) == (69, 1)
-    assert "set SPARK_HOME to a Spark" in done.stderr
+    assert (done.returncode, done.stderr) == (69, "sparkpace: PATH has no real spark-submit; set SPARK_HOME to a Spark\n")
 
 
 def test_a_deadline_goes_through_our_submit(folder: Path) -> None:
@@ -105,3 +149,10 @@ def test_a_file_of_the_users_is_not_replaced(folder: Path) -> None:
     refused = CliRunner().invoke(main, ["shim", str(folder.parent / "real" / "bin")])
     assert refused.exit_code == 2
     assert (folder.parent / "real" / "bin" / "spark-submit").read_text() == REAL
+
+
+def test_scripts_are_written_into_a_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(main, ["shim", ""])
+    assert (refused.exit_code, refused.stderr) == (2, "sparkpace: DIR is empty; name a directory of yours\n")
+    assert not list(tmp_path.iterdir())
