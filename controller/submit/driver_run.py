@@ -7,6 +7,7 @@ through the master too, so that no container outlives a driver that did not list
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import signal
 import subprocess
 import time
@@ -23,6 +24,7 @@ DRIVER_END_S = 10.0
 RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
+PRCTL, PR_SET_PDEATHSIG = ctypes.CDLL(None).prctl, 1
 
 Show = Callable[[ApplicationView | None], None]
 
@@ -46,7 +48,12 @@ class DriverRun:
         """
         with self._forwarding():
             try:
-                self._child = subprocess.Popen(command, env=dict(environment), pass_fds=passed)
+                self._child = subprocess.Popen(
+                    command,
+                    env=dict(environment),
+                    pass_fds=passed,
+                    preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has no other threads
+                )
             except OSError as error:
                 raise Unavailable(f"{command[0]} cannot be started ({error.strerror}); install Spark again") from error
             # A signal may have come between the handlers' installation and the child's start.
@@ -114,6 +121,11 @@ class DriverRun:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _end_with_parent() -> None:
+    """Who kills this command, by SIGKILL too, ends the driver with it, as one who kills spark-submit does (prctl(2))."""
+    PRCTL(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
 
 
 def find(client: MasterClient, submission: str) -> ApplicationView | None:

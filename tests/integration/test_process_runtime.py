@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import psutil
 import pytest
 
+from controller.processes import alive, identify
 from tests.integration.conftest import STAGES
 from tests.integration.local_cluster import LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
@@ -56,3 +58,15 @@ def test_executors_go_with_a_killed_driver(process_cluster: LocalCluster, stop_f
     eventually(lambda: not executors_of(view.application_id), "the end of the dead driver's executors")
     assert job.finish().code == 137
     assert process_cluster.summary("plain-dies")["end_reason"] == "its driver died"
+
+
+@pytest.mark.slow
+def test_who_kills_submit_ends_driver_and_executors(process_cluster: LocalCluster, stop_file: Path) -> None:
+    job = process_cluster.submit("--name", "submit-dies", "rounds.py", str(stop_file))
+    view = process_cluster.running("submit-dies", executors=1)
+    driver = identify(job.driver().pid)
+    assert driver is not None
+    job.process.kill()
+    eventually(lambda: not alive(driver), "the end of the driver")
+    eventually(lambda: not executors_of(view.application_id), "the end of its executors")
+    assert job.finish().code == -signal.SIGKILL

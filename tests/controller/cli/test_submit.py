@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -291,6 +292,27 @@ def test_a_shim_becomes_the_driver_of_the_next_spark_on_path(place: Place, monke
     assert place.started[:2] == ["--master", master]
     assert place.settings["spark.pace.priority"] == "100"
     assert f"SPARK_HOME={place.work}/spark" in (place.work / "arguments.env").read_text().splitlines()
+
+
+def test_the_settings_of_a_file_given_to_a_shim_are_planned_with(place: Place) -> None:
+    assert CliRunner().invoke(main, ["shim", str(place.work / "shim")]).exit_code == 0
+    (place.work / "my.conf").write_text("spark.pace.deadline 90s\nspark.pace.priority low\nspark.ui.port 4050\n")
+    words = ["--properties-file", "my.conf", "--conf", "spark.pace.priority=high", "app.py"]
+    assert subprocess.run(["shim/spark-submit", *words], env=os.environ, timeout=300, check=False).returncode == 0
+    assert place.master.asked is not None
+    assert (place.master.asked.deadline_s, place.master.asked.priority) == (90.0, 100)
+    assert (place.settings["spark.pace.deadline"], place.settings["spark.pace.priority"]) == ("90.000s", "100")
+    assert place.file["spark.ui.port"] == "4050"
+
+
+def test_who_kills_the_command_ends_the_driver(place: Place) -> None:
+    (place.work / "spark" / "bin" / "spark-submit").write_text("#!/bin/sh\necho it runs\nexec sleep 600\n")
+    process = subprocess.Popen(ours("controller.cli.main", "submit", "app.py"), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "it runs\n"
+    process.kill()
+    process.communicate(timeout=300)  # until nobody has its output open any more, the driver included
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_a_master_of_ours_is_that_of_the_home(place: Place) -> None:
