@@ -15,7 +15,7 @@ from msgspec import structs
 from controller.master.executor_state import ExecutorRecord
 from controller.master.lifecycle import HEARD_S
 from controller.runtime.process_identity import of
-from tests.fakes.cluster import FakeCluster, report, use
+from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
 
 
 @pytest.fixture
@@ -82,6 +82,16 @@ def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster
     cluster.state.tick(cluster.now_s)
     summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
     assert (summary["end_reason"], summary["error_pct"], summary["violated"]) == ("it was killed", None, late)
+
+
+def test_who_ends_by_itself_while_it_waits_has_no_reason(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    events = one_stage_run(1000)
+    cluster.driver(application_id, *events[:2])
+    assert cluster.state.commands.view(application_id, cluster.now_s).reason
+    cluster.driver(application_id, events[-1], first=3, ended=True)
+    view = cluster.state.commands.view(application_id, cluster.now_s)
+    assert (view.state, view.reason) == ("ended", "")
 
 
 def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster) -> None:
