@@ -36,6 +36,7 @@ STATIC = {
     "page.css": "text/css; charset=utf-8",
     "uPlot.esm.js": "text/javascript; charset=utf-8",
     "uPlot.min.css": "text/css; charset=utf-8",
+    "icon.svg": "image/svg+xml",
     "LICENSE.uPlot": "text/plain; charset=utf-8",
 }
 POLICY = (

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def tab_of(chromium: Path, **context: Any) -> Iterator[Page]:
-    """Nothing may go wrong in its scripts. `context`: Playwright's options, for instance the theme. While it is open, this
-    thread has a loop of Playwright's."""
+    """Nothing may go wrong in its scripts, nor may anything that it loads be missing. `context`: Playwright's options, for
+    instance the theme. While it is open, this thread has a loop of Playwright's."""
     from playwright.sync_api import sync_playwright
 
     problems: list[str] = []
@@ -22,7 +22,10 @@ def tab_of(chromium: Path, **context: Any) -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         tab = browser.new_context(**context).new_page()
         tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("console", lambda line: problems.append(line.text) if "Content Security" in line.text else None)
+        tab.on(
+            "console",
+            lambda line: problems.append(line.text) if "Content Security" in line.text or "404" in line.text else None,
+        )
         yield tab
         browser.close()
     assert problems == []
