@@ -188,7 +188,8 @@ class Page:
         return _answer({"runs": self._runs[1]})
 
     async def plan(self, request: Request) -> Response:
-        """What a profile lets expect of the cluster: its curve, and an answer to a deadline or a number of cores."""
+        """What a profile lets expect of the cluster: its curve, and an answer to a deadline or a number of cores; and the
+        deadline in seconds."""
         said = {name: request.query_params.get(name, "").strip() for name in ("profile", "deadline", "cores")}
         if not said["profile"]:
             raise BadInput("no profile was named; accepted: the name of a job's profile")
@@ -198,7 +199,7 @@ class Page:
             most_cores=parse_cores(said["cores"], option="cores") if said["cores"] else None,
             curve=True,
         )
-        return _answer(await asyncio.to_thread(self.client.plan, asked))
+        return _answer({"deadline_s": asked.deadline_s, "plan": await asyncio.to_thread(self.client.plan, asked)})
 
     async def change(self, request: Request) -> Response:
         asked = await self._asked(request)

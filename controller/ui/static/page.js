@@ -7,6 +7,8 @@ const MOST_LAYERS = 11; // applications with a colour of their own; the rest is 
 const MOST_ROWS = 200; // of a table
 const KEPT_LOOKS = 900;
 const RETRY_MS = 2000;
+const PRIORITIES = { 0: "low", 50: "normal", 100: "high" };
+const DASHES = { dashed: [8, 5], dotted: [3, 4] };
 
 const main = document.getElementById("main");
 const stateLine = document.getElementById("state");
@@ -53,19 +55,41 @@ function duration(seconds) {
   return sign + parts.slice(first, first + 2).filter(([number]) => number > 0).map((part) => part.join("")).join("");
 }
 
+const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const moment = (epoch_s) => new Date(1000 * epoch_s).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 const ended = (view) => view.state === "ended";
-const late = (view) => view.deadline_s != null && (ended(view) ? view.elapsed_s : view.forecast_end_s) > view.deadline_s;
+const priorityName = (view) => PRIORITIES[view.priority] ?? String(view.priority);
+const inPipeline = (view) => [view.pipeline || "–", view.pipeline_job].filter(Boolean).join(": ");
 const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
 
-function error(percentage) {
+// Of the deadline, in percent; null for one without a deadline, or that did not end by itself: its reason says why it ended.
+const distance = (view) => (ended(view) && view.deadline_s && !view.reason ? 100 * (view.elapsed_s / view.deadline_s - 1) : null);
+const late = (view) => (ended(view) ? distance(view) > 0
+  : view.deadline_s != null && Math.max(view.elapsed_s, view.forecast_end_s ?? 0) > view.deadline_s);
+const forecastEnd = (view) => duration(view.forecast_end_s) + (!ended(view) && late(view) ? ", late" : "");
+
+function offBy(percentage) {
   if (percentage == null) return "–";
   return `${Math.abs(percentage).toFixed(1)}% ${percentage > 0 ? "late" : "early"}`;
 }
 
+function howEnded(view) {
+  const percentage = distance(view);
+  if (percentage == null) return view.reason || "by itself";
+  return `${percentage > 0 ? "late" : "early"} by ${Math.abs(percentage).toFixed(1)}%`;
+}
+
+// What each application is called: a name that several have gets the end of the id.
+function labels(applications) {
+  const times = new Map();
+  for (const { name } of applications) times.set(name, (times.get(name) ?? 0) + 1);
+  const label = (view) => (times.get(view.name) > 1 ? `${view.name} …${view.application_id.slice(-6)}` : view.name);
+  return applications.map((view) => [view.application_id, view.name ? label(view) : view.application_id]);
+}
+
 // ------------------------------------------------------------------ tables
 
-// `columns`: heading, text of an item (or a node that never changes for it), whether it is a number.
+// `columns`: heading, text of an item (or a link), whether it is a number, and when it is shown, if not always.
 class Table {
   constructor(caption, columns, empty) {
     this.name = caption;
@@ -74,14 +98,21 @@ class Table {
     this.caption = element("caption", {}, caption);
     this.body = element("tbody");
     this.empty = element("p", { class: "quiet" }, empty);
-    const heads = columns.map(([name, , number]) => element("th", { scope: "col", class: number ? "number" : "" }, name));
-    this.table = element("table", {}, this.caption, element("thead", {}, element("tr", {}, ...heads)), this.body);
+    this.heads = element("tr");
+    this.table = element("table", {}, this.caption, element("thead", {}, this.heads), this.body);
     this.node = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, this.table, this.empty);
   }
 
   show(all, keyOf, isLate = () => false) {
     const items = all.slice(0, MOST_ROWS);
     say(this.caption, all.length > MOST_ROWS ? `${this.name}: the first ${MOST_ROWS} of ${all.length}` : this.name);
+    const columns = this.columns.filter(([, , , shown]) => !shown || shown());
+    if (columns.length !== this.heads.childElementCount) {
+      this.heads.replaceChildren(
+        ...columns.map(([name, , number]) => element("th", { scope: "col", class: number ? "number" : "" }, name)));
+      this.rows.clear();
+      this.body.replaceChildren();
+    }
     const keys = new Set();
     let before = null;
     for (const item of items) {
@@ -89,7 +120,7 @@ class Table {
       keys.add(key);
       let row = this.rows.get(key);
       if (!row) {
-        row = element("tr", {}, ...this.columns.map(([, of, number], index) => {
+        row = element("tr", {}, ...columns.map(([, of, number], index) => {
           const content = of(item);
           const properties = { class: number ? "number" : "" };
           const cell = element(index === 0 ? "th" : "td", index === 0 ? { ...properties, scope: "row" } : properties);
@@ -98,9 +129,10 @@ class Table {
         }));
         this.rows.set(key, row);
       } else {
-        this.columns.forEach(([, of], index) => {
+        columns.forEach(([, of], index) => {
           const content = of(item);
-          if (typeof content === "string") say(row.cells[index], content);
+          const cell = row.cells[index];
+          if (cell.textContent !== (content.textContent ?? content)) cell.replaceChildren(content);
         });
       }
       row.classList.toggle("late", isLate(item));
@@ -123,12 +155,32 @@ class Table {
 
 const clockTimes = (_, ticks) => ticks.map((tick) => new Date(1000 * tick).toLocaleTimeString());
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const layerColour = (index, count) =>
-  index === count - 1 && count > MOST_LAYERS ? colour("--quiet") : `hsl(${(index * 137 + 210) % 360} 60% ${dark.matches ? 60 : 45}%)`;
+const layerColour = (number) =>
+  `hsl(${(number * 137 + 210) % 360} 60% ${(dark.matches ? 60 : 45) + 13 * (Math.floor(number / MOST_LAYERS) % 3)}%)`;
 
-// `describe` says in words what is drawn, for who cannot see it; `marks` are vertical lines.
+// An application keeps the number of its colour while it has grants here: over changes of rank, pages and reloads.
+class Colours {
+  constructor() {
+    this.numbers = new Map(JSON.parse(sessionStorage.getItem("sparkpace-colours") ?? "[]"));
+  }
+
+  give(ids, grants) {
+    for (const id of this.numbers.keys()) if (!grants.has(id)) this.numbers.delete(id);
+    const taken = new Set(this.numbers.values());
+    let free = 0;
+    for (const id of ids.filter((one) => !this.numbers.has(one))) {
+      while (taken.has(free)) free += 1;
+      taken.add(free);
+      this.numbers.set(id, free);
+    }
+    sessionStorage.setItem("sparkpace-colours", JSON.stringify([...this.numbers]));
+  }
+}
+
+// `describe` says in words what is drawn, for who cannot see it; `marks` are vertical lines, named above the plot. Without
+// any value there is the sentence `empty` instead.
 class Chart {
-  constructor(label, { time = false, height = 240, unit = "", across = "", whole = false } = {}) {
+  constructor(label, { time = false, height = 240, unit = "", across = "", whole = false, empty = "" } = {}) {
     this.whole = whole; // x counts
     this.label = label;
     this.time = time;
@@ -140,7 +192,9 @@ class Chart {
     this.plotted = element("div");
     this.legend = element("ul", { class: "legend" });
     this.picture = element("div", { role: "img", "aria-label": label }, this.plotted);
-    this.node = element("div", { class: "chart" }, this.picture, this.legend);
+    this.empty = element("p", { class: "quiet" }, empty);
+    this.empty.hidden = true;
+    this.node = element("div", { class: "chart" }, this.picture, this.legend, this.empty);
     this.resized = new ResizeObserver(() => this.plot?.setSize({ width: this.width(), height: this.height }));
     this.resized.observe(this.node);
     this.themed = () => { this.shape = ""; if (this.last) this.draw(...this.last); };
@@ -156,8 +210,12 @@ class Chart {
     this.last = [series, data, marks, describe, xRange];
     this.marks = marks;
     this.xRange = xRange;
+    const blank = data.slice(1).every((values) => values.every((value) => value == null));
+    this.picture.hidden = this.legend.hidden = blank;
+    this.empty.hidden = !blank;
+    if (blank) return;
     this.picture.setAttribute("aria-label", `${this.label}. ${describe}`);
-    const shape = JSON.stringify([series.map((one) => [one.label, one.dash, one.fill, one.points]), Boolean(xRange), dark.matches]);
+    const shape = JSON.stringify([series.map((one) => [one.label, one.colour(), one.dash, one.fill, one.points]), Boolean(xRange), dark.matches]);
     if (shape === this.shape) {
       this.plot.setData(data);
       return;
@@ -166,8 +224,8 @@ class Chart {
     this.plot?.destroy();
     this.plot = new uPlot(this.options(series), data, this.plotted);
     this.legend.replaceChildren(...series.map((one) => {
-      const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
-      swatch.style.background = one.colour();
+      const swatch = element("span", { class: `swatch ${one.dash ?? ""}`, "aria-hidden": "true" });
+      swatch.style.color = one.colour();
       return element("li", {}, swatch, one.label);
     }));
   }
@@ -177,6 +235,7 @@ class Chart {
     return {
       width: this.width(),
       height: this.height,
+      padding: [this.marks.length ? 6 + 15 * this.marks.length : null, null, null, null],
       legend: { show: false },
       cursor: { drag: { x: false, y: false } },
       scales: {
@@ -186,7 +245,7 @@ class Chart {
       axes: [{ ...axis, ...(this.time ? { space: 110, size: 30, values: clockTimes } : {}),
         ...(this.across ? { label: this.across, size: 30, labelSize: 20 } : {}), ...(this.whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] } : {}) }, { ...axis, label: this.unit, size: 60 }],
       series: [{}, ...series.map((one) => ({
-        label: one.label, stroke: one.colour(), fill: one.fill ? (one.faint ? `${one.colour()}55` : one.colour()) : undefined, width: 1.5, dash: one.dash,
+        label: one.label, stroke: one.colour(), fill: one.fill ? (one.faint ? `${one.colour()}55` : one.colour()) : undefined, width: 1.5, dash: DASHES[one.dash],
         points: { show: Boolean(one.points) }, paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
       }))],
       hooks: { draw: [(plot) => this.drawMarks(plot)] },
@@ -201,26 +260,15 @@ class Chart {
     ctx.lineWidth = 2 * devicePixelRatio;
     ctx.setLineDash([]);
     ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
-    for (const { x, colour: of } of shown) {
+    for (const { x, name, colour: of, index } of shown) {
       const left = plot.valToPos(x, "x", true);
-      ctx.strokeStyle = colour(of);
+      ctx.strokeStyle = ctx.fillStyle = colour(of);
       ctx.beginPath();
       ctx.moveTo(left, bbox.top);
       ctx.lineTo(left, bbox.top + bbox.height);
       ctx.stroke();
-    }
-    // A label lies over the lines of others, never under one.
-    for (const { x, name, colour: of, index } of shown) {
-      const left = plot.valToPos(x, "x", true);
-      const right = left > bbox.left + bbox.width / 2;
-      const base = bbox.top + (12 + 15 * index) * devicePixelRatio;
-      const width = ctx.measureText(` ${name} `).width;
-      const gap = 2 * devicePixelRatio;
-      ctx.fillStyle = colour("--paper");
-      ctx.fillRect(right ? left - width - gap : left + gap, base - 12 * devicePixelRatio, width, 15 * devicePixelRatio);
-      ctx.fillStyle = colour(of);
-      ctx.textAlign = right ? "right" : "left";
-      ctx.fillText(` ${name} `, left, base);
+      ctx.textAlign = left > bbox.left + bbox.width / 2 ? "right" : "left";
+      ctx.fillText(name, left, bbox.top - (4 + 15 * index) * devicePixelRatio);
     }
     ctx.restore();
   }
@@ -241,35 +289,39 @@ class ClusterPage {
     this.times = [];
     this.grants = new Map();
     this.names = new Map();
+    this.colours = new Colours();
     this.sums = element("p", { id: "sums" });
-    this.chart = new Chart("Cores granted over time, by application", { time: true, height: 280, unit: "cores" });
+    this.chart = new Chart("Cores granted over time, by application", { time: true, height: 280, unit: "cores",
+      empty: "No application has been granted cores in this time." });
     this.since = element("p", { class: "quiet" });
     this.workers = new Table("Workers", [
       ["Worker", (worker) => worker.worker_id], ["Host", (worker) => worker.host], ["Runtime", (worker) => worker.runtime],
       ["Cores", (worker) => cores(worker.cores), true], ["Memory", (worker) => memory(worker.memory_mb), true],
       ["Heard", (worker) => `${duration(worker.seen_s_ago)} ago`, true],
     ], "No worker is here.");
+    const whose = [
+      ["Application", (view) => applicationLink(view.application_id, this.names.get(view.application_id))],
+      ["Pipeline", inPipeline, false, () => this.pipelines],
+    ];
     this.waiting = new Table("Who waits, in order, and why", [
-      ["Application", (view) => applicationLink(view.application_id, view.name || view.application_id)],
+      ...whose,
       ["Place", (view) => (view.place == null ? "–" : String(view.place)), true],
       ["Waited", (view) => duration(view.elapsed_s), true], ["Why", (view) => view.reason || "–"],
     ], "Nobody waits.");
-    this.running = new Table("Running applications", this.columns(), "Nothing runs.");
-    this.ended = new Table(`Ended applications, the newest first`, this.columns(), "None is remembered.");
-    this.node = element("div", {}, element("h1", {}, "Cluster"), this.sums, element("h2", {}, "Grants"), this.chart.node, this.since,
-      element("h2", {}, "Waiting"), this.waiting.node, element("h2", {}, "Running"), this.running.node,
-      element("h2", {}, "Workers"), this.workers.node, element("h2", {}, "Ended"), this.ended.node);
-  }
-
-  columns() {
-    return [
-      ["Application", (view) => applicationLink(view.application_id, view.name || view.application_id)],
-      ["Priority", (view) => String(view.priority), true], ["Elapsed", (view) => duration(view.elapsed_s), true],
-      ["Deadline", (view) => duration(view.deadline_s), true], ["Forecast end", (view) => duration(view.forecast_end_s), true],
+    this.running = new Table("Running applications", [
+      ...whose, ["Priority", priorityName, true], ["Elapsed", (view) => duration(view.elapsed_s), true],
+      ["Deadline", (view) => duration(view.deadline_s), true], ["Forecast end", forecastEnd, true],
       ["Done", (view) => share(view.progress), true], ["Granted", (view) => cores(view.granted_cores), true],
       ["Demanded", (view) => cores(view.demand_cores), true], ["Used", (view) => cores(view.used_cores), true],
       ["Debt, core-s", (view) => plain(view.debt_core_s, 1), true], ["Memory", (view) => memory(view.memory_mb), true],
-    ];
+    ], "Nothing runs.");
+    this.ended = new Table("Ended applications, the newest first", [
+      ...whose, ["Priority", priorityName, true], ["Deadline", (view) => duration(view.deadline_s), true],
+      ["End", (view) => duration(view.elapsed_s), true], ["How it ended", howEnded],
+    ], "None is remembered.");
+    this.node = element("div", {}, element("h1", {}, "Cluster"), this.sums, element("h2", {}, "Grants"), this.chart.node, this.since,
+      element("h2", {}, "Waiting"), this.waiting.node, element("h2", {}, "Running"), this.running.node,
+      element("h2", {}, "Workers"), this.workers.node, element("h2", {}, "Ended"), this.ended.node);
   }
 
   past({ times, grants }) {
@@ -285,7 +337,8 @@ class ClusterPage {
     say(this.sums, `${alive.length} running or waiting, ${applications.length - alive.length} ended · ` +
       `${cores(sum("granted_cores"))} of ${cores(all)} cores granted, ${cores(sum("demand_cores"))} demanded, ` +
       `${cores(sum("used_cores"))} used`);
-    for (const view of applications) this.names.set(view.application_id, view.name || view.application_id);
+    for (const [id, label] of labels(applications)) this.names.set(id, label);
+    this.pipelines = applications.some((view) => view.pipeline);
     if (!trouble && at > (this.times.at(-1) ?? 0)) this.add(at, alive);
     this.drawStack();
     this.workers.show(workers, (worker) => worker.worker_id);
@@ -317,22 +370,23 @@ class ClusterPage {
       "this page's server has seen.");
     const total = (values) => values.reduce((sum, value) => sum + value, 0);
     const ranked = [...this.grants].map(([id, values]) => [id, values, total(values)]).sort((one, other) => other[2] - one[2]);
-    const own = ranked.slice(0, MOST_LAYERS).map(([id, values]) => [id, this.names.get(id) ?? id, values]);
-    const named = (id, name) => (own.some((one) => one[1] === name && one[0] !== id) ? `${name} …${id.slice(-6)}` : name);
-    const layers = own.map(([id, name, values]) => [named(id, name), values]);
+    const own = ranked.slice(0, MOST_LAYERS);
+    this.colours.give(own.map(([id]) => id), this.grants);
+    const layers = own.map(([id, values]) => [this.names.get(id) ?? id, values, () => layerColour(this.colours.numbers.get(id))]);
     const rest = ranked.slice(MOST_LAYERS);
     if (rest.length) {
-      layers.push([`${rest.length} others`, this.times.map((_, index) => rest.reduce((sum, [, values]) => sum + values[index], 0))]);
+      const others = this.times.map((_, index) => rest.reduce((sum, [, values]) => sum + values[index], 0));
+      layers.push([counted(rest.length, "other"), others, () => colour("--quiet")]);
     }
     const sums = [];
     let below = new Array(this.times.length).fill(0);
-    layers.forEach(([name, values], index) => {
+    layers.forEach(([name, values, of]) => {
       below = below.map((value, at) => value + values[at]);
-      sums.push({ label: name, values: below, colour: () => layerColour(index, layers.length), fill: true, steps: true });
+      sums.push({ label: name, values: below, colour: of, fill: true, steps: true });
     });
     sums.reverse();
     const describe = layers.map(([name, values]) => `${name}: ${cores(values.at(-1))}`).join(", ");
-    this.chart.draw(sums, [this.times, ...sums.map((one) => one.values)], [], `Now ${describe || "nothing"}.`);
+    this.chart.draw(sums, [this.times, ...sums.map((one) => one.values)], [], `Now ${describe}.`);
   }
 
   close() {
@@ -344,11 +398,11 @@ class ClusterPage {
 
 const FIGURES = [
   ["state", "State", (view) => (view.place == null ? view.state : `${view.state}, place ${view.place}`)],
-  ["pipeline", "Pipeline", (view) => view.pipeline || "–"],
+  ["pipeline", "Pipeline", inPipeline],
   ["elapsed_s", "Elapsed", (view) => duration(view.elapsed_s)],
   ["deadline_s", "Deadline", (view) => duration(view.deadline_s)],
-  ["forecast_end_s", "Forecast end", (view) => duration(view.forecast_end_s)],
-  ["error", "Error", (view) => (ended(view) && view.deadline_s ? error(100 * (view.elapsed_s / view.deadline_s - 1)) : "–")],
+  ["forecast_end_s", "Forecast end", forecastEnd],
+  ["distance", "Distance from deadline", (view) => offBy(distance(view))],
   ["progress", "Progress", (view) => share(view.progress)],
   ["stages", "Stages done", (view) => `${view.stages_done}${view.stages_total == null ? "" : ` of ${view.stages_total}`}`],
   ["granted_cores", "Cores granted", (view) => cores(view.granted_cores)],
@@ -357,9 +411,9 @@ const FIGURES = [
   ["debt_core_s", "Debt, core-s", (view) => plain(view.debt_core_s, 1)],
   ["executors", "Executors", (view) => String(view.executors)],
   ["memory_mb", "Memory", (view) => memory(view.memory_mb)],
-  ["priority", "Priority", (view) => String(view.priority)],
+  ["priority", "Priority", priorityName],
   ["law", "Law", (view) => view.law],
-  ["profile", "Profile", (view) => `${view.profile ?? "–"} (${view.profile_runs} runs)`],
+  ["profile", "Profile", (view) => (view.profile ? `${view.profile} (${counted(view.profile_runs, "run")})` : "–")],
 ];
 
 class ApplicationPage {
@@ -369,19 +423,22 @@ class ApplicationPage {
     this.query = id ? `?application=${encodeURIComponent(id)}` : "";
     this.points = [];
     this.quotas = [];
+    this.numbered = 0;
     this.stages = new Map();
     this.heading = element("h1", {}, id || "Application");
     this.reason = element("p", { id: "reason" });
     this.problem = element("p", { class: "problem" });
     this.notices = element("ul");
     this.figures = new Map(FIGURES.map(([key]) => [key, element("dd", { "data-figure": key }, "–")]));
-    const list = element("dl", { class: "figures" }, ...FIGURES.map(([key, name]) => element("div", {}, element("dt", {}, name), this.figures.get(key))));
+    this.list = element("dl", { class: "figures" }, ...FIGURES.map(([key, name]) => element("div", {}, element("dt", {}, name), this.figures.get(key))));
     this.setButton = element("button", { type: "button", onclick: () => askSet(this.view) }, "Change deadline or priority…");
     this.killButton = element("button", { type: "button", class: "danger", onclick: () => askKill(this.view) }, "End it…");
     this.buttons = element("div", { class: "buttons" }, this.setButton, this.killButton);
     this.buttons.hidden = true;
-    this.progress = new Chart("Progress of the stage against its set-point", { height: 220, unit: "progress", across: "seconds after submission" });
-    this.use = new Chart("Cores granted, used and demanded over all executors", { height: 220, unit: "cores", across: "seconds after submission" });
+    this.progress = new Chart("Progress of the stage", { height: 220, unit: "progress", across: "seconds after submission",
+      empty: "No stage has told of its progress." });
+    this.use = new Chart("Cores granted, used and demanded over all executors", { height: 220, unit: "cores", across: "seconds after submission",
+      empty: "No executor has told of its cores." });
     this.gantt = element("tbody");
     const heads = ["Stage", "Name", "Tasks", "From", "To", "When"].map((name) => element("th", { scope: "col" }, name));
     this.ganttCaption = element("caption", {}, "No stage has begun.");
@@ -391,10 +448,12 @@ class ApplicationPage {
       ["From", (quota) => (quota.before == null ? "no limit" : cores(quota.before)), true], ["To", (quota) => cores(quota.cores), true],
       ["Why", (quota) => quota.reason],
     ], "No quota was changed yet.");
-    this.node = element("div", {}, this.heading, this.reason, this.problem, this.buttons, list, this.notices,
+    this.details = element("div", {}, this.buttons, this.list, this.notices,
       element("h2", {}, "Progress"), this.progress.node, element("h2", {}, "Cores"), this.use.node,
       element("h2", {}, "Stages"), element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Stages" }, gantt),
       element("h2", {}, "Quota changes"), this.quotaTable.node);
+    this.list.hidden = this.details.hidden = true;
+    this.node = element("div", {}, this.heading, this.reason, this.problem, this.details);
   }
 
   cluster({ applications }) {
@@ -406,56 +465,56 @@ class ApplicationPage {
     }
     const view = applications.find((one) => one.application_id === this.id);
     this.buttons.hidden = !view || ended(view);
-    if (!view) {
-      say(this.reason, this.view ? this.view.reason : "The master does not list it (any more); what was recorded is shown.");
-      return;
-    }
+    if (!view) return;
     if (this.view && this.view.state !== view.state) announce(`${view.name}: ${view.state}. ${view.reason}`);
     this.view = view;
     say(this.heading, view.name || view.application_id);
     document.title = `${view.name} · Sparkpace`;
     for (const [key, , of] of FIGURES) say(this.figures.get(key), of(view));
-    this.figures.get("forecast_end_s").classList.toggle("late", late(view));
+    this.figures.get("forecast_end_s").classList.toggle("late", !ended(view) && late(view));
     say(this.reason, [view.application_id, view.stage && `stage ${view.stage}`, view.reason].filter(Boolean).join(" · "));
     if (this.notices.childElementCount !== view.notices.length) {
       this.notices.replaceChildren(...view.notices.map((notice) => element("li", {}, notice)));
     }
+    this.list.hidden = this.details.hidden = false;
     this.drawCurves();
   }
 
   course({ first, points, quotas, stages, loading, problem }) {
     this.points.splice(first, Infinity, ...points);
-    this.quotas.push(...quotas);
-    this.quotas.splice(0, Math.max(0, this.quotas.length - MOST_ROWS));
-    this.numbered = (this.numbered ?? 0) + quotas.length;
+    for (const quota of quotas) this.quotas.push({ ...quota, number: this.numbered++ });
+    this.quotas.sort((one, other) => other.time_s - one.time_s || other.number - one.number).splice(MOST_ROWS);
     for (const stage of stages) this.stages.set(`${stage.stage}.${stage.attempt}`, stage);
     say(this.problem, problem || (loading ? "What was recorded is being read." : ""));
+    if (!this.view && (this.points.length || this.stages.size)) {
+      say(this.reason, "The master does not list it (any more); what was recorded is shown.");
+      this.details.hidden = false;
+    }
     this.drawCurves();
     if (quotas.length || !this.quotasShown) {
       this.quotasShown = true;
-      const begin = this.numbered - this.quotas.length;
-      const numbered = this.quotas.map((quota, index) => ({ ...quota, number: begin + index })).reverse();
-      this.quotaTable.show(numbered, (quota) => quota.number);
+      this.quotaTable.show(this.quotas, (quota) => quota.number);
     }
     this.drawGantt();
   }
 
   drawCurves() {
-    if (!this.points.length) return;
     const column = (name) => this.points.map((point) => point[POINT[name]]);
     const times = column("time");
-    const last = this.points.at(-1);
+    const last = this.points.at(-1) ?? [];
+    const aimed = column("setPoint").some((value) => value != null);
     const marks = [{ x: this.view?.deadline_s, name: "deadline", colour: "--late" },
       { x: this.view && !ended(this.view) ? this.view.forecast_end_s : null, name: "forecast end", colour: "--progress" }];
-    const range = () => [0, Math.max(times.at(-1), 1, ...marks.map(({ x }) => x ?? 0)) * 1.02];
+    const range = () => [0, Math.max(times.at(-1) ?? 0, 1, ...marks.map(({ x }) => x ?? 0)) * 1.02];
     this.progress.draw([
       { label: "progress", colour: () => colour("--progress") },
-      { label: "set-point", colour: () => colour("--set-point"), dash: [8, 5] },
-    ], [times, column("progress"), column("setPoint")], marks,
-    `Now stage ${last[POINT.stage] ?? "none"}, progress ${share(last[POINT.progress])}, set-point ${share(last[POINT.setPoint])}.`, range);
+      ...(aimed ? [{ label: "set-point", colour: () => colour("--set-point"), dash: "dashed" }] : []),
+    ], [times, column("progress"), ...(aimed ? [column("setPoint")] : [])], marks,
+    `Now stage ${last[POINT.stage] ?? "none"}, progress ${share(last[POINT.progress])}` +
+      `${aimed ? `, set-point ${share(last[POINT.setPoint])}` : ""}.`, range);
     this.use.draw([
       { label: "used", colour: () => colour("--used"), fill: true, faint: true, steps: true },
-      { label: "demanded", colour: () => colour("--demand"), dash: [3, 4], steps: true },
+      { label: "demanded", colour: () => colour("--demand"), dash: "dotted", steps: true },
       { label: "granted", colour: () => colour("--granted"), steps: true },
     ], [times, column("used"), column("demand"), column("granted")], marks,
     `Now ${cores(last[POINT.granted])} granted, ${cores(last[POINT.used])} used, ${cores(last[POINT.demand])} demanded.`, range);
@@ -464,7 +523,9 @@ class ApplicationPage {
   drawGantt() {
     const spans = [...this.stages.values()].sort((one, other) => one.start_s - other.start_s).slice(-MOST_ROWS);
     if (!spans.length) return;
-    const until = Math.max(this.points.at(-1)?.[POINT.time] ?? 0, ...spans.map((span) => span.end_s ?? span.start_s), 0.1);
+    const over = !this.view || ended(this.view);
+    const told = over && this.view ? this.view.elapsed_s : (this.points.at(-1)?.[POINT.time] ?? 0);
+    const until = Math.max(told, ...spans.map((span) => span.end_s ?? span.start_s), 0.1);
     const from = spans[0].start_s;
     const width = Math.max(until - from, 0.1);
     say(this.ganttCaption, `${spans.length} of ${this.stages.size} attempts of stages, from ${duration(from)} to ${duration(until)}`);
@@ -479,9 +540,9 @@ class ApplicationPage {
           element("td", {}, duration(span.start_s)), element("td"), element("td", { class: "bars" }, bar));
         this.bars.set(key, row);
       }
-      say(row.cells[4], span.end_s == null ? "runs" : duration(span.end_s));
+      say(row.cells[4], span.end_s != null ? duration(span.end_s) : over ? `${duration(until)}, cut off` : "runs");
       const bar = row.cells[5].firstChild;
-      bar.className = span.end_s == null ? "bar active" : "bar";
+      bar.className = span.end_s == null && !over ? "bar active" : "bar";
       bar.style.left = `${(100 * (span.start_s - from)) / width}%`;
       bar.style.width = `${(100 * Math.max(0, (span.end_s ?? until) - span.start_s)) / width}%`;
       if (this.gantt.rows[index] !== row) this.gantt.insertBefore(row, this.gantt.rows[index] ?? null);
@@ -503,7 +564,7 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// How much more the last run used than the median of the runs before, in percent; null without one before.
+// How much more the last of these runs used than the median of those before, in percent; null without one before.
 function drift(runs) {
   const used = runs.map((run) => run.used_core_s).filter((value) => value != null && value > 0);
   return used.length < 2 ? null : 100 * (used.at(-1) / median(used.slice(0, -1)) - 1);
@@ -519,28 +580,31 @@ class HistoryPage {
     this.problem = element("p", { class: "problem" });
     this.jobs = new Table("Jobs, by profile", [
       ["Job", (one) => element("a", { href: `#/history/${encodeURIComponent(one.key)}` }, one.name)],
-      ["Runs", (one) => String(one.runs.length), true], ["Last error", (one) => error(one.last.error_pct), true],
-      ["Mean distance", (one) => (one.errors.length ? percent(one.errors.reduce((sum, value) => sum + Math.abs(value), 0) / one.errors.length, 1) : "–"), true],
+      ["Runs", (one) => String(one.runs.length), true], ["Last off by", (one) => offBy(one.last?.error_pct), true],
+      ["Off by on average", (one) => (one.errors.length ? percent(one.errors.reduce((sum, value) => sum + Math.abs(value), 0) / one.errors.length, 1) : "–"), true],
       ["Late", (one) => String(one.runs.filter((run) => run.violated).length), true],
-      ["Used, core-s", (one) => plain(one.last.used_core_s, 1), true], ["Granted, core-s", (one) => plain(one.last.allocated_core_s, 1), true],
-      ["Drift of use", (one) => signed(drift(one.runs)), true],
+      ["Used, core-s", (one) => plain(one.last?.used_core_s, 1), true], ["Granted, core-s", (one) => plain(one.last?.allocated_core_s, 1), true],
+      ["Drift of use", (one) => signed(drift(one.whole)), true],
     ], "No run has ended yet.");
     this.heading = element("h2", {}, "");
     this.whatIf = element("a", {}, "What if it had fewer cores?");
-    this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline", across: "run", whole: true });
-    this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds", across: "run", whole: true });
+    this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline", across: "run", whole: true,
+      empty: "No run that ended by itself had a deadline." });
+    this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds", across: "run", whole: true,
+      empty: "No core-seconds are known of a run that ended by itself." });
     this.runs = new Table("Runs, the newest first", [
       ["Run", (run) => applicationLink(run.app_id, run.app_id)],
       ["Submitted", (run) => (run.submitted_epoch_s == null ? "–" : moment(run.submitted_epoch_s)), true],
       ["Deadline", (run) => duration(run.deadline_s), true], ["End", (run) => duration(run.end_s), true],
-      ["Error", (run) => error(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
+      ["Off by", (run) => offBy(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
       ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
       ["Recog\u00adnised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || "by itself"],
     ], "No run of this job is kept.");
     this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;
     this.node = element("div", {}, element("h1", {}, "History"), this.problem,
-      element("p", { class: "quiet" }, "Drift: how much more the last run used than the median of the runs before it."),
+      element("p", { class: "quiet" }, "Distances, core-seconds and drift are of runs that ended by themselves. Drift: how much more the last one used " +
+        "than the median of those before it."),
       this.jobs.node, this.details);
   }
 
@@ -564,25 +628,28 @@ class HistoryPage {
 
   show(runs) {
     const byJob = Map.groupBy ? Map.groupBy(runs, keyOf) : grouped(runs, keyOf);
-    const jobs = [...byJob].map(([key, of]) => ({ key, name: of.at(-1).name || key, runs: of, last: of.at(-1),
-      errors: of.map((run) => run.error_pct).filter((value) => value != null) }));
+    const jobs = [...byJob].map(([key, of]) => {
+      const whole = of.filter((run) => !run.end_reason);
+      return { key, name: of.at(-1).name || key, runs: of, whole, last: whole.at(-1),
+        errors: whole.map((run) => run.error_pct).filter((value) => value != null) };
+    });
     this.jobs.show(jobs.reverse(), (one) => one.key);
     const chosen = jobs.find((one) => one.key === this.job) ?? jobs[0];
     this.details.hidden = !chosen;
     if (!chosen) return;
     say(this.heading, `${chosen.name} (${chosen.key})`);
-    this.whatIf.hidden = !chosen.last.profile;
+    this.whatIf.hidden = !chosen.runs.at(-1).profile;
     this.whatIf.setAttribute("href", `#/whatif/${encodeURIComponent(chosen.key)}`);
     const numbers = chosen.runs.map((_, index) => index + 1);
     const range = () => [0.5, numbers.length + 0.5];
-    const of = (field) => chosen.runs.map((run) => run[field]);
-    this.errors.draw([{ label: "error: above 0 is late", colour: () => colour("--progress"), points: true }], [numbers, of("error_pct")], [],
-      `Of the last run ${error(chosen.last.error_pct)}.`, range);
+    const of = (field) => chosen.runs.map((run) => (run.end_reason ? null : run[field]));
+    this.errors.draw([{ label: "distance from deadline: above 0 is late", colour: () => colour("--progress"), points: true }], [numbers, of("error_pct")], [],
+      `Of the last run: ${offBy(chosen.last?.error_pct)}.`, range);
     this.core_s.draw([
       { label: "granted", colour: () => colour("--granted"), points: true },
       { label: "used", colour: () => colour("--used"), points: true },
     ], [numbers, of("allocated_core_s"), of("used_core_s")], [],
-    `The last run was granted ${plain(chosen.last.allocated_core_s, 1)} and used ${plain(chosen.last.used_core_s, 1)}.`, range);
+    `The last run was granted ${plain(chosen.last?.allocated_core_s, 1)} and used ${plain(chosen.last?.used_core_s, 1)}.`, range);
     this.runs.show([...chosen.runs].reverse(), (run) => run.app_id, (run) => Boolean(run.violated));
   }
 
@@ -612,6 +679,7 @@ class WhatIfPage {
     this.cores = element("input", { name: "cores", inputmode: "decimal", placeholder: "all", autocomplete: "off" });
     this.problem = element("p", { class: "problem", role: "alert" });
     this.answer = element("p", { role: "status" });
+    this.none = element("p", { class: "quiet" });
     this.needed = element("dd", { "data-figure": "needed" });
     this.least = element("dd", { "data-figure": "least" });
     this.chart = new Chart("When it would end with each number of cores", { height: 300, unit: "seconds to the end", across: "cores" });
@@ -631,7 +699,7 @@ class WhatIfPage {
     this.node = element("div", {}, element("h1", {}, "What-if"),
       element("p", { class: "quiet" }, "What a job's earlier runs let expect on this cluster: when it would end with fewer cores, " +
         "the fewest cores for a deadline, and the earliest deadline of some cores."),
-      form, this.problem, this.results);
+      form, this.none, this.problem, this.results);
     if (profile) this.load();
   }
 
@@ -647,6 +715,7 @@ class WhatIfPage {
   async list() {
     try {
       const keys = new Set((await call("runs")).runs.map((run) => run.profile).filter(Boolean));
+      say(this.none, keys.size ? "" : "No run that is kept has a profile: the first run of a job that does all its work makes one.");
       this.known.replaceChildren(...[...keys].reverse().slice(0, MOST_ROWS).map((key) => element("option", { value: key })));
     } catch {
       this.finished = undefined; // asked again with the next look
@@ -656,8 +725,8 @@ class WhatIfPage {
   async load() {
     const asked = this.asked = new URLSearchParams({ profile: this.profile.value, deadline: this.deadline.value, cores: this.cores.value });
     try {
-      const reply = await call(`plan?${asked}`);
-      if (asked === this.asked) this.show(reply);
+      const { plan, deadline_s } = await call(`plan?${asked}`);
+      if (asked === this.asked) this.show(plan, deadline_s);
     } catch (failure) {
       if (asked !== this.asked) return;
       this.results.hidden = true;
@@ -665,7 +734,7 @@ class WhatIfPage {
     }
   }
 
-  show({ known, curve, cores: needed, least_deadline_s, cluster_cores, reason }) {
+  show({ known, curve, cores: needed, least_deadline_s, cluster_cores, reason }, deadline_s) {
     this.results.hidden = !curve;
     say(this.problem, curve ? "" : reason || (known ? "The master sends no curve." : ""));
     if (!curve) return;
@@ -678,11 +747,15 @@ class WhatIfPage {
     say(this.spread, alone ? "One run alone gives no interval." : `Least and most are those of ${runs} runs alone: a spread, no probability.`);
     const series = [{ label: "end", colour: () => colour("--progress"), points: true }];
     if (!alone) {
-      series.push({ label: "least of its runs", colour: () => colour("--demand"), dash: [3, 4] },
-        { label: "most of its runs", colour: () => colour("--set-point"), dash: [8, 5] });
+      series.push({ label: "least of its runs", colour: () => colour("--demand"), dash: "dotted" },
+        { label: "most of its runs", colour: () => colour("--set-point"), dash: "dashed" });
     }
     const data = [of("cores"), of("end_s"), ...(alone ? [] : [of("least_s"), of("most_s")])];
-    const mark = { x: needed, name: "needed", colour: "--granted" };
+    if (deadline_s != null && deadline_s < 2 * points[0].end_s) { // a later one would flatten the curve
+      series.push({ label: `deadline ${duration(deadline_s)}`, colour: () => colour("--late") });
+      data.push(points.map(() => deadline_s));
+    }
+    const mark = { x: needed, name: `needed ${cores(needed)}`, colour: "--granted" };
     const [first, last] = [points[0], points.at(-1)];
     this.chart.draw(series, data, [mark], `With ${cores(first.cores)} cores ${duration(first.end_s)}, with ${cores(last.cores)} ${duration(last.end_s)}.`,
       () => [0, last.cores * 1.02]);
@@ -708,7 +781,9 @@ async function call(path, body) {
 function ask(title, contents, verb, act) {
   const problem = element("p", { class: "problem", role: "alert" });
   const cancel = element("button", { type: "button", onclick: () => dialog.close() }, "Leave it");
-  const go = element("button", { type: "button", class: "danger", onclick: async () => {
+  const go = element("button", { class: "danger" }, verb);
+  const form = element("form", { onsubmit: async (event) => {
+    event.preventDefault();
     go.disabled = true;
     try {
       announce(await act());
@@ -717,9 +792,8 @@ function ask(title, contents, verb, act) {
       say(problem, failure.message);
     }
     go.disabled = false;
-  } }, verb);
-  dialog.replaceChildren(element("h2", { id: "dialog-title" }, title), ...contents, problem,
-    element("div", { class: "buttons" }, cancel, go));
+  } }, ...contents, problem, element("div", { class: "buttons" }, cancel, go));
+  dialog.replaceChildren(element("h2", { id: "dialog-title" }, title), form);
   dialog.showModal();
   (contents.map((one) => one.querySelector?.("input")).find(Boolean) ?? cancel).focus();
 }
@@ -735,7 +809,7 @@ function askKill(view) {
 
 function askSet(view) {
   const deadline = element("input", { name: "deadline", placeholder: view.deadline_s == null ? "none" : duration(view.deadline_s), autocomplete: "off" });
-  const priority = element("input", { name: "priority", placeholder: String(view.priority), autocomplete: "off" });
+  const priority = element("input", { name: "priority", placeholder: priorityName(view), autocomplete: "off" });
   const force = element("input", { name: "force", type: "checkbox" });
   const contents = [
     element("p", {}, `${view.application_id}. What is left empty stays as it is.`),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.ui.server import RUNS_S
 from controller.wire.command import PlanRequest
+from controller.wire.driver import ExecutorWish
+from controller.wire.worker import OrderedQuota
 from tests.controller.ui.made_runs import ended_run
 from tests.fakes.browser import tab_of
 from tests.fakes.cluster import one_stage_run, report, sample
@@ -42,6 +46,18 @@ def jobs(page: ServedPage) -> list[str]:
     cluster.worker("w1", *running)
     cluster.worker("w1", *running, samples=samples, sample_seq=0)
     return jobs
+
+
+def open_page(page: ServedPage, tab: Page, route: str = "#/") -> None:
+    tab.goto(page.links[-1])
+    tab.get_by_role("heading", name="Cluster").wait_for()
+    page.look()
+    tab.evaluate("route => { location.hash = route; }", route)
+
+
+def cells(tab: Page, region: str) -> list[list[str]]:
+    rows = tab.get_by_role("region", name=region).locator("tbody tr")
+    return [row.locator("th, td").all_inner_texts() for row in rows.all()]
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -88,6 +104,169 @@ def test_a_job_is_ended_from_the_keyboard_once_that_is_confirmed(page: ServedPag
     page.look()
     tab.get_by_text("it was killed").first.wait_for()
     assert not tab.get_by_role("button", name="End it…").is_visible()
+
+
+def test_enter_in_the_dialog_makes_the_change(page: ServedPage, jobs: list[str], tab: Page) -> None:
+    open_page(page, tab, f"#/application/{jobs[1]}")
+    tab.get_by_role("button", name="Change deadline or priority…").press("Enter")
+    tab.keyboard.type("someday")
+    tab.keyboard.press("Enter")
+    tab.get_by_role("dialog").get_by_role("alert").filter(has_text="deadline 'someday'").wait_for()
+    tab.get_by_role("dialog").get_by_label("Deadline:").fill("90s")
+    tab.get_by_role("dialog").get_by_label("Priority:").fill("high")
+    tab.keyboard.press("Enter")
+    tab.get_by_role("dialog").wait_for(state="hidden")
+    view = page.master.client().application(jobs[1])
+    assert (view.deadline_s, view.priority) == (90.0, 100)
+    page.look()
+    tab.locator("[data-figure=priority]").filter(has_text="high").wait_for()
+
+
+def test_an_application_keeps_its_colour(page: ServedPage, jobs: list[str], tab: Page) -> None:
+    def legend(smallest: str) -> dict[str, str]:
+        tab.locator(".legend li").first.filter(has_text=smallest).wait_for()
+        script = "list => [...list.children].map(one => [one.textContent, one.firstChild.style.color])"
+        return dict(tab.locator(".legend").evaluate(script))
+
+    def grant(*quotas: float) -> None:
+        running = [report(job, "1", quota_cores=cores) for job, cores in zip(jobs, quotas, strict=True)]
+        page.master.cluster.worker("w1", *running)
+
+    grant(0.6, 0.2)
+    open_page(page, tab)
+    before = legend("second")
+    assert len(set(before.values())) == 2
+    grant(0.1, 0.9)
+    page.look()
+    assert legend(HOSTILE) == before
+    tab.reload()
+    tab.get_by_role("heading", name="Cluster").wait_for()
+    assert legend(HOSTILE) == before
+
+
+def test_quota_changes_of_several_executors_are_sorted_by_time(page: ServedPage, chromium: Path) -> None:
+    cluster = page.master.cluster
+    for worker in ("w1", "w2"):
+        cluster.worker(worker)
+    wish = {"0": ExecutorWish(count=2)}
+    job = cluster.register(wanted=wish)
+    cluster.driver(job, *one_stage_run(1000)[:-3], wanted=wish)
+    for worker, times in (("w1", (1.5, 5.5)), ("w2", (3.5, 4.5))):
+        [placed] = cluster.worker(worker).desired.executors
+        ordered = tuple(OrderedQuota(time_s=at, before=None, cores=0.5, reason="r") for at in times)
+        running = report(job, placed.executor_id)
+        cluster.worker(worker, running)
+        samples = (sample(job, placed.executor_id, 6.0, ordered=ordered),)
+        cluster.worker(worker, running, samples=samples, sample_seq=0)
+    with tab_of(chromium) as tab:
+        open_page(page, tab, f"#/application/{job}")
+        tab.get_by_text("What was recorded is being read.").wait_for()
+        page.look()
+        tab.get_by_role("cell", name="no limit").nth(3).wait_for()
+        assert [row[0] for row in cells(tab, "Changes of CPU quotas")] == ["5.5s", "4.5s", "3.5s", "1.5s"]
+
+
+def test_how_applications_ended_and_who_will_be_late_is_said_in_words(page: ServedPage, chromium: Path) -> None:
+    cluster = page.master.cluster
+    early, late = (ended_run(cluster, "nightly", number) for number in (0, 5))
+    killed = cluster.register(name="stopped", conf={"spark.pace.deadline": "90s"})
+    cluster.driver(killed, *one_stage_run(1000)[:-3])
+    page.master.client().kill(killed)
+    cluster.worker("w1")
+    running = cluster.register(name="nightly", conf={"spark.pace.deadline": "90s"})
+    cluster.driver(running, *one_stage_run(1000)[:-3])
+    placed = cluster.worker("w1")
+    told = (sample(running, "1", 1.0, forecast_end_s=200.0),)
+    cluster.worker("w1", report(running, "1"))
+    cluster.worker("w1", report(running, "1"), samples=told, sample_seq=placed.samples_acknowledged)
+    views = {view.application_id: view for view in page.master.client().applications()}
+    by = {job: 100 * abs(views[job].elapsed_s / (views[job].deadline_s or 1) - 1) for job in (early, late)}
+    with tab_of(chromium) as tab:
+        open_page(page, tab)
+        tab.get_by_role("link", name="stopped").wait_for()
+        rows = cells(tab, "Ended applications")
+        assert [(row[0], row[1], row[2], row[4]) for row in rows] == [
+            ("stopped", "normal", "1m30s", "it was killed"),
+            (f"nightly …{late[-6:]}", "normal", "11.9s", f"late by {by[late]:.1f}%"),
+            (f"nightly …{early[-6:]}", "normal", "11.4s", f"early by {by[early]:.1f}%"),
+        ]
+        [row] = cells(tab, "Running applications")
+        assert (row[0], row[4]) == (f"nightly …{running[-6:]}", "3m20s, late")
+        tab.get_by_role("link", name="stopped").press("Enter")
+        tab.get_by_text("What was recorded is being read.").wait_for()
+        page.look()
+        tab.get_by_role("cell", name="cut off").wait_for()
+        assert tab.locator(".bar.active").count() == 0
+        assert tab.locator("[data-figure=distance]").inner_text() == "–"
+
+
+def test_jobs_of_a_pipeline_are_told_where_there_is_one(page: ServedPage, chromium: Path) -> None:
+    cluster = page.master.cluster
+    cluster.worker("w1")
+    cluster.register(name="alone")
+    with tab_of(chromium) as tab:
+        open_page(page, tab)
+        waiting = tab.get_by_role("region", name="Who waits")
+        waiting.get_by_role("link", name="alone").wait_for()
+        assert waiting.get_by_role("columnheader", name="Pipeline").count() == 0
+    plan = json.dumps({"run": "r", "job": "load", "place": 1, "of": 2})
+    conf = {"spark.pace.pipeline": "daily", "spark.pace.pipeline.by": "90s", "spark.pace.pipeline.plan": plan}
+    cluster.register(name="member", instance="other", conf=conf)
+    with tab_of(chromium) as tab:
+        open_page(page, tab)
+        tab.get_by_role("columnheader", name="Pipeline").first.wait_for()
+        assert [row[:2] for row in cells(tab, "Who waits")] == [["alone", "–"], ["member", "daily 1/2: load"]]
+        tab.get_by_role("link", name="member").press("Enter")
+        tab.locator("[data-figure=pipeline]").filter(has_text="daily 1/2: load").wait_for()
+
+
+def test_where_there_is_nothing_to_draw_a_sentence_says_so(page: ServedPage, chromium: Path) -> None:
+    with tab_of(chromium) as tab:
+        open_page(page, tab)
+        tab.get_by_text("No application has been granted cores").wait_for()
+        tab.get_by_role("link", name="What-if").click()
+        tab.get_by_text("No run that is kept has a profile").wait_for()
+    page.master.cluster.finished_run()
+    page.master.cluster.register(name="waits", instance="other")
+    page.now_s += RUNS_S
+    with tab_of(chromium) as tab:
+        open_page(page, tab, "#/history")
+        tab.get_by_text("No run that ended by itself had a deadline.").wait_for()
+        tab.get_by_role("link", name="Application").click()
+        tab.get_by_role("heading", name="waits").wait_for()
+        tab.get_by_text("No stage has told of its progress.").wait_for()
+        tab.get_by_text("No executor has told of its cores.").wait_for()
+        assert not tab.locator(".chart canvas").first.is_visible()
+
+
+def test_an_unknown_application_is_one_sentence(page: ServedPage, chromium: Path) -> None:
+    with tab_of(chromium) as tab:
+        open_page(page, tab, "#/application/pace-20200101-000000-abcdef")
+        tab.get_by_text("What was recorded is being read.").wait_for()
+        page.look()
+        tab.get_by_text("no application or run 'pace-20200101-000000-abcdef' is known").wait_for()
+        assert not tab.locator("dl.figures").is_visible()
+        assert not tab.locator("table").first.is_visible()
+
+
+def test_a_run_that_was_killed_counts_in_no_core_seconds(page: ServedPage, chromium: Path) -> None:
+    cluster = page.master.cluster
+    for number in range(2):
+        ended_run(cluster, "nightly", number)
+    killed = cluster.register(name="nightly", main="nightly.py")
+    cluster.driver(killed, *one_stage_run(1000)[:-3])
+    page.master.client().kill(killed)
+    cluster.worker("w1")
+    cluster.state.tick(cluster.now_s)
+    first, second, _ = page.master.client().runs()
+    assert first.used_core_s is not None
+    assert second.used_core_s is not None
+    with tab_of(chromium) as tab:
+        open_page(page, tab, "#/history")
+        tab.get_by_text("it was killed").wait_for()
+        [row] = cells(tab, "Jobs, by profile")
+        drift = 100 * (second.used_core_s / first.used_core_s - 1)
+        assert (row[1], row[5], row[7]) == ("3", f"{second.used_core_s:.1f}", f"{drift:+.1f}%")
 
 
 def test_a_table_says_of_how_many_it_shows_the_first(page: ServedPage, chromium: Path) -> None:
@@ -141,6 +320,9 @@ def test_what_if_shows_the_masters_curve_and_is_asked_from_the_keyboard(page: Se
         assert answer.cores is not None
         tab.locator("[data-figure=needed]").filter(has_text=f"{answer.cores:.2f}").wait_for()
         assert tab.locator("[data-figure=least]").inner_text() == f"{answer.least_deadline_s:.1f}s with 0.80"
+        legend = tab.locator(".legend")
+        legend.get_by_text(f"deadline {deadline_s:.1f}s").wait_for()
+        assert [legend.locator(f".{line}").count() for line in ("dashed", "dotted")] == [1, 1]
 
         tab.get_by_label("Cores to itself").fill("99")
         tab.keyboard.press("Enter")
