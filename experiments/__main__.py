@@ -14,13 +14,13 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import click
 import msgspec
 from rich.console import Console
 
 from experiments.harness.experiment import asked, goals, read_spec, run_steps, scenario_of, write_report
+from experiments.harness.live_cluster import end_by_signal
 from experiments.harness.machine import PROJECT
 from experiments.harness.recorded import Condition
 from experiments.harness.result_folder import ResultFolder, reading
@@ -97,13 +97,8 @@ def _said(condition: Condition) -> str:
     return f"{'holds' if condition.holds else 'FAILS'}  {condition.name} [{condition.of}]: {condition.detail}"
 
 
-def _end(number: int, _frame: object) -> NoReturn:
-    """As on Ctrl-C, so that a run that is ended from outside ends its jobs and its cluster, too."""
-    sys.exit(128 + number)
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end_by_signal)
     try:
         main(prog_name="python -m experiments", standalone_mode=True)
     except PaceError as error:

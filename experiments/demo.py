@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 from controller.home import Home
-from experiments.harness.live_cluster import Sparkpace
+from experiments.harness.live_cluster import Sparkpace, end_by_signal
 from experiments.workloads.inputs import GRAPH, make_input
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,8 +35,8 @@ class Demo:
     def run(self) -> None:
         started_s = time.monotonic()
         graph = self._fresh()
-        self._sparkpace("up", "--workers", "2", "--runtime", self.runtime, "--port", "0")
         try:
+            self._sparkpace("up", "--workers", "2", "--runtime", self.runtime, "--port", "0")
             print("\nLearning run: no profile yet, so it takes what is free.", flush=True)
             learn = self._job(graph, "learn")
             deadline_s = STRETCH * learn["end_s"]
@@ -99,6 +100,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "demo")
     parser.add_argument("--copies", type=int, default=8, help="times the graph is replicated: the size of the job")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, end_by_signal)
     Demo(options.out.resolve(), options.runtime, options.copies).run()
 
 

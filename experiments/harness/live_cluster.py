@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NoReturn
 
 from controller.agent.launch import python_roots
 from controller.home import VARIABLE, Home
@@ -50,14 +51,17 @@ class Sparkpace:
 
     @contextmanager
     def running(self, *options: str) -> Iterator[None]:
-        """Up with these options; down at the end. A cluster that a crash left behind in this home goes first."""
+        """Up with these options; down at the end, also that of SIGTERM. A cluster that a crash left behind in this home goes
+        first."""
         if self.home.cluster_file.exists():
             self.need("down")
-        self.need("up", "--port", "0", *options)
+        before = signal.signal(signal.SIGTERM, end_by_signal)
         try:
+            self.need("up", "--port", "0", *options)
             yield
         finally:
             self.need("down")
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
     @property
     def master_url(self) -> str:
@@ -91,8 +95,9 @@ class Sparkpace:
         stderr: int | None = None,
         timeout_s: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end, its output where `subprocess.run` is told. Raises `subprocess.TimeoutExpired`."""
-        return subprocess.run(
+        """Runs it to its end, its output where `subprocess.Popen` is told. Raises `subprocess.TimeoutExpired`; whatever is
+        raised, the command and what it has started are ended."""
+        with subprocess.Popen(
             self.command(words),
             env=self.environment(),
             cwd=self.cwd,
@@ -100,9 +105,13 @@ class Sparkpace:
             stdout=stdout,
             stderr=stderr,
             text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        ) as process:
+            try:
+                output, errors = process.communicate(timeout=timeout_s)
+            except BaseException:  # Ctrl-C, too; `subprocess.run` would kill it, so that its driver went on
+                end_processes([process])
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def start(self, command: Sequence[str], out: Path, err: Path | None = None) -> subprocess.Popen[bytes]:
         """Any command in the background, in a session of its own and with this environment. Its output goes to files, for a
@@ -119,7 +128,12 @@ class Sparkpace:
             )
 
 
-def end_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def end_by_signal(number: int, _frame: object) -> NoReturn:
+    """A handler, by which a signal ends this process as Ctrl-C does: after its jobs and its cluster."""
+    sys.exit(128 + number)
+
+
+def end_processes(processes: Sequence[subprocess.Popen[Any]]) -> None:
     """Ends submissions that still run, each with its application; by process, never by name."""
     living = [process for process in processes if process.poll() is None]
     for process in living:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -56,3 +59,33 @@ def test_a_job_in_the_background_writes_to_its_files_and_knows_the_variables(tmp
     assert (out.read_text(), err.read_text()) == (f"set {tmp_path}\n", "True\n")
     assert ours.start([sys.executable, "-c", script], both).wait() == 1
     assert both.read_text() == f"set {tmp_path}\nTrue\n"
+
+
+SIGNALLED = """#!/bin/sh
+trap 'kill $!; echo ended > ended; exit 0' TERM
+sleep 60 &
+head -c 200000 /dev/zero
+kill -%s $PPID
+wait
+"""
+"""A submission whose caller gets a signal, once it reads what fits into no pipe; it ends its driver if it is let."""
+CALLER = """
+import signal, sys
+from pathlib import Path
+from controller.home import Home
+from experiments.harness.live_cluster import Sparkpace, end_by_signal
+signal.signal(signal.SIGTERM, end_by_signal)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+Sparkpace(Home(Path("home")), Path.cwd(), program=("sh", "submit")).call([])
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("TERM", 128 + signal.SIGTERM), ("INT", -signal.SIGINT)])
+def test_a_signal_to_who_calls_a_command_lets_the_command_end_what_it_started(tmp_path: Path, name: str, code: int) -> None:
+    (tmp_path / "submit").write_text(SIGNALLED % name)
+    root = str(Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", CALLER], cwd=tmp_path, env={**os.environ, "PYTHONPATH": root}, capture_output=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert (tmp_path / "ended").read_text() == "ended\n"
