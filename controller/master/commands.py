@@ -86,6 +86,8 @@ class Commands:
         self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> None:
         """`sparkpace set`. Raises `BadInput`, `InfeasibleDeadline` and `NotStored`; then nothing has changed."""
+        if asked == Change(force=asked.force):  # also where all that it says is unknown here
+            raise BadInput("nothing to change was given; accepted: deadline_s, no_deadline, priority or labels")
         async with self.registry.promising:
             now_s = clock()
             application = self.registry.known(application_id)
