@@ -11,7 +11,7 @@ import click
 import msgspec
 from rich.table import Table
 
-from controller.cli.common import home_option, json_text, output_option, print_json, table_console
+from controller.cli.common import NamedPath, home_option, json_text, output_option, print_json, table_console
 from controller.cli.configuration import CONFIGURED, ONLY_CHECK, checked_table, find_config, options_of, strange_tables
 from controller.cli.groups import NamingGroup
 from controller.home import Home
@@ -27,6 +27,14 @@ class ConfigRow(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """Sentences: what is `wrong` in the file, and what could not be checked."""
+
+    file: str
+    wrong: list[str]
+    unchecked: list[str]
+
+
 @click.group("config", cls=NamingGroup)
 def config_commands() -> None:
     """Checks and shows sparkpace.toml, which has options of up, master and agent."""
@@ -34,9 +42,10 @@ def config_commands() -> None:
 
 @config_commands.command("check")
 @home_option
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@output_option
+@click.argument("file", type=NamedPath(), required=False)
 @click.pass_context
-def check_config(context: click.Context, home: Home, file: Path | None) -> None:
+def check_config(context: click.Context, home: Home, as_json: bool, file: Path | None) -> None:
     """Says in one sentence each what is wrong with FILE, by default the one that is used here. Starts nothing.
 
     Exit code 0 if nothing is wrong."""
@@ -54,19 +63,20 @@ def check_config(context: click.Context, home: Home, file: Path | None) -> None:
         if lacking:
             open_ones.append(f"[{name}] leaves {', '.join(lacking)} to the command line: what goes together is not checked.")
         wrong += sentences if sentences or lacking else _together(command, home, path)
-    for sentence in wrong:
-        click.echo(f"sparkpace: {path}: {sentence}", err=True)
-    if wrong:
-        context.exit(BadInput.exit_code)
-    click.echo(f"{path}: nothing is wrong.")
-    for sentence in open_ones:
-        click.echo(sentence)
+    if as_json:
+        print_json(ConfigCheck(file=str(path), wrong=wrong, unchecked=open_ones))
+    else:
+        for sentence in wrong:
+            click.echo(f"sparkpace: {path}: {sentence}", err=True)
+        for sentence in () if wrong else (f"{path}: nothing is wrong.", *open_ones):
+            click.echo(sentence)
+    context.exit(BadInput.exit_code if wrong else 0)
 
 
 @config_commands.command("show")
 @home_option
 @output_option
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=NamedPath(), required=False)
 @click.pass_context
 def show_config(context: click.Context, home: Home, as_json: bool, file: Path | None) -> None:
     """Shows every option that FILE may have, its value, and whether that is FILE's or the default.

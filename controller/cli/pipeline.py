@@ -6,14 +6,14 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 import click
 import msgspec
 
-from controller.cli.common import home_option, table_console
+from controller.cli.common import NamedPath, home_option, output_option, print_json, table_console
 from controller.cli.submit import CALLED_MS, CALLED_UPTIME, plan_submission
 from controller.cli.tables import figures_table
 from controller.client import MasterClient, submit_client
@@ -42,6 +42,28 @@ Planned = dict[str, tuple[PlanReply, str]]
 """By job: what the master says of it, and its profile's name or file."""
 
 
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds: `deadline_s` after the start of the whole, `alone_s` with all cores. `known`: it has a profile."""
+
+    job: str
+    after: tuple[str, ...]
+    known: bool
+    deadline_s: float | None = None
+    alone_s: float | None = None
+
+
+class PipelinePlanned(msgspec.Struct, frozen=True, kw_only=True):
+    """Of `pipeline run --dry-run`. The jobs with a profile take `least_s` with all `cluster_cores`; `feasible` None: nobody
+    knows whether the end in `by_s` can be met."""
+
+    pipeline: str
+    cluster_cores: float
+    by_s: float | None
+    least_s: float | None = None
+    feasible: bool | None = None
+    jobs: tuple[JobRow, ...]
+
+
 @click.group("pipeline")
 def pipeline_commands() -> None:
     """Runs jobs that have one end together."""
@@ -49,16 +71,21 @@ def pipeline_commands() -> None:
 
 @pipeline_commands.command("run")
 @home_option
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=NamedPath())
 @click.option("--by", help="The end of the whole instead of the file's: 07:00, 'weekdays 07:00 Europe/Berlin', 90min.")
 @click.option("--dry-run", is_flag=True, help="Plan only.")
 @click.option("--force", is_flag=True, help="Start although the end cannot be met.")
+@output_option
 @click.pass_context
-def run_file(context: click.Context, home: Home, file: Path, by: str | None, dry_run: bool, force: bool) -> None:
+def run_file(
+    context: click.Context, home: Home, file: Path, by: str | None, dry_run: bool, force: bool, as_json: bool
+) -> None:
     """Runs the jobs of FILE, each when those that it comes after have succeeded, in FILE's directory.
 
     Whether the whole can end in time is answered before the first one starts (exit code 75). A job that fails ends it (1)."""
     begun_s = time.monotonic()
+    if as_json and not dry_run:
+        raise BadInput("--output json is of --dry-run, which alone shows data; accepted: both, or neither")
     file = file.absolute()
     found = read_pipeline(file)
     said = found.by if by is None else by
@@ -70,7 +97,7 @@ def run_file(context: click.Context, home: Home, file: Path, by: str | None, dry
         raise BadInput(f"{file.parent} cannot be entered ({error.strerror}); accepted: a directory of yours") from error
     client = submit_client(home)
     planned = _ask(found, home, client, find_spark(os.environ), by_s)
-    _check_end(found, planned, by_s, client, force=force)
+    _check_end(found, planned, by_s, client, force=force, as_json=as_json)
     if dry_run:
         return
     _run(context, found, planned, home, None if by_s is None else begun_s + by_s, force=force)
@@ -105,45 +132,68 @@ def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInst
     return planned
 
 
-def _check_end(found: PipelineFile, planned: Planned, by_s: float | None, client: MasterClient, *, force: bool) -> None:
+def _check_end(
+    found: PipelineFile, planned: Planned, by_s: float | None, client: MasterClient, *, force: bool, as_json: bool
+) -> None:
     """Shows the plan. Raises `InfeasibleDeadline`."""
     unknown = [name for name, (reply, _) in planned.items() if not reply.known]
     cores = max(client.plan(PlanRequest(attached=attached)).cluster_cores for attached in (False, True))
     jobs = [PipelineJob(name, planned[name][0].forecast, job.after) for name, job in found.jobs.items()]
     split = split_time(jobs, by_s, cores) if cores and by_s is not None else None
-    _show(found, planned, split, cores)
-    if unknown:
-        click.echo(
-            f"no profile is known of {', '.join(unknown)}: they take what is free, and the plan is of the others alone"
-        )
-    if by_s is None:
-        return
-    if split is None or len(unknown) == len(jobs):
-        why = "no worker is there yet" if split is None else "no job has run before"
-        click.echo(f"{why}, so nobody knows whether the end can be met")
-        return
-    known = "the jobs with a profile take" if unknown else "it takes"
-    reason = f"with all {cores:.2f} cores {known} {format_duration(split.least_s)}"
-    if split.feasible:
-        click.echo(f"the end in {format_duration(by_s)} can be met: {reason}")
-    elif force:
-        click.echo(f"the end in {format_duration(by_s)} cannot be met, and the pipeline goes on by --force: {reason}")
+    rows = tuple(_rows(found, planned, split, cores))
+    plan = PipelinePlanned(pipeline=found.name, cluster_cores=cores, by_s=by_s, jobs=rows)
+    if split is not None and len(unknown) < len(jobs):
+        plan = msgspec.structs.replace(plan, least_s=split.least_s, feasible=split.feasible)
+    if as_json:
+        print_json(plan)
     else:
-        raise InfeasibleDeadline(
-            f"the end of pipeline {found.name} in {format_duration(by_s)} cannot be met: {reason}; accepted: a later one, or "
-            "--force"
-        )
+        _show(rows)
+        for sentence in _sentences(plan, force=force):
+            click.echo(sentence)
+    if plan.feasible is False and not force:
+        raise InfeasibleDeadline(f"the end of pipeline {found.name} {_verdict(plan)}; accepted: a later one, or --force")
 
 
-def _show(found: PipelineFile, planned: Planned, split: TimeSplit | None, cores: float) -> None:
-    table = figures_table("JOB", "DEADLINE", "ALONE", "AFTER")
+def _rows(found: PipelineFile, planned: Planned, split: TimeSplit | None, cores: float) -> Iterator[JobRow]:
     due_s = {} if split is None else split.due_s
     for name, job in found.jobs.items():
-        forecast = planned[name][0].forecast
-        alone_s = forecast.time_s(cores) if forecast is not None and cores else None
-        shown = ("-" if seconds is None else format_duration(seconds) for seconds in (due_s.get(name), alone_s))
-        table.add_row(name, *shown, ", ".join(job.after) or "-")
+        reply = planned[name][0]
+        alone_s = reply.forecast.time_s(cores) if reply.forecast is not None and cores else None
+        yield JobRow(job=name, after=job.after, known=reply.known, deadline_s=due_s.get(name), alone_s=alone_s)
+
+
+def _show(rows: Sequence[JobRow]) -> None:
+    table = figures_table("JOB", "DEADLINE", "ALONE", "AFTER")
+    for row in rows:
+        shown = ("-" if seconds is None else format_duration(seconds) for seconds in (row.deadline_s, row.alone_s))
+        table.add_row(row.job, *shown, ", ".join(row.after) or "-")
     table_console().print(table)
+
+
+def _sentences(plan: PipelinePlanned, *, force: bool) -> Iterator[str]:
+    """What is said below the table."""
+    if unknown := [row.job for row in plan.jobs if not row.known]:
+        yield f"no profile is known of {', '.join(unknown)}: they take what is free, and the plan is of the others alone"
+    if plan.by_s is None:
+        return
+    if plan.feasible is None:
+        why = "no job has run before" if plan.cluster_cores else "no worker is there yet"
+        yield f"{why}, so nobody knows whether the end can be met"
+    elif plan.feasible:
+        yield f"the end {_verdict(plan)}"
+    elif force:
+        yield f"the end {_verdict(plan)}; the pipeline goes on by --force"
+
+
+def _verdict(plan: PipelinePlanned) -> str:
+    assert plan.by_s is not None
+    assert plan.least_s is not None
+    known = "it takes" if all(row.known for row in plan.jobs) else "the jobs with a profile take"
+    can = "can" if plan.feasible else "cannot"
+    return (
+        f"in {format_duration(plan.by_s)} {can} be met: with all {plan.cluster_cores:.2f} cores {known} "
+        f"{format_duration(plan.least_s)}"
+    )
 
 
 def _run(

@@ -36,15 +36,22 @@ def explain_placement(home: Home, application: str, as_json: bool) -> None:
 @home_option
 @click.argument("worker", metavar="WORKER", shell_complete=completes(complete_workers))
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE|NAME-...")
-def label(home: Home, worker: str, changes: tuple[str, ...]) -> None:
+@output_option
+def label(home: Home, worker: str, changes: tuple[str, ...], as_json: bool) -> None:
     """Changes a worker's labels at once; NAME- takes one away. Executors that run stay where they are."""
-    if not changes:
+    if not worker.strip():
+        raise BadInput("no worker was named; accepted: WORKER, then NAME=VALUE or NAME-")
+    if not changes or not all(word.strip(", ") for word in changes):
         raise BadInput("no label was given; accepted: NAME=VALUE to set one, NAME- to take it away")
     gone = [word[:-1] for word in changes if word.endswith("-") and "=" not in word]
     there = parse_labels(",".join(word for word in changes if not (word.endswith("-") and "=" not in word)), option="label")
     parse_labels(",".join(f"{name}=x" for name in gone), option="label")
     asked = Labels(labels={**there, **dict.fromkeys(gone)})
-    labels = admin_client(home).label(worker, asked).labels
+    found = admin_client(home).label(worker, asked)
+    if as_json:
+        print_json(found)
+        return
+    labels = found.labels
     shown = ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "no labels"
     click.echo(f"Worker {worker}: {shown}.")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.common import NamedPath, home_option, output_option, print_json, table_console
 from controller.cli.completing import complete_profiles, completes
 from controller.cli.curves import draw_curve, picture_option, print_curve
 from controller.cli.groups import NamingGroup
@@ -18,7 +18,7 @@ from controller.runs.log_profile import logged_run
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.forecast.curve import curve, reference_slots
-from stage_model.history.drift import drift
+from stage_model.history.drift import LEAST_RUNS, drift
 from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.nearest import nearest_names
 from stage_model.units import format_duration
@@ -112,6 +112,8 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
     found = drift(_load(home, name))
     if as_json:
         print_json(found)
+    elif found.chance is None:
+        click.echo(f"nothing can be said of {found.runs} comparable run(s); drift is seen from {LEAST_RUNS} on")
     elif found.change is None or found.since_ms is None:
         click.echo(f"no drift seen over {found.runs} runs (chance {found.chance:.1%})")
     else:
@@ -124,7 +126,7 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
 
 @profile_commands.command()
 @home_option
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=NamedPath())
 @click.option("--name", help="Profile to teach [default: by the application's name and main file].")
 def learn(home: Home, file: Path, name: str | None) -> None:
     """Teaches a profile from a Spark event log (plain, zstd or gzip, a file or a rolling directory) of any cluster."""

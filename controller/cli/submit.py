@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from controller.cli.common import print_json
 from controller.cli.plan_answer import print_plan
 from controller.client import MasterClient, submit_client
 from controller.engines import find_java
@@ -58,6 +59,7 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --profile NAME|FILE  what earlier runs taught [default: by name and main file]
   --law LAW            forecast, paper or constant
   --dry-run            plan only
+  --output json|table  of --dry-run; json has all fields, for programs
   --detach             return once the application runs
   --exec               become the driver: no process of ours stays beside it,
                        and no progress is shown
@@ -93,6 +95,8 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     given = split_arguments(arguments)
     if given.application is None and "--version" in given.spark:
         raise BadInput("--version belongs to spark-submit; run `spark-submit --version` or `sparkpace --version`")
+    if given.own.get("home") == "":  # it would be the working directory
+        raise BadInput("--home is empty; give a directory or leave it out")
     home = find_home(Path(given.own["home"]) if "home" in given.own else None, os.environ)
     job = check_submission(
         given,
@@ -112,7 +116,10 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     conf = executor_settings(job, spark=spark, environment=os.environ)
     reply, profile = plan_submission(job, home, client, conf, submits)
     if java is None:
-        print_plan(reply, profile)
+        if given.own.get("output") == "json":
+            print_json(reply)
+        else:
+            print_plan(reply, profile)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     if reply.feasible is False and job.due_s is not None and "force" not in given.flags:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")

@@ -90,6 +90,7 @@ def check_submission(
     """Raises `BadInput` for the first thing that is wrong."""
     own = {**_from_conf(arguments.conf), **arguments.own}
     options = arguments.spark_options
+    _check_output(arguments)
     master = _other_master(arguments)
     mode = options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client"))
     if master is None and mode != "client":
@@ -348,9 +349,20 @@ def _application(arguments: SubmitArguments, working_dir: Path) -> str:
         return given
     if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():
         return given  # hdfs://, s3a://, local: are spark-submit's to find
-    if not (working_dir / given.removeprefix("file:")).is_file():
-        raise BadInput(f"application file {given!r} does not exist; give a .py file or a jar")
+    path = working_dir / given.removeprefix("file:")
+    if not path.is_file():
+        raise BadInput(
+            f"application file {given!r} {'is a directory' if path.is_dir() else 'does not exist'}; give a .py file or a jar"
+        )
     return given
+
+
+def _check_output(arguments: SubmitArguments) -> None:
+    form = arguments.own.get("output", "table")
+    if form not in ("table", "json"):
+        raise BadInput(f"--output {form[:80]!r} is no form; accepted: table or json")
+    if "output" in arguments.own and "dry-run" not in arguments.flags:
+        raise BadInput("--output is of --dry-run, which alone shows data; accepted: both, or neither")
 
 
 def _count(arguments: SubmitArguments, option: str, setting: str) -> int | None:

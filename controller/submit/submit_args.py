@@ -26,8 +26,8 @@ OUR_SCHEME = "sparkpace://"
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 OWN_VALUES = frozenset(
     {
-        "--after", "--by", "--deadline", "--home", "--image", "--law", "--master", "--mount", "--network", "--pipeline",
-        "--pipeline-plan", "--priority", "--profile", "--python",
+        "--after", "--by", "--deadline", "--home", "--image", "--law", "--master", "--mount", "--network", "--output",
+        "--pipeline", "--pipeline-plan", "--priority", "--profile", "--python",
         "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip

@@ -22,21 +22,21 @@ CHANCE = 0.05
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
     """`change` of the median work per run, as a share: 0.2 is 20% more. `since_ms` is the first run after it; both are None
-    where no drift is seen."""
+    where no drift is seen, and `chance` too where the comparable `runs` are fewer than `LEAST_RUNS`."""
 
     profile: str
     runs: int
-    chance: float
+    chance: float | None = None
     change: float | None = None
     since_ms: int | None = None
 
 
 def drift(known: Profile) -> Drift:
-    """Of the complete runs with CPU measured as in the last one. Raises `BadInput` for too few of them or without work."""
+    """Of the complete runs with CPU measured as in the last one. Raises `BadInput` for those without work."""
     complete = [run for run in known.runs if run.complete]
     runs = [run for run in complete if run.cpu_source == complete[-1].cpu_source]
     if len(runs) < LEAST_RUNS:
-        raise BadInput(f"profile {known.key!r} has {len(runs)} comparable runs; drift is seen from {LEAST_RUNS} on")
+        return Drift(profile=known.key, runs=len(runs))
     works = _at_one_size(runs)
     place, chance = pettitt(works)
     if chance > CHANCE:

@@ -23,6 +23,9 @@ SHOWING = [
     ["report", "last"],
     ["doctor"],
     ["config", "show"],
+    ["config", "check"],
+    ["label", "w1", "a=b"],
+    ["pipeline", "run", "--dry-run", "none.toml"],
     *([["profile", name, "p"] for name in ("show", "curve", "drift")]),
     ["profile", "list"],
 ]
@@ -80,3 +83,12 @@ def test_doctor_names_a_secret_with_which_no_master_would_start(tmp_path: Path) 
     assert (tokens["state"], tokens["found"].partition(",")[0]) == (
         "bad", f"the secret in {home.notify_secret_file} has 1 character(s)",
     )  # fmt: skip
+
+
+def test_too_few_runs_for_drift_are_json_too(tmp_path: Path) -> None:
+    ProfileStore(tmp_path / "profiles").add(profile("small@app.py", (run("r1", 1, stage("a")),)))
+    words = ["profile", "drift", "small@app.py", "--home", str(tmp_path)]
+    done = CliRunner().invoke(main, [*words, "--output", "json"])
+    assert json.loads(done.stdout) == {"profile": "small@app.py", "runs": 1, "chance": None, "change": None, "since_ms": None}
+    said = CliRunner().invoke(main, words)
+    assert (said.exit_code, said.stdout) == (0, "nothing can be said of 1 comparable run(s); drift is seen from 11 on\n")

@@ -115,7 +115,7 @@ def test_an_end_that_cannot_be_met_is_refused_before_the_start(place: Place) -> 
     assert place.started == []
     forced = place.run('by = "15s"\n' + NIGHTLY, "--force")
     assert forced.exit_code == 0
-    assert "cannot be met, and the pipeline goes on by --force" in forced.stdout
+    assert "it takes 20s; the pipeline goes on by --force" in forced.stdout
     assert [settings["spark.pace.force"] for settings in place.started] == ["true", "true"]
 
 
@@ -125,6 +125,26 @@ def test_a_dry_run_shows_each_jobs_deadline(place: Place) -> None:
     rows = [line.split() for line in result.stdout.splitlines()]
     assert ["load", "20s", "10s", "-"] in rows
     assert ["report", "40s", "10s", "load"] in rows
+    assert place.started == []
+
+
+def test_a_plan_is_json_too(place: Place) -> None:
+    for by, code in (("40s", 0), ("15s", 75)):
+        result = place.run(NIGHTLY, "--by", by, "--dry-run", "--output", "json")
+        assert result.exit_code == code, result.output
+        plan = json.loads(result.stdout)
+        figures = [plan[name] for name in ("pipeline", "cluster_cores", "least_s", "feasible")]
+        assert figures == ["nightly", 2.0, 20.0, not code]
+        assert [(job["job"], job["after"], job["known"], job["alone_s"]) for job in plan["jobs"]] == [
+            ("load", [], True, 10.0),
+            ("report", ["load"], True, 10.0),
+        ]
+    place.master.plan = PlanReply(known=False, cluster_cores=2.0)
+    plan = json.loads(place.run(NIGHTLY, "--by", "1s", "--dry-run", "--output", "json").stdout)
+    assert (plan["feasible"], plan["least_s"], [job["known"] for job in plan["jobs"]]) == (None, None, [False, False])
+    refused = place.run(NIGHTLY, "--by", "40s", "--output", "json")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--output json is of --dry-run" in refused.stderr
     assert place.started == []
 
 
@@ -165,6 +185,7 @@ def test_a_job_that_is_refused_is_one_that_fails(place: Place) -> None:
         ('app = "app.py"\noptions = ["--nonsense"]', "job 'a': '--nonsense' is neither"),
         ('app = "app.py"\noptions = ["--detach"]', "job 'a': --detach hides when a job ends"),
         ('app = "app.py"\noptions = ["--dry-run"]', "job 'a': --dry-run hides when a job ends"),
+        ('app = "app.py"\noptions = ["--output", "json"]', "job 'a': --output is of --dry-run"),
         ('app = "app.py"\noptions = ["--deadline", "9s"]', "job 'a': --deadline is not a job's own here"),
         ('app = "app.py"\noptions = ["--by", "9s"]', "job 'a': --by is not a job's own here"),
         ('app = "app.py"\noptions = ["--pipeline", "x"]', "job 'a': --pipeline was given twice"),

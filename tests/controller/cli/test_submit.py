@@ -354,6 +354,8 @@ def test_a_dry_run_starts_nothing(place: Place) -> None:
     result = place.submit("--deadline", "10s", "--dry-run", "app.py")
     assert result.exit_code == 0
     assert "first run" in result.stdout
+    shown = json.loads(place.submit("--deadline", "10s", "--dry-run", "--output", "json", "app.py").stdout)
+    assert (shown["known"], shown["feasible"]) == (False, None)
     assert place.started is None
 
 
