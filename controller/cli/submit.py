@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from controller.cli.common import print_json
+from controller.cli.completing_submit import SubmitCommand, complete_submit
 from controller.cli.plan_answer import print_plan
 from controller.client import MasterClient, submit_client
 from controller.engines import find_java
@@ -81,12 +82,13 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
 
 
 @click.command(
+    cls=SubmitCommand,
     help=HELP,
     options_metavar="[OPTIONS]",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     add_help_option=False,
 )
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="APP [ARGS]...")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="APP [ARGS]...", shell_complete=complete_submit)
 @click.pass_context
 def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):

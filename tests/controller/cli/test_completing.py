@@ -84,6 +84,28 @@ def test_profiles(home: tuple[Home, Server], words: list[str]) -> None:
     assert offered(*words, "x") == []
 
 
+def test_words_of_submit(home: tuple[Home, Server]) -> None:
+    ProfileStore(home[0].profiles).add(profile("small@app.py", (run("r1", 1, stage("a")),)))
+    assert {"--deadline", "--conf", "--py-files"} <= set(offered("submit", "--"))
+    assert not {"--kill", "--submission", "--pipeline-plan"} & set(offered("submit", "--"))
+    assert offered("submit", "--deadline", "90s", "--dea") == []
+    assert offered("submit", "--mount", ".", "--mou") == ["--mount"]
+    assert offered("submit", "--law", "") == ["paper", "forecast", "constant"]
+    assert offered("submit", "--exec", "--priority", "h") == ["high"]
+    assert offered("submit", "--after", "pace") == ["pace-20261121-a"]
+    assert offered("submit", "--profile", "s") == ["small@app.py"]
+    assert offered("submit", "--deadline", "9") == []
+    assert offered("submit", "--home", "/no/such/home", "--profile", "s") == ["s"], "a file"
+    assert offered("submit", "--profile", "./s") == ["./s"], "a file"
+
+
+@pytest.mark.parametrize("words", [["a"], ["--law", "paper", ""], ["app.py", "--l"], ["app.py", "--law", ""], ["--jars", ""]])
+def test_files_of_submit(words: list[str]) -> None:
+    shell = ShellComplete(main, {}, "sparkpace", "_SPARKPACE_COMPLETE")
+    [item] = shell.get_completions(["submit", *words[:-1]], words[-1])
+    assert (item.type, item.value) == ("file", words[-1])
+
+
 def test_nothing_is_offered_or_said_without_a_master(
     home: tuple[Home, Server], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,82 @@
+"""What a shell offers for `sparkpace submit`, which reads its words itself: options of ours and Spark's, values, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from controller.cli.completing import complete_profiles, complete_running, completes
+from controller.home import find_home
+from controller.submit.submit_args import OFFERED, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
+from stage_model.laws import LAWS
+from stage_model.units import PRIORITIES
+
+CHOICES = {
+    "--deploy-mode": ("client",),
+    "--law": tuple(LAWS),
+    "--network": ("closed",),
+    "--output": ("table", "json"),
+    "--priority": tuple(PRIORITIES),
+}
+KEPT = {"--after": completes(complete_running), "--profile": completes(complete_profiles)}
+PATHS = frozenset(
+    {
+        "--archives", "--driver-class-path", "--driver-library-path", "--files", "--home", "--jars", "--keytab", "--mount",
+        "--profile", "--properties-file", "--py-files", "--python",
+    }
+)  # fmt: skip
+REPEATED = frozenset({"--conf", "-c", "--mount"})
+
+
+class SubmitCommand(click.Command):
+    """All its words are one argument for Click, which so knows no option of it."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return complete_submit(ctx, self.params[0], incomplete)
+
+
+def complete_submit(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For the word that is typed behind those of the context; `incomplete` is what Click and the shell take for it."""
+    *before, word = _joined([*(context.params.get("arguments") or ()), incomplete])
+    options, application = read_options(before)
+    files = [CompletionItem(incomplete, type="file")]
+    if application:
+        return files
+    if option := _waiting(options, word):
+        homes = [one.value for one in options if one.name == "--home" and one.value]
+        with suppress(RuntimeError):  # the home of nobody
+            context.params["home"] = find_home(Path(homes[-1]) if homes else None, os.environ)
+        kept = KEPT[option](context, parameter, incomplete) if option in KEPT else []
+        return kept or _begun(CHOICES.get(option, ()), incomplete) or (files if option in PATHS else [])
+    if not word.startswith("-"):
+        return files
+    return _begun(sorted(OFFERED - {one.name for one in options if one.name not in REPEATED}), incomplete)
+
+
+def _waiting(options: Sequence[OptionWord], word: str) -> str | None:
+    """The option whose value the word is, or has in it."""
+    before = options[-1].name if options and options[-1].value is None else ""
+    for name in (before, word.partition("=")[0] if "=" in word else ""):
+        if name in OWN_VALUES | SPARK_VALUES:
+            return name
+    return None
+
+
+def _begun(values: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(value) for value in values if value.startswith(incomplete)]
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """As they were typed: bash divides them at = and :, too."""
+    found: list[str] = []
+    for before, word in zip(("", *words), words, strict=False):
+        if found and any(part and not part.strip("=:") for part in (before, word)):
+            found[-1] += word
+        else:
+            found.append(word)
+    return found
