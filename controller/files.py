@@ -80,7 +80,7 @@ def locked(path: Path, within_s: float) -> Iterator[None]:
 
 def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool = False) -> bytes | None:
     """The content of a plain file of at most `largest` bytes, None if there is none; `follow` links. `what` people call it.
-    `safe`: nobody but this user and root may change it.
+    `safe`: nobody but this user and root may change it, or put another in its place.
 
     Raises `BadInput`: what is no plain file, as a device or a pipe, might never end."""
     try:
@@ -94,12 +94,21 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
             raise BadInput(f"{what} {path} is not a plain file of at most {largest >> 20} MB; give one that is, or remove it")
-        if safe and (status.st_mode & 0o022 or status.st_uid not in (0, os.geteuid())):
-            raise BadInput(
-                f"{what} {path} may be changed by others (mode {stat.S_IMODE(status.st_mode):04o}, user {status.st_uid}); "
-                "accepted: one of yours or root's, after chmod go-w"
-            )
+        if safe:
+            for at, found in {path: status, **{at: at.stat() for at in (path.parent, path.resolve().parent)}}.items():
+                if _open_to_others(found):
+                    where = "" if at == path else f", as its folder {at} is open to them"
+                    raise BadInput(
+                        f"{what} {path} may be changed by others{where} (mode {stat.S_IMODE(found.st_mode):04o}, user "
+                        f"{found.st_uid}); accepted: one of yours or root's, after chmod go-w"
+                    )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(largest)
     finally:
         os.close(descriptor)
+
+
+def _open_to_others(found: os.stat_result) -> bool:
+    """Whether somebody but this user and root may write there; in a folder with the sticky bit, each only has their own."""
+    sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    return found.st_uid not in (0, os.geteuid()) or bool(found.st_mode & 0o022 and not sticky)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stage_model.errors import BadInput
@@ -64,5 +65,6 @@ def parse_local_limit(text: str) -> LocalLimit:
         if int(found[1]):
             return LocalLimit(word, share=int(found[1]) / 100)
     elif "%" not in word:
-        return LocalLimit(word, limit=parse_memory_mb(word, option="--local-limit") * MIB)
+        with suppress(BadInput):  # which names sizes alone
+            return LocalLimit(word, limit=parse_memory_mb(word) * MIB)
     raise BadInput(f"--local-limit {text[:80]!r} is no limit; accepted: a size as 20g, 1% to 99%, or none")

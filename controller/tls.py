@@ -16,10 +16,15 @@ from stage_model.errors import BadInput, Unavailable
 
 def address_of(url: str) -> tuple[str, int]:
     """Host and port of a master's URL. Raises `BadInput`."""
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme != "https" or parts.hostname is None:
-        raise BadInput(f"master URL {url!r} is not usable; it must look like https://127.0.0.1:7070")
-    return parts.hostname, parts.port or 443
+    accepted = "it must look like https://127.0.0.1:7070"
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:  # a port out of range, a bracket that nobody closes
+        raise BadInput(f"master URL {url[:200]!r} is not usable ({error}); {accepted}") from error
+    if parts.scheme != "https" or not host or port == 0:
+        raise BadInput(f"master URL {url[:200]!r} is not usable; {accepted}")
+    return host, port or 443
 
 
 def connect_master(url: str, ca: Path, timeout_s: float) -> http.client.HTTPSConnection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import math
 import pwd
 import re
 import socket
@@ -20,13 +22,24 @@ LEAST_TMP_MB = 16
 """A JVM unpacks some MB of libraries there."""
 LEAST_MB = 512
 """Of a worker: an executor of Spark hardly starts in less."""
+SHORTEST_INTERVAL_S = 0.1
+"""Between two looks: the master answers others, too, and nobody reads faster."""
 
 
 def check_address(host: str, option: str = "--host") -> str:
     """An address or name under which others reach a worker's executors, or the master. Raises `BadInput`."""
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?", host):
+    named = re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?", host)
+    if not named or (re.fullmatch(r"[0-9.]+|.*:.*", host) and not _is_ip(host)):
         raise BadInput(f"{option} {host[:80]!r} is no address; accepted: an IP address or a host's name")
     return host
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_listening(host: str) -> str:
@@ -61,9 +74,21 @@ def check_adopting(runtime: str, *, nodes: int, namespace: str | None, shared: b
 
 def parse_period(text: str) -> float:
     """The control period in seconds. Raises `BadInput`."""
-    seconds = parse_duration(text, option="--period")
-    if not SHORTEST_PERIOD_S <= seconds <= LONGEST_PERIOD_S:
-        raise BadInput(f"--period {text} is out of range; it must be 200ms to 60s")
+    return _duration_within(text, "--period", SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
+
+
+def parse_interval(text: str, *, option: str) -> float:
+    """Seconds between two looks at the master. Raises `BadInput`."""
+    return _duration_within(text, option, SHORTEST_INTERVAL_S, math.inf, "100ms or more, as 2s or 1min")
+
+
+def _duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:
+    try:
+        seconds = parse_duration(text, option=option)
+    except BadInput:
+        seconds = math.nan
+    if not least_s <= seconds <= most_s:
+        raise BadInput(f"{option} {text[:80]!r} cannot be taken; accepted: {accepted}")
     return seconds
 
 

@@ -64,25 +64,55 @@ class Parsed(click.types.StringParamType):
         return value
 
 
-class CoresRange(click.FloatRange):
-    """A range without "nan" and "inf", which Click lets pass; `step`: of which cores must be a multiple."""
+class NamedPath(click.Path):
+    """A path, as a `Path`. An empty one is refused: it would be the working directory."""
 
-    def __init__(self, least: float, most: float | None = None, step: float = 0.0) -> None:
+    def __init__(self, **kinds: bool) -> None:
+        super().__init__(path_type=Path, **kinds)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("an empty path names nothing; accepted: a path, or to leave it out", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class NumberRange(click.FloatRange):
+    """Numbers from `least` to `most`, all of them finite, and multiples of `step`. `what` they are, for who gave another."""
+
+    def __init__(self, what: str, least: float, most: float | None = None, step: float = 0.0) -> None:
         super().__init__(least, most)
         self.step = step
+        self.accepted = f"{what}, {least:g} {'or more' if most is None else f'to {most:g}'}"
+        self.accepted += f" in steps of {step:g}" if step else ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        cores = float(super().convert(value, param, ctx))
-        if not math.isfinite(cores):
-            self.fail(f"{value} is no number of cores; give {self.min:g} or more", param, ctx)
-        if self.step and abs(cores / self.step - round(cores / self.step)) > 1e-6:
-            self.fail(f"{value} is no multiple of {self.step:g}; give {self.min:g} to {self.max:g} in such steps", param, ctx)
-        return cores
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+        within = math.isfinite(number) and (self.min or 0.0) <= number <= (self.max or number)
+        if not within or (self.step and abs(number / self.step - round(number / self.step)) > 1e-6):
+            self.fail(f"{value!r:.80} cannot be taken; accepted: {self.accepted}", param, ctx)
+        return number
+
+
+class CountRange(click.IntRange):
+    """Whole numbers from `least` to `most`."""
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        super().__init__(least, most)
+        self.accepted = f"a whole number, {least} {'or more' if most is None else f'to {most}'}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:  # which names the range only to who gave a number
+            self.fail(f"{value!r:.80} cannot be taken; accepted: {self.accepted}", param, ctx)
 
 
 floor_option = click.option(
     "--floor",
-    type=CoresRange(CORE_QUANTUM, 1.0, CORE_QUANTUM),
+    type=NumberRange("cores", CORE_QUANTUM, 1.0, CORE_QUANTUM),
     default=QuotaSettings().floor,
     show_default=True,
     help="Cores that every executor keeps, in steps of 0.05.",
@@ -150,7 +180,7 @@ def adopt_options(function: F) -> F:
         click.option("--namespace", help="With --runtime kubernetes: of the pods that are paced [default: all]."),
         click.option(
             "--nodes",
-            type=click.IntRange(1, 10_000),
+            type=CountRange(1, 10_000),
             default=1,
             show_default=True,
             help="With --runtime kubernetes: how many there are; each has --cores for executors.",
@@ -174,7 +204,7 @@ def home_option(function: F) -> F:
 
     return click.option(
         "--home",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=NamedPath(file_okay=False),
         callback=convert,
         is_eager=True,  # --config looks there
         help="The cluster's directory [default: $SPARKPACE_HOME or ~/.sparkpace].",

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 from click.types import FloatParamType, IntParamType
 
-from controller.cli.common import Parsed
+from controller.cli.common import NamedPath, Parsed
 from controller.files import read_plain
 from controller.home import CONFIG_VARIABLE, Home
 from stage_model.errors import BadInput
@@ -35,7 +35,7 @@ def config_option(function: F) -> F:
     """--config. What its file says becomes the command's defaults, checked, before other options are looked at."""
     return click.option(
         "--config",
-        type=click.Path(path_type=Path),
+        type=NamedPath(),
         callback=_take,
         is_eager=True,
         expose_value=False,
@@ -161,5 +161,10 @@ def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
     if not isinstance(option.type, click.Path):
         return value
     if option.multiple:
-        return [str(folder / Path(one).expanduser()) for one in value]
-    return str(folder / Path(value).expanduser())
+        return [_from(folder, one) for one in value]
+    return _from(folder, value)
+
+
+def _from(folder: Path, path: str) -> str:
+    """An empty one stays empty: its option refuses it."""
+    return str(folder / Path(path).expanduser()) if path else path

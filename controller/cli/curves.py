@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from controller.cli.common import check_writable, table_console
+from controller.cli.common import NamedPath, check_writable, table_console
 from controller.cli.tables import figures_table
 from stage_model.forecast.curve import Curve
 from stage_model.units import format_duration
@@ -25,9 +25,9 @@ def picture_option(function: F) -> F:
     return click.option(
         "-o",
         "--out",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=NamedPath(dir_okay=False),
         callback=convert,
-        help="A picture of the curve, .png.",
+        help="A picture of the curve: .png, .svg or .pdf.",
     )(function)
 
 

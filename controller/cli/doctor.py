@@ -13,7 +13,7 @@ import msgspec
 from rich.table import Table
 
 from controller.cli.checks import check_port
-from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.common import CountRange, home_option, output_option, print_json, table_console
 from controller.client import submit_client
 from controller.engines import docker_version, find_java, machine_cores
 from controller.home import Cluster, Home, read_token
@@ -39,7 +39,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @home_option
 @output_option
-@click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
+@click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True)
 def doctor(home: Home, as_json: bool, port: int) -> None:
     """Checks JDK, Spark, engine, cgroups, port, tokens and Python. Exit code 0 if Sparkpace is usable here."""
     needed: dict[str, Check] = {

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from controller.cli.checks import checked_folders
-from controller.cli.common import Parsed, option_words
+from controller.cli.common import CountRange, NamedPath, NumberRange, Parsed, option_words
 from controller.cli.worker_words import USUAL_HELP, parse_type
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
@@ -99,7 +99,7 @@ OPTIONS = (
         default="",
         help="Weights of scores, as data=4,rack=2,cpu=0.5,gpu=0.5.",
     ),
-    click.option("--topology", type=click.Path(path_type=Path), help="File of networks with hosts, racks and switches."),
+    click.option("--topology", type=NamedPath(), help="File of networks with hosts, racks and switches."),
     click.option(
         "--provider",
         type=click.Choice(["none", "docker", "command"]),
@@ -107,15 +107,15 @@ OPTIONS = (
         show_default=True,
         help="Who starts a worker for what fits nowhere.",
     ),
-    click.option("--provider-command", type=click.Path(path_type=Path), help="Program of --provider command."),
+    click.option("--provider-command", type=NamedPath(), help="Program of --provider command."),
     click.option("--provider-image", default=NODE_IMAGE, show_default=True, help="Agent image of --provider docker."),
     click.option(
         "--provider-folder",
-        type=click.Path(path_type=Path),
+        type=NamedPath(),
         multiple=True,
         help="Further folder of this host that agents of --provider docker see (Python environments, input); repeatable.",
     ),
-    click.option("--grow", type=click.IntRange(min=0), default=4, show_default=True, help="Started workers at a time."),
+    click.option("--grow", type=CountRange(0), default=4, show_default=True, help="Started workers at a time."),
     click.option("--grow-up-to", help='Of all started workers together, as "cores=2 memory=8g resources=gpu=1".'),
     click.option(
         "--idle",
@@ -127,7 +127,7 @@ OPTIONS = (
     click.option("--usual-worker", type=Parsed(lambda text: parse_type(text, option="--usual-worker")), help=USUAL_HELP),
     click.option(
         "--utilisation",
-        type=click.FloatRange(0.05, 1.0),
+        type=NumberRange("a part", 0.05, 1.0),
         default=0.8,
         show_default=True,
         help="Part of the workers that should have work, with --usual-worker.",

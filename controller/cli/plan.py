@@ -14,7 +14,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from controller.cli.common import home_option, output_option, print_json
+from controller.cli.common import CountRange, NamedPath, home_option, output_option, print_json
 from controller.cli.completing import complete_profiles, completes
 from controller.cli.curves import draw_curve, picture_option
 from controller.cli.plan_answer import print_plan
@@ -36,7 +36,7 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 
 @click.command()
 @home_option
-@click.argument("logs", metavar="[EVENTLOG]...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("logs", metavar="[EVENTLOG]...", nargs=-1, type=NamedPath())
 @click.option("--profile", shell_complete=completes(complete_profiles), help="Name of a stored profile, or a profile's file.")
 @click.option("--deadline", help="90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
 @click.option("--cores", help="As if it had so many to itself, of those there are: the earliest deadline that they keep.")
@@ -45,8 +45,8 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 @click.option(
     "--log-cores", help="What the runs in EVENTLOG could use, where a quota left them fewer than their executors' cores."
 )
-@click.option("--num-executors", type=click.IntRange(min=1), help="[default: one per worker]")
-@click.option("--executor-cores", type=click.IntRange(min=1), help="[default: all slots of a worker]")
+@click.option("--num-executors", type=CountRange(1), help="[default: one per worker]")
+@click.option("--executor-cores", type=CountRange(1), help="[default: all slots of a worker]")
 @click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: beside whose promises it must fit.")
 @click.option(
     "--law",

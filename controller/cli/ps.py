@@ -11,13 +11,14 @@ import click
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from controller.cli.checks import parse_interval
 from controller.cli.common import home_option, json_text, output_option, print_json, table_console
 from controller.cli.tables import applications_table
 from controller.cli.watch import watch
 from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.wire.command import ApplicationView
-from stage_model.units import parse_duration, parse_priority
+from stage_model.units import parse_priority
 
 WATCH = "2s"
 """Between two looks, where --watch says no time."""
@@ -60,14 +61,14 @@ class Selection:
     metavar="[TIME]",
     is_flag=False,
     flag_value=WATCH,
-    help=f"Look again each TIME [{WATCH}] until Ctrl-C.",
+    help=f"Look again each TIME [{WATCH}], 100ms or more, until Ctrl-C.",
 )
 def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None, every: str | None) -> None:
     """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
 
     Below them, why those wait that wait for memory. With --watch a terminal is drawn anew; a pipe gets list after list."""
     chosen = Selection(states, name, None if priority is None else parse_priority(priority))
-    interval_s = None if every is None else parse_duration(every, option="--watch")
+    interval_s = None if every is None else parse_interval(every, option="--watch")
     show_applications(submit_client(home), table_console(), chosen, interval_s, as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 from rich.table import Table
 
-from controller.cli.common import check_writable, home_option, output_option, print_json, table_console
+from controller.cli.common import NamedPath, check_writable, home_option, output_option, print_json, table_console
 from controller.cli.completing import complete_runs, completes
 from controller.cli.tables import actions_table
 from controller.client import submit_client
@@ -49,7 +49,7 @@ def report(home: Home, application: str, as_json: bool) -> None:
 @home_option
 @click.argument("applications", metavar="[APP]...", nargs=-1, shell_complete=completes(complete_runs))
 @click.option("--pipeline", help="The jobs of its newest run, instead of APP.")
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Picture, .png.")
+@click.option("-o", "--out", type=NamedPath(dir_okay=False), required=True, help="Picture: .png, .svg or .pdf.")
 def plot(home: Home, applications: tuple[str, ...], pipeline: str | None, out: Path) -> None:
     """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
     over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 
 from controller.addresses import on_this_machine
 from controller.cli.checks import (
@@ -28,7 +29,9 @@ from controller.cli.checks import (
 from controller.cli.common import (
     MEMORY,
     POLICY_HELP,
-    CoresRange,
+    CountRange,
+    NamedPath,
+    NumberRange,
     Parsed,
     adopt_options,
     floor_option,
@@ -43,28 +46,28 @@ from controller.cli.common import (
 from controller.cli.configuration import config_option, only_check
 from controller.cli.growth_options import MasterPlacement, master_placement_options
 from controller.cli.worker_words import parse_type
+from controller.engines import machine_memory_mb
 from controller.home import Home
 from controller.local.locks import agent_lock
 from controller.local_limit import parse_local_limit
 from controller.options import AgentOptions, GrowthOptions, MasterOptions
-from controller.runtime.table import RUNTIMES
+from controller.runtime.table import EVERYWHERE, RUNTIMES
 from controller.tls import address_of
 from master_memory.split import POLICIES
 from placement.labels import parse_labels
 from placement.resources import SCALE, parse_advertised
 from stage_model.errors import BadInput
 from stage_model.laws import LAWS
+from stage_model.settings import CORE_QUANTUM
 from stage_model.units import parse_memory_mb
-
-absolute = click.Path(path_type=Path)
 
 
 @click.command()
 @home_option
 @config_option
 @click.option("--host", type=Parsed(check_listening), default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(1, 65535), default=7070, show_default=True)
-@click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
+@click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True)
+@click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Run folders to keep.")
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
@@ -114,7 +117,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @home_option
 @config_option
 @click.option("--worker-id", type=Parsed(parse_worker_id), required=True, help="This worker's name, unique in the cluster.")
-@click.option("--cores", type=CoresRange(0.05), required=True, help="Cores for executors.")
+@click.option("--cores", type=NumberRange("cores", CORE_QUANTUM), required=True, help="Cores for executors.")
 @click.option("--memory", type=MEMORY, required=True, help="Memory for executors, as 8g or 8192 (MiB).")
 @click.option("--runtime", type=click.Choice(list(RUNTIMES)), required=True)
 @period_option
@@ -122,7 +125,7 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
 @tmp_limit_option
 @local_limit_option
 @click.option("--master", "master_url", type=Parsed(address_of), required=True, help="The master's URL, https://HOST:PORT.")
-@click.option("--allow-mount", "allowed", type=absolute, multiple=True, help="Root that --mount may name (repeat).")
+@click.option("--allow-mount", "allowed", type=NamedPath(), multiple=True, help="Root that --mount may name (repeat).")
 @click.option("--image", help="Executor image for jobs that name none.")
 @click.option(
     "--host",
@@ -151,10 +154,12 @@ def agent(
 ) -> None:
     """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
     check_adopting(**{name: plain[name] for name in ("runtime", "nodes", "namespace", "shared", "signals")})
+    memory_mb = check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}")
+    _check_size(plain["cores"], memory_mb, plain["floor"], runtime=plain["runtime"])
     options = AgentOptions(
         home=home.path,
         worker_id=worker_id,
-        memory_mb=check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}"),
+        memory_mb=memory_mb,
         period_s=parse_period(period),
         tmp_mb=parse_tmp_limit(tmp_limit),
         local_limit=parse_local_limit(local_limit).text,
@@ -180,6 +185,19 @@ def agent(
     home.agent_token(options.worker_id)
     with agent_lock(home, options.worker_id):
         become(options)
+
+
+def _check_size(cores: float, memory_mb: int, floor: float, *, runtime: str) -> None:
+    """What an agent is to have. Raises `BadInput` for a worker on which no executor fits, or one larger than this machine
+    (of pods, each node is a machine of its own)."""
+    if cores < floor:
+        raise BadInput(f"--cores {cores:g} is less than --floor {floor:g}, which an executor keeps; accepted: that or more")
+    most_cores, most_mb = psutil.cpu_count() or 1, machine_memory_mb()
+    if runtime not in EVERYWHERE and (cores > most_cores or memory_mb > most_mb):
+        raise BadInput(
+            f"--cores {cores:g} with --memory {memory_mb}m is more than this machine has; accepted: at most {most_cores} "
+            f"cores and {most_mb} MiB"
+        )
 
 
 @click.command()

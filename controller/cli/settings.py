@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from controller.cli.common import home_option
+from controller.cli.common import NamedPath, home_option
 from controller.files import write_whole
 from controller.home import Home
 from controller.submit.attaching import attach_settings, pod_settings
@@ -21,7 +21,7 @@ OURS = "# Written by `sparkpace conf`, which may write it anew. It holds a secre
 
 @click.command()
 @home_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write them to this file, with a new secret (0600).")
+@click.option("-o", "--out", type=NamedPath(), help="Write them to this file, with a new secret (0600).")
 @click.option("--attach", is_flag=True, help="For executors that another cluster manager starts.")
 @click.option("--kubernetes", is_flag=True, help="With --attach: for a driver in a pod, as of --deploy-mode cluster.")
 def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:

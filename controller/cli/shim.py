@@ -6,21 +6,20 @@ from pathlib import Path
 
 import click
 
+from controller.cli.common import NamedPath
 from controller.files import write_whole
 from controller.submit.shim import NAMES, is_shim, shim_text
 from stage_model.errors import BadInput
 
 
 @click.command()
-@click.argument("given", metavar="DIR", type=click.Path())
-def shim(given: str) -> None:
+@click.argument("folder", metavar="DIR", type=NamedPath())
+def shim(folder: Path) -> None:
     """Writes spark-submit and spark3-submit into DIR, which take the options of `sparkpace submit` beside Spark's own.
 
     Put DIR first on PATH. Without an option of ours, a setting spark.pace.* or a master sparkpace://, the real spark-submit
     runs unchanged: that of SPARK_HOME, else the next one on PATH."""
-    if not given:
-        raise BadInput("DIR is empty; name a directory of yours")
-    folder = Path(given).expanduser().absolute()
+    folder = folder.expanduser().absolute()
     files = [folder / name for name in NAMES]
     if strange := [file for file in files if file.exists() and not is_shim(file)]:
         raise BadInput(f"{strange[0]} exists and is not from `sparkpace shim`; name another directory")

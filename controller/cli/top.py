@@ -9,24 +9,24 @@ import click
 from rich.console import Console, Group
 from rich.text import Text
 
+from controller.cli.checks import parse_interval
 from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table, workers_table
 from controller.cli.watch import watch
 from controller.client import MasterClient, submit_client
 from controller.home import Home
-from stage_model.units import parse_duration
 
 
 @click.command()
 @home_option
 @output_option
-@click.option("--interval", default="1s", show_default=True, help="Time between two looks.")
+@click.option("--interval", default="1s", show_default=True, help="Time between two looks, 100ms or more.")
 def top(home: Home, as_json: bool, interval: str) -> None:
     """Shows the running applications and the workers, live; Ctrl-C ends it. Once only as json, or where it is no terminal.
 
     A terminal that cannot move its cursor (TERM=dumb) gets each look below the one before.
     """
-    interval_s = parse_duration(interval, option="--interval")
+    interval_s = parse_interval(interval, option="--interval")
     client = submit_client(home)
     if as_json:
         print_json({"applications": client.applications(), "workers": client.workers()})

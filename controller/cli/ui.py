@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from controller.cli.common import home_option
+from controller.cli.common import CountRange, home_option
 from controller.client import LastingClient, submit_client
 from controller.home import Home
 from controller.ui.main import serve_page
@@ -12,7 +12,7 @@ from controller.ui.main import serve_page
 
 @click.command("ui")
 @home_option
-@click.option("--port", type=click.IntRange(0, 65535), default=7071, show_default=True, help="On 127.0.0.1; 0: a free one.")
+@click.option("--port", type=CountRange(0, 65535), default=7071, show_default=True, help="On 127.0.0.1; 0: a free one.")
 def live_page(home: Home, port: int) -> None:
     """Serves the live page: the cluster, its applications and ended runs. Ctrl-C ends it; jobs go on.
 

@@ -28,6 +28,9 @@ from controller.cli.checks import (
 from controller.cli.common import (
     MEMORY,
     POLICY_HELP,
+    CountRange,
+    NamedPath,
+    NumberRange,
     Parsed,
     adopt_options,
     floor_option,
@@ -66,10 +69,14 @@ from stage_model.units import parse_memory_mb
 @click.command()
 @home_option
 @config_option
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option("--workers", type=CountRange(1, 64), default=2, show_default=True)
 @click.option("--worker", "each", type=Parsed(lambda text: parse_worker(text, "w1")), multiple=True, help=WORKER_HELP)
 @click.option("--runtime", type=click.Choice(["auto", *RUNTIMES]), default="auto", show_default=True)
-@click.option("--cores", type=float, help="For executors, all workers together [default: the machine's less 0.3].")
+@click.option(
+    "--cores",
+    type=NumberRange("cores", CORE_QUANTUM),
+    help="For executors, all workers together [default: the machine's less 0.3].",
+)
 @click.option(
     "--memory", type=MEMORY, help="Memory for executors, all workers together, as 8g [default: 80% of the machine's]."
 )
@@ -77,7 +84,7 @@ from stage_model.units import parse_memory_mb
     "--host", type=Parsed(check_listening), default="127.0.0.1", show_default=True, help="Address the master listens on."
 )
 @name_option
-@click.option("--port", type=click.IntRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
+@click.option("--port", type=CountRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
 @period_option
 @floor_option
 @tmp_limit_option
@@ -85,7 +92,7 @@ from stage_model.units import parse_memory_mb
 @click.option(
     "--allow-mount",
     "allowed",
-    type=click.Path(path_type=Path),
+    type=NamedPath(),
     multiple=True,
     help="Root that --mount may name (repeat) [default: your home].",
 )
@@ -100,7 +107,7 @@ from stage_model.units import parse_memory_mb
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
-@click.option("--keep-runs", type=click.IntRange(min=1), default=100, show_default=True, help="Run folders to keep.")
+@click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Run folders to keep.")
 @notify_option
 @click.pass_context
 def up(
@@ -372,8 +379,7 @@ def _check_size(cores: float, memory_mb: int, floor: float, what: str) -> None:
 
 def _cores_each(total: float, workers: int, floor: float) -> float:
     """Rounded down to steps of 0.05 core, the quota's step."""
-    # Not "total < ...": nan must be refused, too.
-    if not total / workers >= floor:
+    if total / workers < floor:
         raise BadInput(
             f"--cores {total:g} for {workers} worker(s) is too little; each needs the floor, {floor:g} core, or more"
         )

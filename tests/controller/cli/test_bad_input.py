@@ -75,6 +75,10 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--priority", "101", "app.py"], ["--priority", "'101'"]),
         (["--priority", "-1", "app.py"], ["--priority", "'-1'"]),
         (["none.py"], ["'none.py'", "does not exist"]),
+        (["."], ["'.'", "is a directory", "a .py file or a jar"]),
+        (["--home", "", "app.py"], ["--home is empty"]),
+        (["--output", "json", "app.py"], ["--output is of --dry-run", "both, or neither"]),
+        (["--dry-run", "--output", "yaml", "app.py"], ["--output 'yaml'", "table or json"]),
         (["file:none.py"], ["does not exist"]),
         (["--deadline", "90s"], ["no application file"]),
         (["--mount", "/no/such/path", "app.py"], ["--mount", "/no/such/path"]),
@@ -184,23 +188,23 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--workers", "0"], ["--workers"]),
         (["--runtime", "podman"], ["--runtime"]),
         (["--cores", "0"], ["--cores"]),
-        (["--cores", "nan"], ["--cores"]),
+        (["--cores", "nan"], ["--cores", "'nan' cannot be taken; accepted: cores, 0.05 or more"]),
+        (["--cores", ""], ["--cores", "accepted: cores, 0.05 or more"]),
         (["--cores", "100000"], ["--cores"]),
         (["--memory", "lots"], ["--memory"]),
         (["--memory", "1m"], ["--memory"]),
-        (["--period", "5ms"], ["--period"]),
-        (["--period", "abc"], ["--period"]),
-        (["--floor", "0"], ["--floor", "0.05<=x<=1"]),
-        (["--floor", "2"], ["--floor", "0.05<=x<=1"]),
-        (["--floor", "nan"], ["--floor", "no number of cores"]),
-        (["--floor", "0.07"], ["--floor", "no multiple of 0.05"]),
+        *((["--period", text], ["--period", f"'{text}'", "accepted: 200ms to 60s"]) for text in ("5ms", "abc", "61s", "")),
+        *((["--floor", one], ["--floor", f"'{one}'", "0.05 to 1 in steps of 0.05"]) for one in ("0", "2", "nan", "0.07", "")),
+        *((["--local-limit", text], ["--local-limit", "1% to 99%, or none"]) for text in ("abc", "0", "0%", "")),
         (["--cores", "0.15", "--workers", "2"], ["--cores", "0.1 core"]),
         (["--name", "no name"], ["--name", "'no name'", "a host's name"]),
         *((["--notify", url], ["--notify", "accepted: https://HOST"]) for url in BAD_URLS),
         (["--notify", "@nowhere"], ["--notify @nowhere", "there is no file nowhere; accepted: @FILE with https://HOST"]),
         (["--notify", "@/"], ["--notify /", "is not a plain file"]),
         (["--notify", "@"], ["--notify @ names no file"]),
-        (["--port", "70000"], ["--port"]),
+        *((["--port", text], ["--port", "a whole number, 0 to 65535"]) for text in ("70000", "http", "", "1.5")),
+        (["--host", ""], ["--host ''", "an IP address or a host's name"]),
+        (["--host", "999.1.1.1"], ["--host '999.1.1.1'", "an IP address or a host's name"]),
         (["--network", "bridge"], ["--network", "'open'", "'closed'", "'host'"]),
         (["--network-pool", "10.0.0.1/8"], ["--network-pool", "'10.0.0.1/8'", "10.201.0.0/16"]),
         (["--driver-host", "192.0.2.77"], ["--driver-host", "'192.0.2.77'", "no address of this machine"]),
@@ -235,11 +239,36 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--usual-worker", "cores=1 memory=1g"], ["--provider", "docker or command"]),
         (["--provider", "docker", "--grow-up-to", "cores=x memory=1g"], ["--grow-up-to cores", "'x'"]),
         (["--idle", "soon"], ["--idle", "'soon'"]),
-        (["--utilisation", "0"], ["--utilisation"]),
+        *((["--utilisation", text], ["--utilisation", "a part, 0.05 to 1"]) for text in ("0", "nan", "inf", "", "half")),
     ],
 )
 def test_bad_options_of_up(place: Path, arguments: list[str], said: list[str]) -> None:
     assert_refused(run("up", *arguments), 2, *said)
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["up", "--home", ""],
+        ["up", "--config", ""],
+        ["up", "--topology", ""],
+        ["up", "--provider-command", ""],
+        ["up", "--provider-folder", ""],
+        ["up", "--allow-mount", ""],
+        ["ps", "--home", ""],
+        ["config", "check", ""],
+        ["plot", "last", "-o", ""],
+        ["conf", "-o", ""],
+        ["plan", ""],
+        ["profile", "learn", ""],
+        ["pipeline", "run", ""],
+        ["shim", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_the_working_directory(place: Path, words: list[str]) -> None:
+    assert_refused(run(*words), 2, "an empty path names nothing")
     assert_nothing_left(place)
 
 
@@ -321,8 +350,15 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     agent = ["agent", "--worker-id", "w1", "--cores", "1", "--memory", "1024", "--runtime", "process"]
     assert_refused(run(*agent, "--master", "localhost"), 2, "master URL 'localhost'", "https://")
     assert_refused(run(*agent, "--master", "https://localhost:1", "--period", "0s"), 2, "--period")
-    assert_refused(run(*agent, "--master", "https://localhost:1", "--cores", "nan"), 2, "--cores")
-    assert_refused(run(*agent, "--master", "https://localhost:1", "--cores", "inf"), 2, "--cores")
+    for cores in ("nan", "inf", "1e9"):
+        assert_refused(run(*agent, "--master", "https://localhost:1", "--cores", cores), 2, "--cores")
+    for port in ("99999", "x", "0"):
+        assert_refused(run(*agent, "--master", f"https://127.0.0.1:{port}"), 2, "master URL", "https://127.0.0.1:7070")
+    assert_refused(run(*agent, "--master", "https://[::1"), 2, "master URL", "https://127.0.0.1:7070")
+    small = ("--cores", "0.5", "--floor", "0.9")
+    assert_refused(run(*agent, "--master", "https://localhost:1", *small), 2, "--cores 0.5 is less than --floor 0.9")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--memory", "9999g"), 2, "--memory", "this machine")
+    assert_refused(run(*agent, "--master", "https://localhost:1", "--host", "999.1.1.1"), 2, "--host '999.1.1.1'")
     assert_refused(run(*agent, "--master", "https://localhost:1", "--labels", "zone"), 2, "--labels", "'zone'")
     assert_refused(run(*agent, "--master", "https://localhost:1", "--resources", "gpu=-1"), 2, "--resources", "gpu=-1")
     assert_refused(run(*agent, "--master", "https://localhost:1", "--memory", "100m"), 2, "--memory 100m", "512m or more")
@@ -347,9 +383,21 @@ def test_a_malformed_topology_names_the_line(place: Path) -> None:
     assert_nothing_left(place)
 
 
-@pytest.mark.parametrize("words", [[], ["zone"], ["zone=a b"], ["-"], ["zone=a", "zone=b"]])
+@pytest.mark.parametrize("words", [[], [""], ["a=b", ""], [","], ["zone"], ["zone=a b"], ["-"], ["zone=a", "zone=b"]])
 def test_labels_that_cannot_be(place: Path, words: list[str]) -> None:
     assert_refused(run("label", "w1", "--", *words), 2, "accepted: NAME=VALUE")
+    assert_nothing_left(place)
+
+
+def test_labels_of_no_worker(place: Path) -> None:
+    assert_refused(run("label", "", "a=b"), 2, "no worker was named")
+    assert_nothing_left(place)
+
+
+def test_a_master_elsewhere_at_no_port(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKPACE_MASTER", "https://127.0.0.1:99999")
+    for words in (["ps"], ["submit", "app.py"]):
+        assert_refused(run(*words), 2, "master URL 'https://127.0.0.1:99999' is not usable (Port out of range 0-65535)")
     assert_nothing_left(place)
 
 

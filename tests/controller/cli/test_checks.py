@@ -55,7 +55,7 @@ def test_a_master_may_listen_at_any_address(host: str) -> None:
     assert check_listening(host) == host
 
 
-@pytest.mark.parametrize("host", ["", " ", "two words", "-x", "https://gate.example", "::1::x:"])
+@pytest.mark.parametrize("host", ["", " ", "two words", "-x", "https://gate.example", "::1::x:", "999.1.1.1", "1.2.3", "a:b"])
 def test_what_is_no_address_is_refused(host: str) -> None:
     with pytest.raises(BadInput, match="is no address; accepted: an IP address or a host's name"):
         check_listening(host)

@@ -47,10 +47,16 @@ BAD = [
     ('[up]\nworkers = "3"', "[up] workers is '3'; accepted: a whole number"),
     ("[up]\nworkers = 2.5", "[up] workers is 2.5; accepted: a whole number"),
     ("[up]\nworkers = true", "[up] workers is True; accepted: a whole number"),
-    ("[up]\nworkers = 0", "[up] workers: 0 is not in the range 1<=x<=64."),
+    ("[up]\nworkers = 0", "[up] workers: 0 cannot be taken; accepted: a whole number, 1 to 64"),
+    ('[up]\nhost = ""', "[up] host: --host '' is no address"),
+    ('[up]\ntopology = ""', "[up] topology: an empty path names nothing"),
+    ('[up]\nallow-mount = [""]', "[up] allow-mount: an empty path names nothing"),
+    ("[up]\ncores = nan", "[up] cores: nan cannot be taken; accepted: cores, 0.05 or more"),
+    ("[up]\nutilisation = nan", "[up] utilisation: nan cannot be taken; accepted: a part, 0.05 to 1"),
+    ('[agent]\nmaster = "https://[::1]:99999"', "[agent] master: master URL 'https://[::1]:99999' is not usable (Port"),
     ('[up]\nlaw = "fair"', "[up] law: 'fair' is not one of 'paper', 'forecast', 'constant'."),
-    ("[up]\nfloor = nan", "[up] floor: nan is no number of cores"),
-    ('[up]\nperiod = "5ms"', "[up] period: --period 5ms is out of range"),
+    ("[up]\nfloor = nan", "[up] floor: nan cannot be taken; accepted: cores, 0.05 to 1 in steps of 0.05"),
+    ('[up]\nperiod = "5ms"', "[up] period: --period '5ms' cannot be taken; accepted: 200ms to 60s"),
     ("[up]\nperiod = 1", "[up] period is 1; accepted: a string"),
     ('[up]\nallow-mount = "/data"', "[up] allow-mount is '/data'; accepted: a list of strings"),
     ("[up]\nallow-mount = [1]", "[up] allow-mount is [1]; accepted: a list of strings"),
@@ -121,6 +127,18 @@ def test_a_right_file_is_right(home: Home) -> None:
     ]
 
 
+def test_what_a_check_found_is_json_too(home: Home) -> None:
+    file = written(home.path.parent / "some.toml", "[agent]\ncores = 2\nfloor = 2\n")
+    done = run("config", "check", "--output", "json", str(file))
+    assert (done.exit_code, done.stderr) == (2, "")
+    found = json.loads(done.stdout)
+    assert (found["file"], len(found["wrong"]), len(found["unchecked"])) == (str(file), 1, 1)
+    assert "[agent] floor: 2" in found["wrong"][0]
+    written(file, "")
+    done = run("config", "check", "--output", "json", str(file))
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"file": str(file), "wrong": [], "unchecked": []})
+
+
 def test_the_file_is_the_one_that_is_named_else_the_homes(home: Home) -> None:
     named, of_home = written(home.path.parent / "a.toml", ""), written(home.config_file, "")
     variable = {"SPARKPACE_CONFIG": str(of_home)}
@@ -144,7 +162,7 @@ def test_one_in_the_working_directory_is_not_read(home: Home) -> None:
     done = run("config", "check")
     assert done.exit_code == 2
     assert "no configuration file was named" in done.stderr
-    assert run("config", "check", "sparkpace.toml").stderr.count("workers: 0 is not in the range") == 1
+    assert run("config", "check", "sparkpace.toml").stderr.count("workers: 0 cannot be taken") == 1
 
 
 @pytest.mark.parametrize("mode", [0o660, 0o606])
@@ -156,9 +174,26 @@ def test_a_file_that_others_may_change_is_refused(home: Home, mode: int) -> None
     assert f"may be changed by others (mode {mode:04o}" in done.stderr
 
 
+def test_a_file_that_others_may_replace_is_refused(home: Home) -> None:
+    file = written(home.config_file, "[up]\nworkers = 2\n")
+    link = home.path.parent / "work" / "link.toml"
+    link.symlink_to(file)
+    for folder, mode, words in (
+        (home.path, 0o777, []),
+        (home.path, 0o775, [str(link)]),
+        (link.parent, 0o777, [str(link)]),
+    ):
+        folder.chmod(mode)
+        done = run("config", "check", *words)
+        assert done.exit_code == 2
+        assert f"may be changed by others, as its folder {folder} is open to them (mode 0{mode:o}" in done.stderr
+        folder.chmod(0o1777)
+        assert run("config", "check", *words).exit_code == 0, "there, each may replace their own files"
+
+
 def test_the_commands_take_what_their_table_says(home: Home) -> None:
     written(home.config_file, '[up]\nperiod = "5ms"\n[master]\nname = ["a b"]\n[agent]\nfloor = 2\n')
-    for command, said in (("up", "--period 5ms"), ("master", "--name 'a b'"), ("agent", "[agent] floor")):
+    for command, said in (("up", "--period '5ms'"), ("master", "--name 'a b'"), ("agent", "[agent] floor")):
         done = run(command)
         assert done.exit_code == 2
         assert f"{home.config_file}: " in done.stderr

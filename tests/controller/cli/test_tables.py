@@ -179,4 +179,4 @@ def test_no_name_is_cut_in_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch, caps
 def test_a_bad_interval_is_refused() -> None:
     done = CliRunner().invoke(main, ["top", "--interval", "never"])
     assert done.exit_code == 2
-    assert "--interval 'never' is not a duration" in done.stderr
+    assert "--interval 'never' cannot be taken; accepted: 100ms or more" in done.stderr
