@@ -314,7 +314,11 @@ def down(home: Home) -> None:
         click.echo(f"No local cluster in {home.path}.")
         return
     for view in stopped.late:
-        click.echo(f"sparkpace: application {view} had not ended when its agents were stopped", err=True)
+        click.echo(
+            f"sparkpace: application {view} was not over when its agents were stopped: its driver may go on, or its record "
+            f"could not be written",
+            err=True,
+        )
     for sentence in (*stopped.notes, *stopped.left):
         click.echo(f"sparkpace: {sentence}", err=True)
     if said := stopped.removed.said():

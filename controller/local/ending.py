@@ -29,7 +29,7 @@ RECENT_S = 120.0
 
 @dataclass(slots=True)
 class Stopped:
-    """What `stop` did. `late` are applications that had not ended when their agents were stopped, `removed` is what outlived
+    """What `stop` did. `late` are applications that were not over when their agents were stopped, `removed` is what outlived
     its agent; `left` says in sentences what is there still, and why."""
 
     late: list[str] = field(default_factory=list)
@@ -91,12 +91,18 @@ def _elsewhere(client: MasterClient, home: Home) -> list[str]:
 
 
 def _end_applications(client: MasterClient) -> list[str]:
+    """Ids of those that are not over in time. One is over when its record is written: until then its driver may have to be
+    told."""
+
+    def going_on() -> list[str]:
+        return [view.application_id for view in client.applications() if view.executors or not view.finished]
+
     try:
         for view in client.applications():
             if view.state != "ended":
                 client.kill(view.application_id)
-        wait_until(lambda: all(view.state == "ended" and not view.executors for view in client.applications()), END_S, LOOK_S)
-        return [view.application_id for view in client.applications() if view.state != "ended"]
+        wait_until(lambda: not going_on(), END_S, LOOK_S)
+        return going_on()
     except PaceError:
         return []  # the master died meanwhile: the agents, asked next, end what is theirs
 

@@ -225,6 +225,8 @@ class Application:
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     finished: bool = False
+    farewell: bool = False
+    """Its driver has said that it goes."""
     told_bytes: int = 0
     """Of its driver's events and snapshots, as they are stored."""
     overflow: str = ""

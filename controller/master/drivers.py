@@ -123,6 +123,7 @@ class Drivers:
             changed = True
         if sync.credentials and application.lacks_credentials:
             application.credentials, changed = sync.credentials, True
+        application.farewell = application.farewell or sync.ended
         if sync.ended and not application.ended:
             self.registry.end(application, "", now_s)
             changed = True

@@ -18,7 +18,7 @@ from controller.runtime.process_identity import seen_here
 from stage_model.errors import NotStored, PaceError
 
 CLEAN_UP_S = 15.0
-"""Longest wait for executors' last words before a run's record is written."""
+"""Longest wait for the last words of driver and executors before a run's record is written."""
 HEARD_S = 2.5
 """A driver that was heard of so lately lives: bridges speak every second."""
 SILENCE_S = 60.0
@@ -91,13 +91,20 @@ class Lifecycle:
         running = any(e.report and e.report.state == "running" for e in application.live_executors())
         return not running and silent_s > SILENCE_S
 
+    def _driver_to_be_told(self, application: Application, now_s: float) -> bool:
+        """That its application has ended: it has not said that it goes, and lives. One that waits has no executors that would
+        take a while to end."""
+        reason = application.record.end_reason
+        told = application.farewell or reason in ("", DRIVER_DIED)
+        return not told and not self._driver_gone(application, now_s)
+
     def _try_finish(self, application: Application, now_s: float) -> None:
         if application.finished or application.ended_monotonic_s is None:
             return
         if not self.finisher.begun(application):
             heard, waited_s = self.registry.workers.fresh(now_s), now_s - application.ended_monotonic_s
-            left = (e for e in application.executors.values() if not e.cleaned and e.record.worker_id in heard)
-            if waited_s < CLEAN_UP_S and any(left):
+            left = any(not e.cleaned and e.record.worker_id in heard for e in application.executors.values())
+            if waited_s < CLEAN_UP_S and (left or self._driver_to_be_told(application, now_s)):
                 return
             used = {e.record.worker_id for e in application.executors.values()}
             runtime = next((w.info.runtime for w in self.registry.workers.by_id.values() if w.info.worker_id in used), "none")

@@ -160,6 +160,16 @@ def test_down_ends_a_master_that_was_started_by_hand_and_a_second_one_is_refused
     assert "No local cluster" in mortal.command("down").stdout
 
 
+def test_down_ends_the_driver_of_an_application_that_waits(mortal: LocalCluster) -> None:
+    begin(mortal)
+    job = mortal.submit("--name", "waits", "--after", "nobody", *PLAIN, "never")
+    driver = job.driver()
+    eventually(lambda: mortal.views("waits"), "its registration")
+    assert "Sparkpace is down." in mortal.command("down").stdout
+    assert "the master ends this application: it was killed" in job.finish().err
+    assert not driver.is_running()
+
+
 def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalCluster, stop_file: Path) -> None:
     begin(mortal)
     mortal.submit("--name", "outliving", *PLAIN, str(stop_file))

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from controller.master.executor_state import ExecutorRecord
-from controller.master.lifecycle import HEARD_S
+from controller.master.lifecycle import CLEAN_UP_S, HEARD_S
 from controller.runtime.process_identity import of
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
 
@@ -79,6 +79,7 @@ def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster
     cluster.state.commands.kill(application_id, cluster.now_s)
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
     cluster.worker("w1")
+    cluster.driver(application_id, ended=True)
     cluster.state.tick(cluster.now_s)
     summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
     assert (summary["end_reason"], summary["error_pct"], summary["violated"]) == ("it was killed", None, late)
@@ -92,6 +93,21 @@ def test_who_ends_by_itself_while_it_waits_has_no_reason(cluster: FakeCluster) -
     cluster.driver(application_id, events[-1], first=3, ended=True)
     view = cluster.state.commands.view(application_id, cluster.now_s)
     assert (view.state, view.reason) == ("ended", "")
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_one_that_is_killed_while_it_waits_is_over_when_its_driver_knows(cluster: FakeCluster, says_so: bool) -> None:
+    application_id = cluster.register(conf={"spark.pace.after": "nobody"})
+    cluster.state.commands.kill(application_id, cluster.now_s)
+    cluster.state.tick(cluster.now_s)
+    assert not cluster.state.commands.view(application_id, cluster.now_s).finished
+    assert cluster.driver(application_id).stop == "it was killed"
+    if says_so:
+        cluster.driver(application_id, ended=True)
+    else:
+        cluster.now_s += CLEAN_UP_S
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.commands.view(application_id, cluster.now_s).finished
 
 
 def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster) -> None:

@@ -259,7 +259,7 @@ def test_it_starts_when_what_it_comes_after_has_ended(two: Scene) -> None:
     assert (two.where(after), two.where(success), two.where(free)) == ([], [], ["w2"])
     assert two.view(after).reason == f"it comes after {first} (first), which has not ended"
     two.state.commands.kill(first, two.cluster.now_s)
-    two.sync()
+    two.end(first)
     assert len(two.where(after)) == 1
     ended = two.view(success)
     assert (ended.state, ended.reason) == (
