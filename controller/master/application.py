@@ -251,6 +251,11 @@ class Application:
         return self.record.registration.name
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """By which others find it: its own and, where it was submitted with another one, that."""
+        return tuple(dict.fromkeys((self.name, self.options.name or self.name)))
+
+    @property
     def attached(self) -> bool:
         """Another cluster manager starts its executors."""
         return self.record.registration.attached

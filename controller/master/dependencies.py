@@ -1,7 +1,7 @@
 """Applications that start after others: found by id or name, held back until those have ended (`placement.dependencies`).
 
-A name means the newest application that has it when it is first found; that one is kept to. One that nobody has yet is waited
-for."""
+A name means the newest application that has it, or was submitted with it, when it is first found; that one is kept to. One
+that nobody has yet is waited for."""
 
 from __future__ import annotations
 
@@ -22,11 +22,17 @@ class Past:
     name: str
     succeeded: bool
     place: PipelinePlace | None = None
+    submitted_name: str | None = None
+
+    @property
+    def names(self) -> tuple[str | None, ...]:
+        """By which it is found."""
+        return self.name, self.submitted_name
 
 
 def past_of(record: ApplicationRecord) -> Past:
     """What is kept of it."""
-    return Past(record.registration.name, bool(record.succeeded), pipeline_place(record))
+    return Past(record.registration.name, bool(record.succeeded), pipeline_place(record), record.options.name)
 
 
 FORGOTTEN = Past("its record is gone", succeeded=False)
@@ -48,11 +54,12 @@ def check_dependencies(newcomer: Application, applications: Mapping[str, Applica
     known = {
         name: [after for after in a.options.placement.after if after.application not in a.record.comes_after]
         for a in waiting
-        for name in (a.name, a.id)
+        for name in (*a.names, a.id)
     }
     # one of its own name that is there already is an earlier one
-    mine = [a for a in newcomer.options.placement.after if a in unknown or a.application != newcomer.name]
-    check_acyclic(newcomer.name, mine, known, option="spark.pace.after")
+    mine = [a for a in newcomer.options.placement.after if a in unknown or a.application not in newcomer.names]
+    for name in newcomer.names:
+        check_acyclic(name, mine, known, option="spark.pace.after")
 
 
 def settle(application: Application, applications: Mapping[str, Application], past: Mapping[str, Past]) -> bool:
@@ -94,6 +101,6 @@ def find_first(
     none."""
     if after.application in applications or after.application in past:
         return after.application
-    named = [past_id for past_id, one in past.items() if one.name == after.application]
-    named += [one.id for one in applications.values() if one.name == after.application and one is not waiting]
+    named = [past_id for past_id, one in past.items() if after.application in one.names]
+    named += [one.id for one in applications.values() if after.application in one.names and one is not waiting]
     return named[-1] if named else ""

@@ -25,7 +25,7 @@ KNOWN = frozenset(
     (
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force", "network"),
         # set by `sparkpace submit` and read by the bridge
-        *("submission", "submit.time.ms", "submit.uptime", "master", "token.file", "ca.file", "main", "arguments"),
+        *("submission", "name", "submit.time.ms", "submit.uptime", "master", "token.file", "ca.file", "main", "arguments"),
         *SETTINGS,
         *NAMES,
     )
@@ -41,7 +41,8 @@ MOST_MOUNTS = 64
 @dataclass(frozen=True, slots=True)
 class JobOptions:
     """`deadline_s` counts from submission; None: no deadline. `settings` are the laws' constants by name, `arguments`
-    the application's own words (None: not told), recorded with what the run teaches."""
+    the application's own words (None: not told), recorded with what the run teaches; `name` is the one it was submitted with,
+    which its program may overrule."""
 
     deadline_s: float | None = None
     priority: int = NORMAL_PRIORITY
@@ -54,6 +55,7 @@ class JobOptions:
     force: bool = False
     closed: bool = False
     submission: str | None = None
+    name: str | None = None
     arguments: tuple[str, ...] | None = None
     placement: PlacementOptions = field(default_factory=PlacementOptions)
     pipeline: PipelineOptions | None = None
@@ -94,6 +96,7 @@ def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Pa
         force=force == "true",
         closed="network" in own,
         submission=own.get("submission"),
+        name=own.get("name"),
         arguments=_arguments(own["arguments"]) if "arguments" in own else None,
         placement=placement_options(conf, PREFIX),
         pipeline=pipeline_options(own, submitted, lambda name: PREFIX + name),

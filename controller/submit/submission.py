@@ -258,6 +258,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "after": job.arguments.own.get("after"),
         "placement.evict": "true" if "evict" in job.arguments.flags else None,
         "submission": job.submission,
+        "name": job.name,
         "submit.time.ms": str(job.submitted_ms),
         "submit.uptime": job.submitted_uptime,
         "token.file": str(home.submit_token_file),

@@ -123,13 +123,13 @@ def test_a_setting_of_ours_that_does_not_exist_is_refused_before_anything_starts
 def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     result = place.submit(
         "--deadline", "90s", "--priority", "high", "--law", "paper", "--executor-memory", "2g", "--num-executors", "3",
-        "--mount", ".:rw", "app.py", "--deadline", "x",
+        "--mount", ".:rw", "--name", "load", "app.py", "--deadline", "x",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     words = place.started
     assert words is not None
     assert words[:2] == ["--master", f"sparkpace://127.0.0.1:{place.master.server_port}"]
-    assert words[2:6] == ["--executor-memory", "2g", "--num-executors", "3"]
+    assert words[2:8] == ["--executor-memory", "2g", "--num-executors", "3", "--name", "load"]
     assert words[words.index("--driver-class-path") + 1] == str(JAR)
     assert words[-3:] == ["app.py", "--deadline", "x"]
     settings = place.settings
@@ -137,7 +137,7 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert settings["spark.pace.priority"] == "100"
     assert settings["spark.pace.law"] == "paper"
     assert settings["spark.pace.mounts"] == f"{place.work}:rw"
-    assert settings["spark.pace.main"] == "app.py"
+    assert (settings["spark.pace.main"], settings["spark.pace.name"]) == ("app.py", "load")
     assert settings["spark.pace.arguments"] == '["--deadline", "x"]'
     assert settings["spark.pace.token.file"] == str(place.home.submit_token_file)
     assert settings["spark.executor.instances"] == "3"

@@ -291,6 +291,20 @@ def test_what_ended_is_known_after_a_restart_and_an_unknown_id_is_refused(two: S
     assert len(two.where(again)) == 1
 
 
+def test_the_name_it_was_submitted_with_is_one_too(two: Scene) -> None:
+    first = two.register("tiny", name="load")
+    second = two.register("small", name="report", after="load:success")
+    assert two.view(second).reason == f"it comes after {first} (tiny), which has not ended"
+    two.register("big", name="report", after="other")
+    with pytest.raises(BadInput, match="other after report after other is a circle"):
+        two.register("tiny", name="other", after="report")
+    two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
+    two.sync()
+    two.cluster.restart()
+    two.sync()
+    assert len(two.where(two.register("third", after="load:success"))) == 1
+
+
 def test_what_was_not_submitted_yet_is_waited_for_and_circles_are_refused(two: Scene) -> None:
     a = two.register("a", after="b")
     assert two.view(a).reason == "it comes after 'b', which was not submitted yet"
