@@ -78,6 +78,11 @@ def locked(path: Path, within_s: float) -> Iterator[None]:
         os.close(descriptor)
 
 
+def why_unreadable(error: OSError | ValueError) -> str:
+    """For a sentence that names the file: without its number and path."""
+    return str(getattr(error, "strerror", None) or error)
+
+
 def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool = False) -> bytes | None:
     """The content of a plain file of at most `largest` bytes, None if there is none; `follow` links. `what` people call it.
     `safe`: nobody but this user and root may change it, or put another in its place.
@@ -88,8 +93,7 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"{what} {path} cannot be opened ({why}); it must be a plain file") from error
+        raise BadInput(f"{what} {path} cannot be opened ({why_unreadable(error)}); it must be a plain file") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > largest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from stage_model import clock_times
@@ -35,7 +35,6 @@ _LONGEST_S = 366 * 86_400.0
 _LONGEST_TEXT = 100
 """Longer input is no duration, and refusals quote what they refuse."""
 _DURATIONS = "a duration like 90s, 10min or 1h30m"
-_DEADLINES = f"{_DURATIONS}, {clock_times.ACCEPTED}, or 2030-01-31T18:00"
 
 
 def parse_duration(text: str, *, option: str = "duration") -> float:
@@ -54,9 +53,10 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
     """
     if now.tzinfo is None:
         raise ValueError("now must be an aware datetime")
+    accepted = f"{_DURATIONS}, {clock_times.ACCEPTED}, or {now + timedelta(days=1):%Y-%m-%d}T18:00"
     at = clock_times.next_time(text, now, option=option) or _iso_time(text)
     if at is None:
-        return _positive_duration(text, option, _DEADLINES)
+        return _positive_duration(text, option, accepted, "is neither a duration nor a time")
     if at.tzinfo is None:
         at = at.replace(tzinfo=now.tzinfo)
     # In UTC: two times of one zone would be subtracted as wall clocks, an hour wrong over a change of summer time.
@@ -64,13 +64,13 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
         left_s = (at.astimezone(UTC) - now.astimezone(UTC)).total_seconds()
     except OverflowError as error:
         # within a day of the first or the last year that there is
-        raise BadInput(f"{option} {_quoted(text)} is no time that can be reckoned with; give {_DEADLINES}.") from error
+        raise BadInput(f"{option} {_quoted(text)} is no time that can be reckoned with; give {accepted}.") from error
     if left_s <= 0:
         raise BadInput(
-            f"{option} {_quoted(text)} is in the past (it is {now.isoformat(timespec='seconds')}); give {_DEADLINES}."
+            f"{option} {_quoted(text)} is in the past (it is {now.isoformat(timespec='seconds')}); give {accepted}."
         )
     if left_s > _LONGEST_S:
-        raise BadInput(f"{option} {_quoted(text)} is more than 366 days away; give {_DEADLINES}.")
+        raise BadInput(f"{option} {_quoted(text)} is more than 366 days away; give {accepted}.")
     return left_s
 
 
@@ -142,17 +142,17 @@ def parse_memory_mb(text: str, *, option: str = "memory") -> int:
 
 
 def parse_cores(text: str, *, option: str = "cores") -> float:
-    """Cores, more than 0 and at most 4096; fractions are fine. Raises `BadInput`."""
+    """Cores, a hundredth to 4096, which is as fine as they are shown. Raises `BadInput`."""
     word = text.strip()
-    if _PLAIN.fullmatch(word) and 0 < float(word) <= 4096:
+    if _PLAIN.fullmatch(word) and 0.01 <= float(word) <= 4096:
         return float(word)
-    raise BadInput(f"{option} {_quoted(text)} is no number of cores; give one above 0 and at most 4096, like 2 or 1.5.")
+    raise BadInput(f"{option} {_quoted(text)} is no number of cores; give one of 0.01 to 4096, like 2 or 1.5.")
 
 
 # ---------------------------------------------------------------- parts of the above
 
 
-def _positive_duration(text: str, option: str, accepted: str) -> float:
+def _positive_duration(text: str, option: str, accepted: str, unlike: str = "is not a duration") -> float:
     word = text.strip().lower()
     if not word:
         raise BadInput(f"{option} is empty; give {accepted}.")
@@ -160,7 +160,7 @@ def _positive_duration(text: str, option: str, accepted: str) -> float:
     if seconds is None:
         # A sign is the commonest slip, and "not a duration" would not explain it.
         negative = word.startswith("-") and _seconds(word[1:]) is not None
-        problem = "is negative" if negative else "is not a duration"
+        problem = "is negative" if negative else unlike
         raise BadInput(f"{option} {_quoted(text)} {problem}; give {accepted}.")
     if seconds <= 0:
         raise BadInput(f"{option} {_quoted(text)} leaves no time; give {accepted}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from controller.files import why_unreadable
 from placement.topology import Topology, parse_topology
 from stage_model.errors import BadInput
 
@@ -50,5 +51,5 @@ def read_topology(path: Path) -> Topology:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--topology {path} cannot be read ({error}); accepted: a text file") from error
+        raise BadInput(f"--topology {path} cannot be read ({why_unreadable(error)}); accepted: a text file") from error
     return parse_topology(text, source=str(path))

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from controller.files import why_unreadable
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.history.profile import parse_profile, profile_key
@@ -41,7 +42,8 @@ def read_profile(given: str | None, working_dir: Path, main: str | None = None) 
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--profile {given} cannot be read ({error}); give a profile's name or its file") from error
+        why = why_unreadable(error)
+        raise BadInput(f"--profile {given} cannot be read ({why}); give a profile's name or its file") from error
     parse_profile(text, expected_main=main, source=f"--profile {given}")
     return ProfileChoice(file=path, text=text)
 

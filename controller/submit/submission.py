@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from controller.files import why_unreadable
 from controller.home import Cluster, Home
 from controller.local_zone import local_zone
 from controller.submit.allocation import most_executors
@@ -339,7 +340,8 @@ def _read(file: Path, named: str = "") -> dict[str, str]:
             raise BadInput(f"--properties-file {named} does not exist; name an existing file") from None
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"settings file {file} cannot be read ({error}); it must be a readable UTF-8 file") from error
+        why = why_unreadable(error)
+        raise BadInput(f"settings file {file} cannot be read ({why}); it must be a readable UTF-8 file") from error
 
 
 def _application(arguments: SubmitArguments, working_dir: Path) -> str:

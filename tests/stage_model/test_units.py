@@ -61,7 +61,7 @@ def test_what_is_no_deadline_is_refused_with_option_value_and_remedy(text: str) 
     assert refusal.startswith("--deadline ")
     assert refusal.endswith(
         "give a duration like 90s, 10min or 1h30m, a time like 'by 07:00' or 'weekdays 07:00 Europe/Berlin', "
-        "or 2030-01-31T18:00."
+        "or 2030-02-01T18:00."
     )
     assert text.strip()[:90] in refusal
     assert len(refusal) < 350
@@ -70,6 +70,18 @@ def test_what_is_no_deadline_is_refused_with_option_value_and_remedy(text: str) 
 def test_a_negative_deadline_is_called_negative() -> None:
     with pytest.raises(BadInput, match="'-5s' is negative"):
         parse_deadline("-5s", NOW)
+
+
+@pytest.mark.parametrize("text", ["7am", "by 7", "soon"])
+def test_what_is_no_time_is_not_only_called_no_duration(text: str) -> None:
+    with pytest.raises(BadInput, match=f"--deadline '{text}' is neither a duration nor a time"):
+        parse_deadline(text, NOW)
+
+
+def test_the_example_in_a_refusal_is_accepted() -> None:
+    with pytest.raises(BadInput, match="is more than 366 days away") as caught:
+        parse_deadline("2040-01-31T18:00", NOW)
+    assert parse_deadline(str(caught.value).rpartition(" or ")[2].rstrip("."), NOW) == 30 * 3600
 
 
 def test_a_time_without_a_zone_is_the_users() -> None:
@@ -178,7 +190,7 @@ def test_what_is_no_memory_is_refused(text: str) -> None:
 def test_cores_are_positive_numbers() -> None:
     assert parse_cores("2") == 2
     assert parse_cores("1.5") == 1.5
-    for text in ("", "0", "-1", "two", "inf", "nan", "5000"):
+    for text in ("", "0", "0.001", "-1", "two", "inf", "nan", "5000"):
         with pytest.raises(BadInput, match="is no number of cores"):
             parse_cores(text)
 

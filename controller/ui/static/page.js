@@ -813,7 +813,7 @@ function askSet(view) {
   const force = element("input", { name: "force", type: "checkbox" });
   const contents = [
     element("p", {}, `${view.application_id}. What is left empty stays as it is.`),
-    element("label", {}, "Deadline: 90s, 10min or 1h30m after submission, by 07:00, weekdays 07:00 Europe/Berlin, 2030-01-31T18:00, or none ", deadline),
+    element("label", {}, "Deadline: 90s, 10min or 1h30m after submission, by 07:00, weekdays 07:00 Europe/Berlin, an ISO time, or none ", deadline),
     element("label", {}, "Priority: low, normal, high or 0 to 100 ", priority),
     element("label", {}, force, " even if that deadline cannot be met"),
   ];

@@ -84,7 +84,7 @@ class TestActions:
     def test_without_the_property_and_with_a_bad_one_there_is_none(self) -> None:
         actions = Actions()
         assert actions.apply(started(0, deadline=None)) == ""
-        assert "spark.pace.deadline 'soon' is not a duration" in actions.apply(started(1, deadline="soon"))
+        assert "spark.pace.deadline 'soon' is neither a duration nor a time" in actions.apply(started(1, deadline="soon"))
         assert "spark.pace.priority" in actions.apply(started(2, priority="most"))
         assert actions.under_way() == []
 

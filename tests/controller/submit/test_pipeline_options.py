@@ -46,7 +46,7 @@ def test_a_job_of_a_file_knows_its_place_and_what_comes_later() -> None:
         ({"pipeline": "a" * 64}, "is no name"),
         ({"pipeline_by": "90s"}, "spark.pace.pipeline.by without spark.pace.pipeline has no meaning"),
         ({"pipeline_plan": "{}"}, "spark.pace.pipeline.plan without spark.pace.pipeline"),
-        ({"pipeline": "p", "pipeline_by": "soon"}, "spark.pace.pipeline.by 'soon' is not a duration"),
+        ({"pipeline": "p", "pipeline_by": "soon"}, "spark.pace.pipeline.by 'soon' is neither a duration nor a time"),
         (
             {"pipeline": "p", "pipeline_by": "90s", "deadline": "80s"},
             "spark.pace.deadline and spark.pace.pipeline.by exclude",
