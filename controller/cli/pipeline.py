@@ -20,7 +20,9 @@ from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.local.cluster import tail
 from controller.local_zone import local_zone
+from controller.master.feasibility import rounded_up
 from controller.start import ours
+from controller.submit.job_options import PREFIX
 from controller.submit.pipeline_file import PipelineFile, read_pipeline
 from controller.submit.pipeline_options import LaterJob, PipelinePlan
 from controller.submit.pipeline_run import PipelineRun
@@ -36,7 +38,13 @@ LEAST_S = 1.0
 """What a job is told is left when the end has passed: its deadline is then what all cores would keep."""
 NOT_IN_A_FILE = frozenset(("detach", "dry-run"))
 """Options of `submit` that would hide a job's end."""
-OF_THE_WHOLE = frozenset(("by", "deadline", "pipeline-plan", "submission"))
+OF_THE_WHOLE = {
+    **dict.fromkeys(("by", "deadline", "pipeline.by"), "`by` for the whole"),
+    **dict.fromkeys(("pipeline", "pipeline-plan", "pipeline.plan"), "`name` for the whole"),
+    "after": "`after` of the job",
+    "submission": "further options of submit",
+}
+"""Options of `submit` and settings that would contradict the file, and what is said instead."""
 
 Planned = dict[str, tuple[PlanReply, str]]
 """By job: what the master says of it, and its profile's name or file."""
@@ -112,8 +120,10 @@ def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInst
             its = split_arguments(job.words(home.path))
             if wrong := sorted(NOT_IN_A_FILE & its.flags):
                 raise BadInput(f"--{wrong[0]} hides when a job ends; accepted: further options of submit")
-            if wrong := sorted(OF_THE_WHOLE & its.own.keys()):
-                raise BadInput(f"--{wrong[0]} is not a job's own here; accepted: `by` for the whole")
+            settings = {key: key.removeprefix(PREFIX) for key in its.conf if key.startswith(PREFIX)}
+            for said, option in ({f"--{option}": option for option in its.own} | settings).items():
+                if option in OF_THE_WHOLE:
+                    raise BadInput(f"{said} is not a job's own here; accepted: {OF_THE_WHOLE[option]}")
             given = split_arguments(job.words(home.path, "--pipeline", found.name, *end))
             submission = check_submission(
                 given,
@@ -124,8 +134,8 @@ def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInst
             )
         except BadInput as error:
             raise BadInput(f"job {name!r}: {error}") from error
-        settings = executor_settings(submission, spark=spark, environment=os.environ)
-        reply, label = plan_submission(submission, home, client, settings)
+        conf = executor_settings(submission, spark=spark, environment=os.environ)
+        reply, label = plan_submission(submission, home, client, conf)
         if reply.known and reply.forecast is None and reply.cluster_cores:
             raise OtherVersion("the master knows no pipelines, as it is of an earlier release; accepted: one of this")
         planned[name] = (reply, label or "")
@@ -150,8 +160,10 @@ def _check_end(
         _show(rows)
         for sentence in _sentences(plan, force=force):
             click.echo(sentence)
-    if plan.feasible is False and not force:
-        raise InfeasibleDeadline(f"the end of pipeline {found.name} {_verdict(plan)}; accepted: a later one, or --force")
+    if split is not None and plan.feasible is False and not force:
+        raise InfeasibleDeadline(
+            f"the end of pipeline {found.name} {_verdict(plan)}; accepted: {rounded_up(split.least_s)} or more, or --force"
+        )
 
 
 def _rows(found: PipelineFile, planned: Planned, split: TimeSplit | None, cores: float) -> Iterator[JobRow]:

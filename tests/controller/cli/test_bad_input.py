@@ -126,7 +126,7 @@ def test_other_bad_options_of_submit(place: Path, arguments: list[str], said: li
     ("text", "arguments", "said"),
     [
         (None, [], ["pipeline file", "nightly.toml", "cannot be read"]),
-        ("[jobs.a]", [], ["nightly.toml is no pipeline", "`app`"]),
+        ("[jobs.a]", [], ["nightly.toml: job 'a' has no app"]),
         ('by = "soon"\n[jobs.a]\napp = "app.py"', [], ["by 'soon'", "90s"]),
         ('[jobs.a]\napp = "app.py"', ["--by", "2001-01-01T00:00"], ["--by", "is in the past"]),
         ('[jobs.a]\napp = "app.py"\nafter = ["b"]', [], ["job 'a' is after 'b', which is no job"]),

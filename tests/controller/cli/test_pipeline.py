@@ -108,11 +108,10 @@ def test_an_end_that_cannot_be_met_is_refused_before_the_start(place: Place) -> 
     for more in ([], ["--dry-run"]):
         result = place.run(NIGHTLY, "--by", "15s", *more)
         assert result.exit_code == 75
-        said = (
-            "sparkpace: the end of pipeline nightly in 15s cannot be met: with all 2.00 cores it takes 20s; accepted: a later"
-        )
+        said = "sparkpace: the end of pipeline nightly in 15s cannot be met: with all 2.00 cores it takes 20s; accepted: 21s "
         assert result.stderr.startswith(said)
     assert place.started == []
+    assert place.run(NIGHTLY, "--by", "21s", "--dry-run").exit_code == 0
     forced = place.run('by = "15s"\n' + NIGHTLY, "--force")
     assert forced.exit_code == 0
     assert "it takes 20s; the pipeline goes on by --force" in forced.stdout
@@ -188,7 +187,12 @@ def test_a_job_that_is_refused_is_one_that_fails(place: Place) -> None:
         ('app = "app.py"\noptions = ["--output", "json"]', "job 'a': --output is of --dry-run"),
         ('app = "app.py"\noptions = ["--deadline", "9s"]', "job 'a': --deadline is not a job's own here"),
         ('app = "app.py"\noptions = ["--by", "9s"]', "job 'a': --by is not a job's own here"),
-        ('app = "app.py"\noptions = ["--pipeline", "x"]', "job 'a': --pipeline was given twice"),
+        ('app = "app.py"\noptions = ["--pipeline", "x"]', "job 'a': --pipeline is not a job's own here; accepted: `name`"),
+        ('app = "app.py"\noptions = ["--after", "nosuch"]', "job 'a': --after is not a job's own here; accepted: `after`"),
+        (
+            'app = "app.py"\noptions = ["--conf", "spark.pace.after=nosuch"]',
+            "job 'a': spark.pace.after is not a job's own here; accepted: `after` of the job",
+        ),
     ],
 )
 def test_jobs_that_could_not_be_submitted_are_refused_before_the_start(place: Place, job: str, said: str) -> None:
