@@ -29,7 +29,7 @@ from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline, OtherVersion, Unavailable
 from stage_model.laws import LAWS
 from stage_model.nearest import nearest_names
-from stage_model.units import parse_cores, parse_deadline, parse_priority
+from stage_model.units import is_time, parse_cores, parse_deadline, parse_priority
 
 OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executor-cores", "priority": "--priority"}
 
@@ -39,7 +39,9 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 @click.argument("logs", metavar="[EVENTLOG]...", nargs=-1, type=NamedPath())
 @click.option("--profile", shell_complete=completes(complete_profiles), help="Name of a stored profile, or a profile's file.")
 @click.option("--deadline", help="90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
-@click.option("--cores", help="As if it had so many to itself, of those there are: the earliest deadline that they keep.")
+@click.option(
+    "--cores", help="As if it had so many to itself (on a cluster: of those there are): the earliest deadline that they keep."
+)
 @click.option("--curve", is_flag=True, help="When it would end with fewer or more cores, with the spread of its runs.")
 @picture_option
 @click.option(
@@ -74,7 +76,7 @@ def plan(
     """Says whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline.
 
     With --profile it asks the cluster. With EVENTLOG, runs of one application on any cluster (plain, zstd or gzip, a file
-    or a rolling directory), it needs none and plans on as many cores as that one had.
+    or a rolling directory), it needs none and plans on as many cores as that one had, or on --cores.
     """
     if bool(logs) == (profile is not None):
         given = "both --profile and event logs" if logs else "neither a profile nor an event log"
@@ -108,6 +110,9 @@ def plan(
         print_json(reply)
     else:
         print_plan(reply, profile)
+        if deadline is not None and request.deadline_s is not None and is_time(deadline):
+            due = datetime.fromtimestamp(now.timestamp() + request.deadline_s, now.tzinfo)
+            click.echo(f"the deadline is {due:%A, %Y-%m-%d %H:%M %Z}")
     context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from stage_model.forecast.curve import curve, reference_slots
 from stage_model.history.drift import LEAST_RUNS, drift
 from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.nearest import nearest_names
-from stage_model.units import format_duration
+from stage_model.units import format_duration, parse_cores
 
 
 class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,13 +89,15 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @profile_commands.command("curve")
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
+@click.option("--cores", help="Up to so many [default: the slots of the last run].")
 @picture_option
 @output_option
-def show_curve(home: Home, name: str, out: Path | None, as_json: bool) -> None:
-    """Shows when the application would end with fewer or more cores, up to the slots of its last run."""
+def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_json: bool) -> None:
+    """Shows when the application would end with fewer or, by --cores, more cores than its last run had."""
     known = _load(home, name)
-    slots = reference_slots(known)
-    found = curve(known, slots, float(slots))
+    had = reference_slots(known)
+    most_cores = float(had) if cores is None else parse_cores(cores, option="--cores")
+    found = curve(known, max(had, math.ceil(most_cores)), most_cores)
     if out is not None:
         draw_curve(found, out)
     if as_json:
@@ -130,11 +133,12 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
 @click.option("--name", help="Profile to teach [default: by the application's name and main file].")
 def learn(home: Home, file: Path, name: str | None) -> None:
     """Teaches a profile from a Spark event log (plain, zstd or gzip, a file or a rolling directory) of any cluster."""
-    record, told = logged_run(file)
+    record, clauses = logged_run(file)
+    if clauses:
+        lacks = ", ".join(clause.partition(";")[0] for clause in clauses)
+        raise BadInput(f"event log {file} has gaps, so it does not teach: {lacks}; accepted: a log without gaps")
     key = profile_key(name, record.name, record.main)
     home.create()
-    for sentence in told:
-        click.echo(f"sparkpace: {sentence}", err=True)
     ProfileStore(home.profiles).learn(key, record)
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 

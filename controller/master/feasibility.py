@@ -5,6 +5,7 @@ The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -120,10 +121,12 @@ def plan_reply(
 
 
 def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
-    """The same on as many slots and cores as the profile's last run had slots, with nothing beside it. Raises `BadInput` as
-    above."""
-    slots = reference_slots(profile)
-    most = Capacity(float(slots), slots, speed_limit=1.0, executors=max(1, reference_run(profile).executors))
+    """The same on as many slots and cores as the profile's last run had slots, with nothing beside it; where more cores are
+    asked for, on as many more executors. Raises `BadInput` as above."""
+    had = reference_slots(profile)
+    slots = max(had, math.ceil(request.most_cores or 0.0))
+    executors = max(1, math.ceil(reference_run(profile).executors * slots / had))
+    most = Capacity(float(slots), slots, speed_limit=1.0, executors=executors)
     return _planned_on(most, profile, request, NOTHING_PROMISED, _asked_law(request, "forecast"))
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from controller.runs.eventlog_files import read_event_log_file
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import with_cores
-from stage_model.history.gaps import gaps, why_incomplete
+from stage_model.history.gaps import log_gaps, why_incomplete, why_unusable
 from stage_model.history.profile import Profile, RunRecord, parse_profile, profile, profile_json, profile_key
 
 
 def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:
-    """The run in the log at `file`, and a sentence for each kind of gap. Raises `BadInput` for a log that cannot be read, or
+    """The run in the log at `file`, and a clause for each kind of gap. Raises `BadInput` for a log that cannot be read, or
     of a run from which nothing can be learned."""
     log = read_event_log_file(file)
     if not log.run.complete:
@@ -24,23 +26,32 @@ def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:
             f"event log {file} is of a run that failed or was cut short ({why_incomplete(log.run)}); "
             "give one of a run that succeeded"
         )
-    return log.record(), tuple(f"event log {file} has gaps: {clause}" for clause in gaps(log.run))
+    if why := why_unusable(log):
+        raise BadInput(f"event log {file} tells {why}; give one of a run of which no event was lost")
+    record = log.record()
+    try:
+        msgspec.convert(msgspec.to_builtins(record), RunRecord)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"event log {file} is corrupt: its times or amounts cannot be ({error}); give one as Spark writes it"
+        ) from error
+    return record, log_gaps(log)
 
 
 def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile, tuple[str, ...]]:
-    """The profile of the runs in these logs, the last 20, and their gaps. `cores`: what those runs could use, where that was
-    less than their executors' cores. Raises `BadInput`, also for logs of different applications or numbers no run has."""
+    """The profile of the runs in these logs, the last 20, and a sentence for each kind of gap. `cores`: what those runs could
+    use, where that was less than their executors' cores. Raises `BadInput`, also for logs of different applications."""
     runs: list[RunRecord] = []
     told: list[str] = []
     for file in files:
-        run, sentences = logged_run(file)
+        run, clauses = logged_run(file)
         if runs and _key(run) != _key(runs[0]):
             raise BadInput(
                 f"event log {file} is of application {_key(run)!r}, {files[0]} of {_key(runs[0])!r}; "
                 "give logs of one application"
             )
         runs.append(run if cores is None else _slowed(run, cores, file))
-        told += sentences
+        told += (f"event log {file} has gaps: {clause}" for clause in clauses)
     content = profile_json(profile(_key(runs[0]), runs))
     return parse_profile(content, source=f"what {', '.join(map(str, files))} would teach"), tuple(told)
 

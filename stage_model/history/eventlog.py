@@ -15,7 +15,7 @@ import msgspec
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.history.eventlog_schema import KNOWN, ApplicationStart, EnvironmentUpdate, Kind, LogLine, LogStart
-from stage_model.history.events import ExecutorAdded, ExecutorRemoved
+from stage_model.history.events import ExecutorAdded, ExecutorRemoved, TaskEnd
 from stage_model.history.profile import RunRecord
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
@@ -26,7 +26,8 @@ _LONGEST_QUEUE_MS = 24 * 3_600_000
 
 @dataclass(slots=True)
 class EventLog:
-    """What a log tells. `cores` = most executor cores at one time, `slots` = most tasks at once."""
+    """What a log tells. `cores` = most executor cores at one time, `slots` = most tasks at once; `strangers` are executors
+    that ran tasks, though the log does not tell that they came."""
 
     run: Run = field(default_factory=Run)
     application_id: str = ""
@@ -37,6 +38,7 @@ class EventLog:
     started_ms: int | None = None
     cores: int = 0
     executors: int = 0
+    strangers: set[str] = field(default_factory=set)
     spark: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -65,10 +67,11 @@ class EventLog:
 
 @dataclass(slots=True)
 class _Living:
-    """Executors at one point of a log: the cores of each, and of all."""
+    """Executors at one point of a log: the cores of each, and of all; and who `came` until then."""
 
     by_id: dict[str, int] = field(default_factory=dict)
     cores: int = 0
+    came: set[str] = field(default_factory=set)
 
 
 def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
@@ -132,10 +135,13 @@ def _take(log: EventLog, found: Kind, living: _Living) -> None:
         if isinstance(event, ExecutorAdded):
             living.cores += event.cores - living.by_id.get(event.executor, 0)
             living.by_id[event.executor] = event.cores
+            living.came.add(event.executor)
             log.cores = max(log.cores, living.cores)
             log.executors = max(log.executors, len(living.by_id))
         elif isinstance(event, ExecutorRemoved):
             living.cores -= living.by_id.pop(event.executor, 0)
+        elif isinstance(event, TaskEnd) and event.executor not in living.came:
+            log.strangers.add(event.executor)
         log.run.apply(event)
 
 

@@ -1,14 +1,37 @@
 """What the events of a run lack: events that Spark dropped, stages and jobs without an end, a clock that was set back.
 
-Spark drops events when its listeners are slow, and says so in the driver's log alone; what is left here shows it. Pure.
+Spark drops events when its listeners are slow, and says so in the driver's log alone; what is left here shows it. Pure. Not
+covered: what a run is read from (`eventlog`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stage_model.history.eventlog import EventLog
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageRun
+
+
+def log_gaps(log: EventLog) -> tuple[str, ...]:
+    """As `gaps`, also of what only a log tells."""
+    found = []
+    if log.started_ms is None:
+        found.append("no SparkListenerApplicationStart; its name is not known, and its time counts from its first job")
+    if not log.spark:
+        found.append("no SparkListenerEnvironmentUpdate; its main file and when it was submitted are not known")
+    if log.strangers:
+        found.append(f"{_count(len(log.strangers), 'executor')} that ran tasks and never came; their cores do not count")
+    return (*found, *gaps(log.run))
+
+
+def why_unusable(log: EventLog) -> str:
+    """Why neither a plan nor a profile follows from a log, although its run is `complete`; empty: they do."""
+    if not log.slots:
+        return "of no executor that could run a task (SparkListenerExecutorAdded), so nobody knows what cores it had"
+    if not any(stage.done for stage in log.run.attempts.values()):
+        return "of no task that ended well (SparkListenerTaskEnd), so nobody knows its work"
+    return ""
 
 
 def gaps(run: Run) -> tuple[str, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -15,7 +17,7 @@ from controller.cli.main import main
 from controller.runs.log_profile import logged_profile
 from controller.wire.command import PlanReply
 from stage_model.errors import BadInput
-from stage_model.forecast.curve import curve, reference_slots
+from stage_model.forecast.curve import Curve, curve, reference_slots
 
 LOGS = Path(__file__).parents[2] / "data" / "eventlogs"
 ROLLING, SHIFTED = LOGS / "eventlog_v2_golden", LOGS / "spark43.gz"
@@ -45,6 +47,21 @@ def renamed(content: list[bytes]) -> list[bytes]:
 
 def job_failed(content: list[bytes]) -> list[bytes]:
     return [line.replace(b'"JobSucceeded"', b'"JobFailed"') for line in content]
+
+
+def negative(content: list[bytes]) -> list[bytes]:
+    return [re.sub(rb'"Executor Run Time":', b'"Executor Run Time":-9', line) for line in content]
+
+
+def another_executor(content: list[bytes]) -> list[bytes]:
+    """The last task ran on one that never came."""
+    last = max(number for number, line in enumerate(content) if f'"{KIND}TaskEnd"'.encode() in line)
+    changed = re.sub(rb'"Executor ID":"[^"]*"', b'"Executor ID":"77"', content[last])
+    return [*content[:last], changed, *content[last + 1 :]]
+
+
+def learn(log: Path, home: Path) -> Result:
+    return CliRunner().invoke(main, ["profile", "learn", "--home", str(home), str(log)], prog_name="sparkpace")
 
 
 def plan(*words: str | Path) -> Result:
@@ -113,6 +130,9 @@ def test_what_a_quota_left_is_told_and_then_less_time_is_fixed() -> None:
         (lambda content: without(content, "StageSubmitted", but=20), "tasks ended of stages that were never submitted"),
         (lambda content: without(content, "StageCompleted", but=20), "without an end; counted as far as tasks ended"),
         (lambda content: without(content, "JobStart", but=16), "ends of stages or jobs that never began; left out"),
+        (lambda content: without(content, "ApplicationStart"), "no SparkListenerApplicationStart; its name is not known"),
+        (lambda content: without(content, "EnvironmentUpdate"), "no SparkListenerEnvironmentUpdate; its main file and"),
+        (another_executor, "1 executor that ran tasks and never came; their cores do not count"),
     ],
 )
 def test_a_log_with_gaps_is_planned_from_and_each_is_a_sentence(
@@ -135,17 +155,49 @@ def test_a_log_with_gaps_is_planned_from_and_each_is_a_sentence(
         (lambda content: without(content, "JobEnd", but=16), "is of a run that failed or was cut short (2 jobs never ended)"),
         (job_failed, "is of a run that failed or was cut short (18 jobs failed)"),
         (lambda content: without(content, "JobStart"), "is of a run that failed or was cut short (it has no job)"),
-        (lambda content: without(content, "ExecutorAdded"), "has a last run of 0 slots; a curve needs 1 to 100000"),
+        (lambda content: without(content, "ExecutorAdded"), "log tells of no executor that could run a task"),
+        (lambda content: without(content, "TaskEnd"), "log tells of no task that ended well"),
+        (negative, "log is corrupt: its times or amounts cannot be (Expected `float` >= 0"),
         (lambda content: content[1:], "is no Spark event log"),
     ],
 )
 def test_a_log_that_teaches_nothing_is_refused_in_one_sentence(
     tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], sentence: str
 ) -> None:
-    result = plan(write(tmp_path / "log", change(lines())), "--curve")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert sentence in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    log = write(tmp_path / "log", change(lines()))
+    for result in (plan(log, "--curve"), learn(log, tmp_path / "home")):
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert sentence in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_log_with_gaps_does_not_teach(tmp_path: Path) -> None:
+    log = write(tmp_path / "log", without(without(lines(), "TaskEnd", but=20), "ApplicationStart"))
+    result = learn(log, tmp_path / "home")
+    assert result.exit_code == 2
+    lacks = r"no SparkListenerApplicationStart, \d+ stages \(first stage \d+\) with fewer ends of tasks than tasks"
+    assert re.search(f"log has gaps, so it does not teach: {lacks}; accepted: a log without gaps", result.stderr)
+    assert not (tmp_path / "home").exists()
+    assert learn(SHIFTED, tmp_path / "home").exit_code == 0
+
+
+def test_more_cores_than_the_run_had_are_extrapolated(tmp_path: Path) -> None:
+    known, _ = logged_profile([ROLLING], None)
+    reply = msgspec.json.decode(plan(ROLLING, "--curve", "--cores", "4.5", "--output", "json").stdout, type=PlanReply)
+    assert reply.cluster_cores == 4.5
+    assert reply.curve == curve(known, 5, 4.5)
+    assert reply.least_deadline_s is not None
+    assert reply.least_deadline_s <= curve(known, 2, 2.0).points[-1].end_s + 0.1
+    home = tmp_path / "home"
+    assert learn(ROLLING, home).exit_code == 0
+    words = ["profile", "curve", known.key, "--home", str(home), "--cores", "4.5", "--output", "json"]
+    assert msgspec.json.decode(CliRunner().invoke(main, words).stdout, type=Curve) == reply.curve
+
+
+def test_a_deadline_at_a_time_is_shown_with_its_day() -> None:
+    tomorrow = datetime.now().astimezone() + timedelta(days=1)
+    result = plan(ROLLING, "--deadline", f"{tomorrow:%Y-%m-%d}T23:59")
+    assert f"the deadline is {tomorrow:%A, %Y-%m-%d} 23:59 " in result.stdout
 
 
 def test_logs_of_two_applications_are_not_mixed(tmp_path: Path) -> None:
