@@ -256,6 +256,7 @@ def test_a_run_that_was_killed_counts_in_no_core_seconds(page: ServedPage, chrom
     killed = cluster.register(name="nightly", main="nightly.py")
     cluster.driver(killed, *one_stage_run(1000)[:-3])
     page.master.client().kill(killed)
+    cluster.driver(killed, ended=True)
     cluster.worker("w1")
     cluster.state.tick(cluster.now_s)
     first, second, _ = page.master.client().runs()
