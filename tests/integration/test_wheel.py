@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"
-UI = ("LICENSE.uPlot", "index.html", "page.css", "page.js", "uPlot.esm.js", "uPlot.json", "uPlot.min.css")
+UI = ("LICENSE.uPlot", "icon.svg", "index.html", "page.css", "page.js", "uPlot.esm.js", "uPlot.json", "uPlot.min.css")
 OURS = ("controller", "dockerfiles", "master_memory", "placement", "stage_model")
 
 
