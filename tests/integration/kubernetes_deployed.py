@@ -130,7 +130,7 @@ def _deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
     node, _ = kubernetes.node()
     with applied(kubernetes, kustomized(kubernetes, "master", image, [master])):
         inside = InMaster(kubernetes)
-        eventually(lambda: "ca.pem" in inside.run("ls", HOME), "the master's first start")
+        eventually(lambda: "ca.pem" in inside.run("find", str(Path(HOME).parent)), "the master's first start")
         tokens = {node: inside.run("cat", inside.run("sparkpace", "token", node).strip()), "ca.pem": inside.ca()}
         kubernetes.apply(
             {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "sparkpace-agents"}, "stringData": tokens}
