@@ -138,7 +138,7 @@ class Admission:
         promised = await self.registry.promised(now_s, attached=attached)
         profiles, law = self.registry.profiles, self.default_law
         reply = await beside(lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows))
-        if request.pipeline is None or request.deadline_s is None or reply.forecast is None or reply.feasible is False:
+        if request.pipeline is None or request.deadline_s is None or reply.forecast is None:
             return reply
         asked = AskedJob(uid, request.pipeline, request.deadline_s, request.after, reply.forecast, attached)
         reason = self.pipelines.refusal(asked, now_s)

@@ -138,8 +138,9 @@ def test_a_whole_that_cannot_end_in_time_is_refused(cluster: FakeCluster) -> Non
 
 
 def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeCluster) -> None:
-    """3 s of start-up and 8 core-seconds each, one after the other: 22 s on the one core; the driver is not there yet."""
-    first = join(cluster, "a", "30s")
+    """3 s of start-up and 8 core-seconds each, one after the other: 22 s on the one core; the driver is not there yet. What
+    the first one was promised is a part of the whole, and nothing that this one has to fit beside."""
+    first = join(cluster, "a", "20s")
 
     def asked(by_s: float, after: str, uid: int = os.getuid(), name: str = "nightly") -> tuple[bool | None, str]:
         request = PlanRequest(profile="app@app.py", deadline_s=by_s, pipeline=name, after=after)
@@ -148,6 +149,7 @@ def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeC
 
     no = "the end of pipeline nightly, 20s, cannot be met: with all 1.00 cores what is left of it takes 22s; accepted: 23s"
     assert asked(20.0, first) == (False, f"{no} or more")
+    assert asked(10.0, first)[1].startswith("the end of pipeline nightly, 10s, cannot be met: ")
     assert asked(23.0, first)[0]
     assert asked(20.0, "", name="other")[0]
     assert asked(20.0, first, uid=NOBODY)[0]
