@@ -1,9 +1,11 @@
-"""Which addresses are this machine's, as the network namespace of this process has them."""
+"""Which addresses are this machine's, as the network namespace of this process has them, and a socket at one of them."""
 
 from __future__ import annotations
 
 import socket
 from ipaddress import IPv4Address
+
+from stage_model.errors import Unavailable
 
 
 def is_local(address: str) -> bool:
@@ -23,3 +25,18 @@ def on_this_machine(host: str) -> bool:
     except OSError:
         return True
     return "::1" in found or any(map(is_local, found))
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A TCP socket there, for 0 at a port that is free now; it does not listen yet. Raises `Unavailable`."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        raise Unavailable(
+            f"nobody can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this machine "
+            "and a free port"
+        ) from error
+    return found

@@ -99,7 +99,8 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
         if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
             raise BadInput(f"{what} {path} is not a plain file of at most {largest >> 20} MB; give one that is, or remove it")
         if safe:
-            for at, found in {path: status, **{at: at.stat() for at in (path.parent, path.resolve().parent)}}.items():
+            folders = dict.fromkeys((path.parent, path.resolve().parent))  # of a link, and of what it leads to
+            for at, found in ((path, status), *((folder, folder.stat()) for folder in folders)):
                 if _open_to_others(found):
                     where = "" if at == path else f", as its folder {at} is open to them"
                     raise BadInput(

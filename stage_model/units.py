@@ -119,6 +119,11 @@ def format_duration(seconds: float) -> str:
     return _two_parts(round(total / 3_600) * 3_600, 86_400, "d", 3_600, "h")
 
 
+def format_distance(error_pct: float) -> str:
+    """Of an end from its deadline, in percent of it."""
+    return f"{abs(error_pct):.1f}% {'late' if error_pct > 0 else 'early'}"
+
+
 def parse_priority(text: str, *, option: str = "--priority") -> int:
     """0 to 100 from "low", "normal", "high" or a whole number; a larger one wins. Raises `BadInput`."""
     word = text.strip().lower()

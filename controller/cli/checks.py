@@ -6,15 +6,15 @@ import ipaddress
 import math
 import pwd
 import re
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from controller.addresses import bound_socket
 from controller.files import read_plain
 from controller.home import WORKER_ID, User
 from controller.notify.receiver import ACCEPTED, Receiver, parse_receiver
 from controller.runtime.table import EVERYWHERE
-from stage_model.errors import BadInput, Unavailable
+from stage_model.errors import BadInput
 from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
 from stage_model.units import parse_duration, parse_memory_mb
 
@@ -22,29 +22,20 @@ LEAST_TMP_MB = 16
 """A JVM unpacks some MB of libraries there."""
 LEAST_MB = 512
 """Of a worker: an executor of Spark hardly starts in less."""
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 SHORTEST_INTERVAL_S = 0.1
 """Between two looks: the master answers others, too, and nobody reads faster."""
 
 
 def check_address(host: str, option: str = "--host") -> str:
     """An address or name under which others reach a worker's executors, or the master. Raises `BadInput`."""
-    named = re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?", host)
-    if not named or (re.fullmatch(r"[0-9.]+|.*:.*", host) and not _is_ip(host)):
-        raise BadInput(f"{option} {host[:80]!r} is no address; accepted: an IP address or a host's name")
+    # of digits alone it would be an address, and a resolver takes "10.1" for one
+    if not _NAME.fullmatch(host) or not host.strip("0123456789."):
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise BadInput(f"{option} {host[:80]!r} is no address; accepted: an IP address or a host's name") from None
     return host
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def check_listening(host: str) -> str:
-    """Where the master listens: also all addresses and loopback in IPv6. Raises `BadInput`."""
-    return host if host in ("::", "::1") else check_address(host)
 
 
 def check_memory_mb(memory_mb: int, what: str) -> int:
@@ -124,16 +115,7 @@ def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
 
 def check_port(host: str, port: int) -> int:
     """The port to use: `port` itself, or for 0 one that is free now. Raises `Unavailable` when it is taken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise Unavailable(
-                f"nobody can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this "
-                "machine and a free port, or 0 for any"
-            ) from error
+    with bound_socket(host, port) as probe:
         return int(probe.getsockname()[1])
 
 

@@ -81,7 +81,7 @@ class NumberRange(click.FloatRange):
 
     def __init__(self, what: str, least: float, most: float | None = None, step: float = 0.0) -> None:
         super().__init__(least, most)
-        self.step = step
+        self.least, self.most, self.step = least, math.inf if most is None else most, step
         self.accepted = f"{what}, {least:g} {'or more' if most is None else f'to {most:g}'}"
         self.accepted += f" in steps of {step:g}" if step else ""
 
@@ -90,7 +90,7 @@ class NumberRange(click.FloatRange):
             number = float(value)
         except (ValueError, OverflowError):
             number = math.nan
-        within = math.isfinite(number) and (self.min or 0.0) <= number <= (self.max or number)
+        within = math.isfinite(number) and self.least <= number <= self.most
         if not within or (self.step and abs(number / self.step - round(number / self.step)) > 1e-6):
             self.fail(f"{value!r:.80} cannot be taken; accepted: {self.accepted}", param, ctx)
         return number

@@ -17,7 +17,6 @@ from controller.addresses import on_this_machine
 from controller.cli.checks import (
     check_address,
     check_adopting,
-    check_listening,
     check_memory_mb,
     checked_folders,
     parse_notify,
@@ -65,7 +64,7 @@ from stage_model.units import parse_memory_mb
 @click.command()
 @home_option
 @config_option
-@click.option("--host", type=Parsed(check_listening), default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", type=Parsed(check_address), default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True)
 @click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Run folders to keep.")
 @click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")

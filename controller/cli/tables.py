@@ -14,7 +14,7 @@ from rich.table import Table
 
 from controller.printable import printable
 from controller.wire.command import ApplicationView, WorkerView
-from stage_model.units import PRIORITIES, format_duration
+from stage_model.units import PRIORITIES, format_distance, format_duration
 
 _OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")
 _SESSION = re.compile(r'session_id: "[^"]*"')
@@ -70,7 +70,7 @@ def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(
             printable(name, MOST_NAME) + ("…" if len(name) > MOST_NAME else ""),
             *(_duration(action[key]) for key in ("start_s", "end_s", "deadline_s")),
-            "-" if error is None else f"{abs(error):.1f}% {'late' if error > 0 else 'early'}",
+            "-" if error is None else format_distance(error),
         )
     return table
 

@@ -18,8 +18,8 @@ from controller.addresses import is_local
 from controller.cli.checks import (
     LEAST_MB,
     absolute_notify,
+    check_address,
     check_adopting,
-    check_listening,
     check_port,
     checked_folders,
     parse_period,
@@ -81,7 +81,7 @@ from stage_model.units import parse_memory_mb
     "--memory", type=MEMORY, help="Memory for executors, all workers together, as 8g [default: 80% of the machine's]."
 )
 @click.option(
-    "--host", type=Parsed(check_listening), default="127.0.0.1", show_default=True, help="Address the master listens on."
+    "--host", type=Parsed(check_address), default="127.0.0.1", show_default=True, help="Address the master listens on."
 )
 @name_option
 @click.option("--port", type=CountRange(0, 65535), default=7070, show_default=True, help="0: any free one.")

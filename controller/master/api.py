@@ -207,7 +207,7 @@ class Api:
 
     async def register(self, request: Request, said: Registration) -> Registered:
         # one that registers again was submitted before
-        with self._telling_a_refusal(said.name if said.application_id is None else None, asked_deadline_s(said)):
+        with self._telling_a_refusal(said.name if said.application_id is None else None, lambda: asked_deadline_s(said)):
             facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
             return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
@@ -240,7 +240,7 @@ class Api:
         return Empty()
 
     async def plan(self, request: Request, asked: PlanRequest) -> PlanReply:
-        with self._telling_a_refusal(asked.submits, asked.deadline_s):
+        with self._telling_a_refusal(asked.submits, lambda: asked.deadline_s):
             user, ends = self.gate.user(_token(request)), _ends(request)
             peer = await asyncio.to_thread(find_peer, *ends) if ends and user is None and asked.pipeline is not None else None
             uid = counted_for(user, peer.uid if peer else None)
@@ -273,13 +273,13 @@ class Api:
     # ------------------------------------------------------------------ refusals, bodies
 
     @contextmanager
-    def _telling_a_refusal(self, name: str | None, deadline_s: float | None) -> Iterator[None]:
+    def _telling_a_refusal(self, name: str | None, deadline_s: Callable[[], float | None]) -> Iterator[None]:
         """Of the application that is submitted, with that deadline; no name: none is."""
         try:
             yield
         except PaceError as error:
             if name is not None:
-                self.cluster.refused(name, str(error), deadline_s, self.clock())
+                self.cluster.refused(name, str(error), deadline_s(), self.clock())
             raise
 
     async def _body(self, request: Request, kind: type[M]) -> M:

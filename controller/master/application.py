@@ -85,6 +85,12 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     succeeded: bool | None = None
     """Whether all its jobs were done when it ended; None before its record was written."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By which others find it: its own and, where it was submitted with another one, that."""
+        own = self.registration.name
+        return tuple(dict.fromkeys((own, self.options.name or own)))
+
 
 def beyond_unknown(next_executor: int) -> int:
     """The number of the next executor in a new life of the master: a worker may later show one of an earlier life that was
@@ -249,11 +255,6 @@ class Application:
     @property
     def name(self) -> str:
         return self.record.registration.name
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """By which others find it: its own and, where it was submitted with another one, that."""
-        return tuple(dict.fromkeys((self.name, self.options.name or self.name)))
 
     @property
     def attached(self) -> bool:

@@ -22,17 +22,12 @@ class Past:
     name: str
     succeeded: bool
     place: PipelinePlace | None = None
-    submitted_name: str | None = None
-
-    @property
-    def names(self) -> tuple[str | None, ...]:
-        """By which it is found."""
-        return self.name, self.submitted_name
+    names: tuple[str, ...] = ()
 
 
 def past_of(record: ApplicationRecord) -> Past:
     """What is kept of it."""
-    return Past(record.registration.name, bool(record.succeeded), pipeline_place(record), record.options.name)
+    return Past(record.registration.name, bool(record.succeeded), pipeline_place(record), record.names)
 
 
 FORGOTTEN = Past("its record is gone", succeeded=False)
@@ -54,11 +49,11 @@ def check_dependencies(newcomer: Application, applications: Mapping[str, Applica
     known = {
         name: [after for after in a.options.placement.after if after.application not in a.record.comes_after]
         for a in waiting
-        for name in (*a.names, a.id)
+        for name in (*a.record.names, a.id)
     }
     # one of its own name that is there already is an earlier one
-    mine = [a for a in newcomer.options.placement.after if a in unknown or a.application not in newcomer.names]
-    for name in newcomer.names:
+    mine = [a for a in newcomer.options.placement.after if a in unknown or a.application not in newcomer.record.names]
+    for name in newcomer.record.names:
         check_acyclic(name, mine, known, option="spark.pace.after")
 
 
@@ -102,5 +97,5 @@ def find_first(
     if after.application in applications or after.application in past:
         return after.application
     named = [past_id for past_id, one in past.items() if after.application in one.names]
-    named += [one.id for one in applications.values() if after.application in one.names and one is not waiting]
+    named += [one.id for one in applications.values() if after.application in one.record.names and one is not waiting]
     return named[-1] if named else ""

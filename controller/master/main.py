@@ -12,6 +12,7 @@ import time
 
 import uvicorn
 
+from controller.addresses import bound_socket
 from controller.authority import certify, names_of
 from controller.home import Home
 from controller.local.cluster import url_of
@@ -30,7 +31,6 @@ from controller.processes import allow_files
 from controller.service_log import log_to_stderr
 from placement.growth import Growth
 from placement.scores import parse_weights
-from stage_model.errors import Unavailable
 
 log = logging.getLogger("sparkpace.master")
 
@@ -42,7 +42,7 @@ def run_master(options: MasterOptions) -> None:
     home, url = Home(options.home), url_of(options.host, options.port)
     log_to_stderr(home.logs)
     files = allow_files()
-    with master_lock(home, url), _listen(options.host, options.port) as listening:
+    with master_lock(home, url), bound_socket(options.host, options.port) as listening:
         certify(home.ca_key_file, home.ca_file, home.master_certificate, names_of(options.host, options.names))
         asyncio.run(_serve(options, listening, files))
 
@@ -121,18 +121,3 @@ def _ended(ticking: asyncio.Task[None], server: uvicorn.Server) -> None:
     if not server.should_exit:
         log.critical("the master's pass has ended: %r", None if ticking.cancelled() else ticking.exception())
         server.should_exit = True
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise Unavailable(
-            f"nobody can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this machine "
-            "and a free port"
-        ) from error
-    return listening

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput, Unavailable
-from stage_model.units import format_duration
+from stage_model.units import format_distance, format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,7 +146,7 @@ def title(summary: dict[str, Any]) -> str:
     if end_s is not None:
         parts.append(f"end {format_duration(end_s)}")
     if error_pct is not None:
-        parts.append(f"{abs(error_pct):.1f}% {'late' if error_pct > 0 else 'early'}")
+        parts.append(format_distance(error_pct))
     return " · ".join(parts)
 
 

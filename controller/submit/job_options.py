@@ -24,7 +24,7 @@ CLOSED = "closed"
 KNOWN = frozenset(
     (
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force", "network"),
-        # set by `sparkpace submit` and read by the bridge
+        # set by `sparkpace submit`, for the bridge and the master
         *("submission", "name", "submit.time.ms", "submit.uptime", "master", "token.file", "ca.file", "main", "arguments"),
         *SETTINGS,
         *NAMES,

@@ -7,6 +7,7 @@ virtual-time schedule of its work on the cores it had (docs/control.md, What goe
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec import structs
@@ -29,24 +30,28 @@ def fixed_times(run: RunRecord) -> dict[str, float]:
     """
     found = {}
     for group in overlapping(run.stages):
-        alone = {stage.signature: _explained_s(stage, run) for stage in group}
+        alone_s = [_explained_s(stage, run) for stage in group]
         lasted_s = max(stage.start_s + stage.duration_s for stage in group) - group[0].start_s
-        work_core_s, most = sum(stage.work_core_s for stage in group), min(run.cores, float(run.slots))
-        told = lasted_s > 0 and all(stage.cores_s for stage in group)
-        cores = min(most, sum(stage.cores_s or 0.0 for stage in group) / lasted_s) if told else most
-        together_s = max(*alone.values(), work_core_s / cores if cores > LEAST_CORES else 0.0)
-        for stage in group:
-            own_s = stage.duration_s - alone[stage.signature]
-            found[stage.signature] = max(0.0, own_s if len(group) == 1 else min(own_s, lasted_s - together_s))
+        cores = min(_mean_cores(group, lasted_s, run), run.slots)
+        work_core_s = sum(stage.work_core_s for stage in group)
+        together_s = max(*alone_s, work_core_s / cores if cores >= LEAST_CORES else 0.0)
+        for stage, explained_s in zip(group, alone_s, strict=True):
+            found[stage.signature] = max(0.0, min(stage.duration_s - explained_s, lasted_s - together_s))
     return found
 
 
 def _explained_s(stage: StageRecord, run: RunRecord) -> float:
-    """Seconds the model gives for the stage with the cores it had in that run (its mean quota, else the run's cores)."""
+    """Seconds the model gives for the stage with the cores it had in that run."""
     if stage.duration_s <= 0:
         return 0.0
-    cores = stage.cores_s / stage.duration_s if stage.cores_s else run.cores
+    cores = _mean_cores((stage,), stage.duration_s, run)
     return modelled_s(stage.tasks, stage.work_core_s, stage.task_cv, cores, run.cores, run.slots)
+
+
+def _mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) -> float:
+    """What they were allocated over these seconds, else the run's cores, which are the most."""
+    told = [stage.cores_s for stage in stages if stage.cores_s]
+    return min(run.cores, sum(told) / seconds) if seconds > 0 and len(told) == len(stages) else run.cores
 
 
 def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.checks import absolute_notify, check_listening, parse_notify
+from controller.cli.checks import absolute_notify, check_address, parse_notify
 from stage_model.errors import BadInput
 
 
@@ -52,10 +52,10 @@ def test_a_file_that_others_may_read_or_change_is_refused(tmp_path: Path, mode: 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "::1", "10.0.0.5", "gate.example"])
 def test_a_master_may_listen_at_any_address(host: str) -> None:
-    assert check_listening(host) == host
+    assert check_address(host) == host
 
 
 @pytest.mark.parametrize("host", ["", " ", "two words", "-x", "https://gate.example", "::1::x:", "999.1.1.1", "1.2.3", "a:b"])
 def test_what_is_no_address_is_refused(host: str) -> None:
     with pytest.raises(BadInput, match="is no address; accepted: an IP address or a host's name"):
-        check_listening(host)
+        check_address(host)
