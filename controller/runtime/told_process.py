@@ -46,13 +46,18 @@ def find_told(told: ToldProcess, serves: Serves) -> ProcessIdentity:
     if told.boot_id != process_identity.boot_id():
         raise RuntimeRefused("it runs on another machine; accepted: an executor of this one")
     pids = [told.pid] if process_identity.seen_here(told.pid_namespace) else process_identity.numbered(told.pid)
+    wrong = f"its process {told.pid} is not seen here; accepted: one that this agent sees in /proc"
     for pid in pids:
-        if process_identity.start_ticks(pid) == told.start_ticks and _namespace(pid) in ("", told.pid_namespace):
-            _check(pid, told.uid, serves)
-            identity = process_identity.of(pid)
-            if identity is not None and identity.start_ticks == told.start_ticks:  # what was checked is still that process
-                return identity
-    raise RuntimeRefused(f"its process {told.pid} is not seen here; accepted: one that this agent sees in /proc")
+        if process_identity.start_ticks(pid) != told.start_ticks or _namespace(pid) not in ("", told.pid_namespace):
+            continue
+        # two containers that start together have processes of the same number and start: the next one may be it
+        if found := _what_is_wrong(pid, told.uid, serves):
+            wrong = found
+            continue
+        identity = process_identity.of(pid)
+        if identity is not None and identity.start_ticks == told.start_ticks:  # what was checked is still that process
+            return identity
+    raise RuntimeRefused(wrong)
 
 
 def _namespace(pid: int) -> str:
@@ -63,10 +68,11 @@ def _namespace(pid: int) -> str:
         return ""
 
 
-def _check(pid: int, uid: int, serves: Serves) -> None:
+def _what_is_wrong(pid: int, uid: int, serves: Serves) -> str:
+    """Empty of one that is what it says."""
     owner = process_identity.owner(pid)
     if owner != uid:
-        raise RuntimeRefused(f"process {pid} is of uid {owner}, not {uid} as it says; accepted: its real owner")
+        return f"process {pid} is of uid {owner}, not {uid} as it says; accepted: its real owner"
     words = process_identity.command_line(pid)
     wanted = {
         "--driver-url": serves.driver_url,
@@ -74,8 +80,9 @@ def _check(pid: int, uid: int, serves: Serves) -> None:
         "--app-id": serves.spark_application_id,
     }
     said = {name: value for name, value in pairwise(words) if name in wanted}
-    if said != wanted or not any(word in BACKENDS for word in words):
-        raise RuntimeRefused(
-            f"process {pid} is no executor {serves.executor_id} of {serves.spark_application_id} by its command line; "
-            "accepted: a process that Spark has started as that"
-        )
+    if said == wanted and any(word in BACKENDS for word in words):
+        return ""
+    return (
+        f"process {pid} is no executor {serves.executor_id} of {serves.spark_application_id} by its command line; "
+        "accepted: a process that Spark has started as that"
+    )

@@ -234,6 +234,12 @@ class CgroupProcessRig(ProcessRig):
     limits_memory = True
 
 
+def executor_command(program: str, backend: str, serves: Serves) -> list[str]:
+    """A shell with the command line of an executor."""
+    words = ("--driver-url", serves.driver_url, "--executor-id", serves.executor_id, "--app-id", serves.spark_application_id)
+    return ["/bin/sh", "-c", program, "sh", backend, *words]
+
+
 class AdoptRig(Rig[AdoptRuntime]):
     """Its executors are shells that this test starts, with the command lines of Spark's."""
 
@@ -258,19 +264,11 @@ class AdoptRig(Rig[AdoptRuntime]):
 
     def spawn(self, program: str) -> ToldProcess:
         """It waits until it may begin."""
-        command = self.command(f"read -r _\n{program}", BACKENDS[0])
+        command = executor_command(f"read -r _\n{program}", BACKENDS[0], self.SERVES)
         child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         self.processes.append(child)
         self.until(lambda: BACKENDS[0] in process_identity.command_line(child.pid))  # empty for a moment while it begins
         return self.told(child.pid)
-
-    def command(self, program: str, backend: str) -> list[str]:
-        """A shell with the command line of an executor."""
-        words = [
-            *("--driver-url", self.SERVES.driver_url, "--executor-id", self.SERVES.executor_id),
-            *("--app-id", self.SERVES.spark_application_id),
-        ]
-        return ["/bin/sh", "-c", program, "sh", backend, *words]
 
     @staticmethod
     def told(pid: int) -> ToldProcess:

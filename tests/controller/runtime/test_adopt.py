@@ -9,10 +9,13 @@ import os
 import signal
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from controller.agent.open_quotas import let_go_all
@@ -20,9 +23,9 @@ from controller.runtime import process_identity
 from controller.runtime.adopt import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey
 from controller.runtime.cgroup import ADOPTED, DELEGATE, REST, CgroupTree, Group
-from controller.runtime.told_process import BACKENDS
+from controller.runtime.told_process import BACKENDS, Serves, ToldProcess, find_told
 from stage_model.errors import RuntimeRefused
-from tests.controller.runtime.rigs import BUSY, IDLE, KEY, AdoptRig, CgroupAdoptRig
+from tests.controller.runtime.rigs import BUSY, IDLE, KEY, AdoptRig, CgroupAdoptRig, executor_command
 
 
 @pytest.fixture
@@ -91,8 +94,8 @@ def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(
         runtime.adopt(adoption(rig))
 
 
-def _said_to_an_ordinary_user(runtime: AdoptRuntime, what: Adoption) -> str:
-    """What `adopt` refuses with in a process of the user nobody."""
+def _said_to_an_ordinary_user(act: Callable[[], object]) -> str:
+    """What `act` returns, or is refused with, in a process of the user nobody."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process: the child needs none of them
         receiving, sending = os.pipe()
@@ -102,7 +105,7 @@ def _said_to_an_ordinary_user(runtime: AdoptRuntime, what: Adoption) -> str:
             os.setgroups([])
             os.setgid(65_534)
             os.setuid(65_534)
-            runtime.adopt(what)
+            os.write(sending, str(act()).encode())
         except RuntimeRefused as error:
             os.write(sending, f"{type(error).__name__}: {error}".encode())
         finally:
@@ -115,9 +118,40 @@ def _said_to_an_ordinary_user(runtime: AdoptRuntime, what: Adoption) -> str:
 
 
 @pytest.mark.groups
+def test_of_two_containers_that_start_in_one_clock_tick_each_has_its_own_process(rig: AdoptRig) -> None:
+    """Both have the same number within and the same start. An agent without rights over them sees not whose number it is."""
+
+    def started_together() -> list[tuple[psutil.Process, Serves]]:
+        serving = [dataclasses.replace(rig.SERVES, executor_id=str(number)) for number in range(8)]
+        outer = [
+            subprocess.Popen(
+                ["unshare", "--pid", "--fork", *executor_command("sleep 1000", BACKENDS[0], one)], start_new_session=True
+            )
+            for one in serving
+        ]
+        rig.processes.extend(outer)
+        inner = [rig.until(psutil.Process(parent.pid).children)[0] for parent in outer]
+        rig.until(lambda: all(BACKENDS[0] in process_identity.command_line(process.pid) for process in inner))
+        alike = defaultdict[int | None, list[tuple[psutil.Process, Serves]]](list)
+        for process, one in zip(inner, serving, strict=True):
+            alike[process_identity.start_ticks(process.pid)].append((process, one))
+        return next((pair[:2] for pair in alike.values() if len(pair) > 1), [])
+
+    for process, serves in rig.until(started_together):
+        ticks, namespace = process_identity.start_ticks(process.pid), str(Path(f"/proc/{process.pid}/ns/pid").readlink())
+        assert ticks is not None
+        told = ToldProcess(1, ticks, process_identity.boot_id(), namespace, os.getuid())
+        identity = find_told(told, serves)
+        assert identity.pid == process.pid
+        said = _said_to_an_ordinary_user(partial(find_told, told, serves))
+        assert said == str(identity)
+
+
+@pytest.mark.groups
 def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(grouped: CgroupAdoptRig) -> None:
     what = adoption(grouped)
-    said = _said_to_an_ordinary_user(grouped.runtime(), what)
+    runtime = grouped.runtime()
+    said = _said_to_an_ordinary_user(lambda: runtime.adopt(what))
     group = CgroupTree().group_of(what.process.pid)
     assert group is not None
     assert said == (
@@ -125,7 +159,7 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
         "accepted: an agent that runs as root, or --signals"
     )
     signals = AdoptRuntime(grouped.cluster, "w1", grouped.directory / "state/w1", signals=True)
-    assert _said_to_an_ordinary_user(signals, what) == (
+    assert _said_to_an_ordinary_user(lambda: signals.adopt(what)) == (
         "RuntimeRefused: this agent may not stop and continue it; accepted: an agent of its user, or of root"
     )
     assert grouped.processes[-1].poll() is None, "the executor goes on"
@@ -377,7 +411,13 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
     try:
         (container / "cpu.shares").write_text("1024")
         (container / "cpu.cfs_quota_us").write_text("150000")
-        starts = ["/bin/sh", "-c", '"$@" & wait', "default_container_executor.sh", *grouped.command(IDLE, BACKENDS[1])]
+        starts = [
+            "/bin/sh",
+            "-c",
+            '"$@" & wait',
+            "default_container_executor.sh",
+            *executor_command(IDLE, BACKENDS[1], grouped.SERVES),
+        ]
         shell = subprocess.Popen(starts, start_new_session=True)
         grouped.processes.append(shell)
         grouped.until(lambda: bool(_children(shell.pid)))
