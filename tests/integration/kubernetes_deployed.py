@@ -145,6 +145,9 @@ def _deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
         with applied(kubernetes, kustomized(kubernetes, "node-mode", image, [agent])):
             kubernetes.running("app=sparkpace-agent", 1)
             yield inside
+            # shown of a test that failed: the pods do not stay
+            for app in ("sparkpace-master", "sparkpace-agent"):
+                print(kubernetes.kubectl("logs", "--selector", f"app={app}", "--tail=1000"))
         eventually(lambda: not kubernetes.all("pods", "app=sparkpace-agent"), "the agent's end")
     eventually(lambda: not kubernetes.all("pods", "app=sparkpace-master"), "the master's end")
     assert list(Path("/run/sparkpace").iterdir()) == [], "an agent that was stopped leaves no records on its node"
