@@ -21,6 +21,7 @@ from controller.home import Home
 from controller.local.cluster import tail
 from controller.local_zone import local_zone
 from controller.master.feasibility import rounded_up
+from controller.processes import end_with_parent
 from controller.start import ours
 from controller.submit.job_options import PREFIX
 from controller.submit.pipeline_file import PipelineFile, read_pipeline
@@ -235,6 +236,7 @@ def _run(
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - this process has no other threads
             )
         say(f"{name} starts ({places[name]}/{len(places)}), log {log}")
         return child

@@ -7,7 +7,6 @@ through the master too, so that no container outlives a driver that did not list
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import signal
 import subprocess
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 
 from controller.client import MasterClient
+from controller.processes import end_with_parent
 from controller.wire.command import ApplicationView
 from stage_model.errors import PaceError, Unavailable
 
@@ -24,7 +24,6 @@ DRIVER_END_S = 10.0
 RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
-PRCTL, PR_SET_PDEATHSIG = ctypes.CDLL(None).prctl, 1
 
 Show = Callable[[ApplicationView | None], None]
 
@@ -52,7 +51,8 @@ class DriverRun:
                     command,
                     env=dict(environment),
                     pass_fds=passed,
-                    preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has no other threads
+                    # as one who kills spark-submit ends the driver
+                    preexec_fn=end_with_parent,  # noqa: PLW1509 - this process has no other threads
                 )
             except OSError as error:
                 raise Unavailable(f"{command[0]} cannot be started ({error.strerror}); install Spark again") from error
@@ -121,11 +121,6 @@ class DriverRun:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _end_with_parent() -> None:
-    """Who kills this command, by SIGKILL too, ends the driver with it, as one who kills spark-submit does (prctl(2))."""
-    PRCTL(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
 
 
 def find(client: MasterClient, submission: str) -> ApplicationView | None:

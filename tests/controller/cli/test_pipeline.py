@@ -6,17 +6,22 @@ Spark is a script, the master a fake that knows one profile for all jobs.
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
 from controller.cli.main import main
 from controller.home import Home
+from controller.start import ours
 from controller.submit.bridge_jar import JAR
+from controller.waiting import wait_until
 from controller.wire.command import PlanReply
 from stage_model.forecast.virtual_time import Forecast
 from tests.fakes.master import Server
@@ -50,14 +55,16 @@ class Place:
     home: Home
     master: Server
 
+    def write(self, text: str) -> Path:
+        file = self.work / "files" / "nightly.toml"
+        file.parent.mkdir(exist_ok=True)
+        for app in ("app.py", "fails.py"):
+            (file.parent / app).touch()
+        file.write_text(text)
+        return file
+
     def run(self, text: str, *arguments: str) -> Result:
-        (self.work / "files").mkdir(exist_ok=True)
-        (self.work / "files" / "app.py").touch()
-        (self.work / "files" / "fails.py").touch()
-        (self.work / "files" / "nightly.toml").write_text(text)
-        return CliRunner().invoke(
-            main, ["pipeline", "run", str(self.work / "files" / "nightly.toml"), *arguments], prog_name="sparkpace"
-        )
+        return CliRunner().invoke(main, ["pipeline", "run", str(self.write(text)), *arguments], prog_name="sparkpace")
 
     @property
     def started(self) -> list[dict[str, str]]:
@@ -166,6 +173,20 @@ def test_a_job_that_fails_ends_the_pipeline_with_one_sentence(place: Place) -> N
     assert log.read_text() == "no input\n"
     assert log.stat().st_mode & 0o777 == 0o600
     assert [plan["job"] for plan in place.plans] == ["load"]
+
+
+def test_who_kills_the_command_ends_its_jobs(place: Place) -> None:
+    """The kernel ends the command of each job, and that ends its driver."""
+    seen = place.work / "driver"
+    (place.work / "spark" / "bin" / "spark-submit").write_text(
+        f"#!/bin/sh\necho $$ >{seen}.new; mv {seen}.new {seen}\nexec sleep 600\n"
+    )
+    process = subprocess.Popen(ours("controller.cli.main", "pipeline", "run", str(place.write(NIGHTLY))))
+    assert wait_until(seen.exists, 300)
+    driver = psutil.Process(int(seen.read_text()))
+    process.kill()
+    assert process.wait(300) == -signal.SIGKILL
+    driver.wait(300)
 
 
 def test_a_job_that_is_refused_is_one_that_fails(place: Place) -> None:
