@@ -19,6 +19,8 @@ from typing import NoReturn
 import docker
 import hypothesis
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from controller.engines import docker_version
 from stage_model.errors import Unavailable
@@ -138,12 +140,29 @@ def spark35_python() -> Path:
     return Path(given)
 
 
+def _together(file: str) -> str:
+    """What runs in one process: a file's tests, and those of all files that share the Kubernetes, where one process would
+    wait until another is done with it."""
+    return "kubernetes" if file.startswith("tests/integration/test_kubernetes") else file
+
+
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # it has no types
+    def _split_scope(self, nodeid: str) -> str:
+        return _together(nodeid.split("::", 1)[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling | None:
+    return _Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes run tests, a file at a time, those with most jobs on real clusters come first, so that all
-    processes end together."""
+    """Where several processes run tests, those with most jobs on real clusters come first, so that all processes end
+    together."""
     if hasattr(config, "workerinput"):
-        jobs = Counter(item.path for item in items if item.get_closest_marker("spark") and item.get_closest_marker("docker"))
-        items.sort(key=lambda item: (item.get_closest_marker("spark") is None, -jobs[item.path]))
+        of = {item: _together(item.nodeid.split("::", 1)[0]) for item in items}
+        jobs = Counter(of[item] for item in items if item.get_closest_marker("spark") and item.get_closest_marker("docker"))
+        items.sort(key=lambda item: (item.get_closest_marker("spark") is None, -jobs[of[item]]))
 
 
 @pytest.hookimpl(wrapper=True)

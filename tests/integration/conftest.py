@@ -180,6 +180,14 @@ def kubernetes(kubeconfig: Path, tmp_path: Path, tmp_path_factory: pytest.TempPa
         yield found
 
 
+@pytest.fixture(scope="module")
+def module_kubernetes(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    """A namespace that the tests of a module share."""
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with _turn(tmp_path_factory, fcntl.LOCK_SH), namespace(kubeconfig, folder) as found:
+        yield found
+
+
 @pytest.fixture
 def kubernetes_alone(kubeconfig: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     """The same while no other test uses the cluster."""

@@ -59,10 +59,13 @@ class Kubernetes(OneNode):
         return self.kubectl("logs", pod)
 
     def running(self, labels: str, count: int) -> list[dict[str, Any]]:
-        """The pods with these labels once so many run."""
+        """The pods with these labels once so many run, but for those that are about to end."""
+
+        def runs(pod: Mapping[str, Any]) -> bool:
+            return pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
 
         def look() -> list[dict[str, Any]] | None:
-            found = [pod for pod in self.all("pods", labels) if pod["status"]["phase"] == "Running"]
+            found = [pod for pod in self.all("pods", labels) if runs(pod)]
             return found if len(found) == count else None
 
         return eventually(look, f"{count} running pods of {labels}")

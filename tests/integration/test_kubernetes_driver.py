@@ -28,10 +28,15 @@ JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 
 
-@pytest.fixture
-def inside(kubernetes: Kubernetes, node_image: str) -> Iterator[InMaster]:
-    with deployed(kubernetes, node_image) as found:
+@pytest.fixture(scope="module")
+def inside(module_kubernetes: Kubernetes, node_image: str) -> Iterator[InMaster]:
+    with deployed(module_kubernetes, node_image) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def settings(inside: InMaster) -> dict[str, str]:
+    return kubernetes_driver.prepare(inside.kubernetes, inside)
 
 
 def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
@@ -43,21 +48,21 @@ def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
 
 
 def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
-    kubernetes: Kubernetes, inside: InMaster, executor_image: str, python: Path
+    inside: InMaster, settings: dict[str, str], executor_image: str, python: Path
 ) -> None:
-    settings = kubernetes_driver.prepare(kubernetes, inside)
+    kubernetes, name = inside.kubernetes, f"in-a-pod-{python.parent.parent.name.strip('.')}"
 
     def submit(*words: str) -> DriverPod:
-        return kubernetes_driver.submit(kubernetes, python, executor_image, settings, "in-a-pod", *words)
+        return kubernetes_driver.submit(kubernetes, python, executor_image, settings, name, *words)
 
     assert submit(*JOB).finish().ok().answer["ok"]
-    taught = inside.summary("in-a-pod")
-    assert (taught["profile"], taught["executors"]) == ("in-a-pod@stages.py", 2)
+    taught = inside.summary(name)
+    assert (taught["profile"], taught["executors"]) == (f"{name}@stages.py", 2)
     deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
     paced = submit("--conf", deadline, *AIM, *JOB)
     _paced_groups(kubernetes)
     assert paced.finish().ok().answer["ok"]
-    summary = inside.summary("in-a-pod")
+    summary = inside.summary(name)
     assert_unharmed(summary, summary["app_id"])
     assert summary["app_id"] != taught["app_id"]
     assert_paced(summary, ())
@@ -65,9 +70,9 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
 
 
 def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
-    kubernetes: Kubernetes, inside: InMaster, executor_image: str
+    inside: InMaster, settings: dict[str, str], executor_image: str
 ) -> None:
-    settings = kubernetes_driver.prepare(kubernetes, inside)
+    kubernetes = inside.kubernetes
     words = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5", *ENDLESS)
     python = Path(sys.executable)
     driver = kubernetes_driver.submit(kubernetes, python, executor_image, settings, "orphans", *words)

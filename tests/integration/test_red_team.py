@@ -54,8 +54,10 @@ class Arena:
         """The end of a hostile job that does these attacks."""
         file = self.folder / "plan.json"
         file.write_text(json.dumps(plan))
-        words = ("submit", "--name", "red-team", "--num-executors", "1", str(APPS / "red_team.py"), str(file), *attacks)
-        done = self.cluster.start([*self.cluster.program, *words], cwd=self.folder).finish()
+        # what ends an executor once does so again
+        words = ("submit", "--name", "red-team", "--num-executors", "1", "--conf", "spark.task.maxFailures=1")
+        app = (str(APPS / "red_team.py"), str(file), *attacks)
+        done = self.cluster.start([*self.cluster.program, *words, *app], cwd=self.folder).finish()
         print(done.out)
         return done
 
