@@ -55,10 +55,12 @@ def send_group(process: ProcessId, signal_number: int) -> None:
             os.killpg(process.pid, signal_number)
 
 
-def end_with_parent() -> None:
-    """For a child before it becomes its program (`preexec_fn`): it gets a SIGTERM when its parent ends, also by SIGKILL
-    (prctl(2))."""
+def end_with_parent(parent: int) -> None:
+    """For a child before it becomes its program (`preexec_fn`): it gets a SIGTERM when its parent, process number `parent`,
+    ends, also by SIGKILL (prctl(2))."""
     PRCTL(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
+    if os.getppid() != parent:  # it has ended already; handlers of its are still in force here, so no signal is sent
+        os._exit(128 + signal.SIGTERM)
 
 
 def allow_files() -> int:

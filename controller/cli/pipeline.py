@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -236,7 +237,7 @@ def _run(
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                preexec_fn=end_with_parent,  # noqa: PLW1509 - this process has no other threads
+                preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - this process has no other threads
             )
         say(f"{name} starts ({places[name]}/{len(places)}), log {log}")
         return child

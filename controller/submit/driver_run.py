@@ -7,10 +7,12 @@ through the master too, so that no container outlives a driver that did not list
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import FrameType
 
 from controller.client import MasterClient
@@ -52,7 +54,7 @@ class DriverRun:
                     env=dict(environment),
                     pass_fds=passed,
                     # as one who kills spark-submit ends the driver
-                    preexec_fn=end_with_parent,  # noqa: PLW1509 - this process has no other threads
+                    preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - this process has no other threads
                 )
             except OSError as error:
                 raise Unavailable(f"{command[0]} cannot be started ({error.strerror}); install Spark again") from error

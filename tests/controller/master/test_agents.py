@@ -94,6 +94,15 @@ def test_a_refused_executor_ends_the_application_with_the_reason(cluster: FakeCl
     assert reply.stop == "an executor was refused on worker w1: mount '/secret' is outside"
 
 
+def test_one_that_has_ended_by_itself_is_not_stopped_for_an_executor_that_is_refused_later(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.driver(application_id, *one_stage_run(1000), ended=True)
+    cluster.worker("w1", report(application_id, "1", "refused", reason="mount '/secret' is outside"))
+    assert cluster.state.commands.view(application_id, cluster.now_s).reason == ""
+    assert cluster.state.registry.tally.ended == {"succeeded": 1}
+
+
 def test_agents_are_told_which_applications_are_over(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
