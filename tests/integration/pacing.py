@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from controller.home import Home
+from controller.runs.profile_store import ProfileStore
 from controller.wire.worker import Sample
 
 AIM_SHARE = 0.35
@@ -24,6 +26,15 @@ def assert_paced(summary: dict[str, Any], samples: Iterable[Sample]) -> None:
     slower = took_s > AIM_SHARE * deadline_s
     assert slower or summary["allocated_core_s"] < summary["all_cores_core_s"]
     assert_late_only_with_all(summary["violated"], samples)
+
+
+def assert_told(home: Home, summary: dict[str, Any]) -> None:
+    """What executors tell through their driver has arrived: by that alone an agent knows for which stage they hold cores.
+    Live progress shows it, too, but only if a sample comes in the middle of a stage."""
+    profile = ProfileStore(home.profiles).load(summary["profile"])
+    assert profile is not None
+    [run] = [run for run in profile.runs if run.id == summary["app_id"]]
+    assert any(stage.cores_s for stage in run.stages)
 
 
 def assert_late_only_with_all(violated: bool, samples: Iterable[Sample]) -> None:

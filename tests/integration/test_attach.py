@@ -13,7 +13,7 @@ from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
 from tests.integration.local_cluster import Finished, Job, LocalCluster, adopted_groups, conf_words, eventually
-from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, deadline_for
+from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, assert_told, deadline_for
 from tests.integration.spark_standalone import standalone
 from tests.integration.test_failures import assert_unharmed
 
@@ -57,7 +57,7 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
     samples = adopting.samples(summary["app_id"])
     assert_paced(summary, samples)
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"0", "1"}
-    assert any(sample.progress for sample in samples), "what executors tell through their driver arrives"
+    assert_told(adopting.home, summary)
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 

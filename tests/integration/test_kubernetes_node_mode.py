@@ -20,7 +20,7 @@ from controller.submit.properties import parse_properties
 from experiments.harness.one_node import SCRIPT, STATE
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually
-from tests.integration.pacing import AIM, assert_paced, deadline_for
+from tests.integration.pacing import AIM, assert_paced, assert_told, deadline_for
 from tests.integration.test_failures import assert_unharmed
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.groups]
@@ -72,7 +72,7 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
     assert_unharmed(summary, summary["app_id"])
     assert_paced(summary, samples)
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"1", "2"}
-    assert any(sample.progress for sample in samples), "what executors tell through their driver arrives"
+    assert_told(adopting.home, summary)
     eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
 
 
