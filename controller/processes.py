@@ -7,16 +7,12 @@ a process is told from its successor: `controller.runtime.process_identity`.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
-import signal
 
 import msgspec
 
 from controller.runtime import process_identity
-
-PRCTL, PR_SET_PDEATHSIG = ctypes.CDLL(None).prctl, 1
 
 
 class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +49,6 @@ def send_group(process: ProcessId, signal_number: int) -> None:
     if alive(process):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal_number)
-
-
-def end_with_parent(parent: int) -> None:
-    """For a child before it becomes its program (`preexec_fn`): it gets a SIGTERM when its parent, process number `parent`,
-    ends, also by SIGKILL (prctl(2))."""
-    PRCTL(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
-    if os.getppid() != parent:  # it has ended already; handlers of its are still in force here, so no signal is sent
-        os._exit(128 + signal.SIGTERM)
 
 
 def allow_files() -> int:

@@ -14,17 +14,19 @@ import subprocess
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import docker
 import hypothesis
 import pytest
-from xdist.remote import Producer
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 from controller.engines import docker_version
 from stage_model.errors import Unavailable
 from tests.fakes.small_disk import SmallDisk, mounted
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
 
 NEEDS = {
     "docker": "docker_engine",
@@ -140,15 +142,16 @@ def spark35_python() -> Path:
     return Path(given)
 
 
-def _together(file: str) -> str:
-    """What runs in one process: a file's tests, and those of all files that share the Kubernetes, where one process would
-    wait until another is done with it."""
+def _together(nodeid: str) -> str:
+    """What runs in one process: a file's tests, and those of all files that share the Kubernetes. In several processes, one
+    would wait until another is done with it."""
+    file = nodeid.split("::", 1)[0]
     return "kubernetes" if file.startswith("tests/integration/test_kubernetes") else file
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # it has no types
     def _split_scope(self, nodeid: str) -> str:
-        return _together(nodeid.split("::", 1)[0])
+        return _together(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -160,7 +163,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Where several processes run tests, those with most jobs on real clusters come first, so that all processes end
     together."""
     if hasattr(config, "workerinput"):
-        of = {item: _together(item.nodeid.split("::", 1)[0]) for item in items}
+        of = {item: _together(item.nodeid) for item in items}
         jobs = Counter(of[item] for item in items if item.get_closest_marker("spark") and item.get_closest_marker("docker"))
         items.sort(key=lambda item: (item.get_closest_marker("spark") is None, -jobs[of[item]]))
 

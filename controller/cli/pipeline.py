@@ -22,9 +22,9 @@ from controller.home import Home
 from controller.local.cluster import tail
 from controller.local_zone import local_zone
 from controller.master.feasibility import rounded_up
-from controller.processes import end_with_parent
 from controller.start import ours
 from controller.submit.job_options import PREFIX
+from controller.submit.parent_death import end_with_parent
 from controller.submit.pipeline_file import PipelineFile, read_pipeline
 from controller.submit.pipeline_options import LaterJob, PipelinePlan
 from controller.submit.pipeline_run import PipelineRun

@@ -196,8 +196,7 @@ class Agents:
             return False
         elif report.state == "refused":
             executors.gone(application, executor, None, report.reason, now_s)
-            if not application.ended:  # one whose end is known is not ended for another reason
-                self.registry.end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
+            self.registry.end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
         else:
             return False
         self.registry.save_executor(application, executor)

@@ -124,7 +124,10 @@ class Registry:
             self.store.put_application(record.application_id, True, msgspec.json.encode(record))
 
     def end(self, application: Application, reason: str, now_s: float, ended_s: float | None = None) -> None:
-        """From now on it has ended, `ended_s` after submission (None: now); `reason` is empty if it did so by itself."""
+        """From now on it has ended, `ended_s` after submission (None: now); `reason` is empty if it did so by itself.
+        One that has ended stays as it is."""
+        if application.ended:
+            return
         application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
         application.record.end_reason = reason
         application.ended_monotonic_s = now_s

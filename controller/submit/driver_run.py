@@ -16,7 +16,7 @@ from functools import partial
 from types import FrameType
 
 from controller.client import MasterClient
-from controller.processes import end_with_parent
+from controller.submit.parent_death import end_with_parent
 from controller.wire.command import ApplicationView
 from stage_model.errors import PaceError, Unavailable
 

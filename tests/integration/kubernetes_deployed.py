@@ -22,6 +22,7 @@ import msgspec
 from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView
 from experiments.harness.one_node import STATE, load_image
+from stage_model.errors import Unavailable
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import eventually
 
@@ -118,6 +119,15 @@ def deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
         yield inside
 
 
+def _print_logs(kubernetes: Kubernetes) -> None:
+    """pytest shows them of a test that failed: the pods do not stay."""
+    for app in ("sparkpace-master", "sparkpace-agent"):
+        try:
+            print(kubernetes.kubectl("logs", "--selector", f"app={app}", "--tail=1000"))
+        except Unavailable as problem:  # what a test that passed says is nobody's concern
+            print(problem)
+
+
 @contextmanager
 def _deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
     volume: dict[str, Any] = {"name": "home", "emptyDir": {}, "persistentVolumeClaim": None}
@@ -145,9 +155,7 @@ def _deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
         with applied(kubernetes, kustomized(kubernetes, "node-mode", image, [agent])):
             kubernetes.running("app=sparkpace-agent", 1)
             yield inside
-            # shown of a test that failed: the pods do not stay
-            for app in ("sparkpace-master", "sparkpace-agent"):
-                print(kubernetes.kubectl("logs", "--selector", f"app={app}", "--tail=1000"))
+            _print_logs(kubernetes)
         eventually(lambda: not kubernetes.all("pods", "app=sparkpace-agent"), "the agent's end")
     eventually(lambda: not kubernetes.all("pods", "app=sparkpace-master"), "the master's end")
     assert list(Path("/run/sparkpace").iterdir()) == [], "an agent that was stopped leaves no records on its node"

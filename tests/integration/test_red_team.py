@@ -54,7 +54,7 @@ class Arena:
         """The end of a hostile job that does these attacks."""
         file = self.folder / "plan.json"
         file.write_text(json.dumps(plan))
-        # what ends an executor once does so again
+        # what ends an executor would end the next one, too
         words = ("submit", "--name", "red-team", "--num-executors", "1", "--conf", "spark.task.maxFailures=1")
         app = (str(APPS / "red_team.py"), str(file), *attacks)
         done = self.cluster.start([*self.cluster.program, *words, *app], cwd=self.folder).finish()

@@ -1,4 +1,4 @@
-"""What a process asks of the system for itself. That a child ends with its parent: `test_submit` and `test_pipeline`."""
+"""A child that ends with its parent. That drivers and jobs do: `test_submit` and `test_pipeline`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import sys
 
 
 def test_a_child_whose_parent_has_ended_already_does_not_go_on() -> None:
-    program = (
-        "import sys; from controller.processes import end_with_parent; end_with_parent(int(sys.argv[1])); print('goes on')"
-    )
+    load = "import sys; from controller.submit.parent_death import end_with_parent"
+    program = f"{load}; end_with_parent(int(sys.argv[1])); print('goes on')"
 
     def run(parent: int) -> tuple[int, str]:
         words = [sys.executable, "-c", program, str(parent)]
