@@ -1,8 +1,8 @@
 """The virtual cluster itself: executors that run tasks as a fluid, drivers that submit stages, a clock that jumps.
 
-Every executor has slots and a quota; its computing tasks advance alike at min(speed limit, quota / computing tasks). Time
-goes from event to event, so ends are exact. What should run where with how much is a *control*'s to say; the engine tells
-it what happens. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
+Every executor has slots and a quota, which its computing tasks share equally; what one of them cannot use the others have.
+Time goes from event to event, so ends are exact. What should run where with how much is a *control*'s to say; the engine
+tells it what happens. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Engine:
         self.rng = random.Random(seed)
         self.bursts = random.Random(f"{seed} bursts")
         """Its own, so that the other draws of a run do not change with it."""
+        self.offers = random.Random(f"{seed} offers")
+        """Draws in which order free executors are given tasks; its own for the same reason."""
         self.taken: set[str] = set()
         """Workers half of whose cores something else has."""
         self.now_s = 0.0
@@ -120,10 +122,10 @@ class Engine:
         self.control.stage_submitted(app, place)
 
     def _complete(self, app: App, place: int) -> None:
-        app.completed.add(place)
-        app.stage_ends_s[place] = app.last_task_s = self.now_s
         for executor in app.live:
             self.advance(executor)
+        app.completed.add(place)
+        app.stage_ends_s[place] = app.last_task_s = self.now_s
         app.allocated_core_s = app.gone_allocated + math.fsum(e.allocated_core_s for e in app.live) - app.before
         for child in range(place + 1, len(app.job.stages)):
             parents = app.job.parents(child)
@@ -165,10 +167,10 @@ class Engine:
         self.advance(executor)
         app = executor.app
         for task in executor.tasks:
-            if task.end_v is not None:
-                app.lost_core_s += task.work - (task.end_v - executor.v)
+            if task.left is not None:
+                app.lost_core_s += task.work - task.left
             app.waiting.appendleft((task.stage, task.index))
-        executor.tasks, executor.computing = [], 0
+        executor.tasks = []
         executor.over, executor.ready = True, False
         executor.version += 1
         app.gone_allocated += executor.allocated_core_s
@@ -204,38 +206,57 @@ class Engine:
             return
         executor.at_s = self.now_s
         executor.allocated_core_s += executor.quota * seconds
-        if executor.computing:
-            done = self._speed(executor) * seconds
-            executor.v += done
-            executor.cpu_core_s += done * executor.computing
-            executor.app.used_core_s += done * executor.computing
+        background = self._background(executor) * seconds
+        used = background
+        for task, cores in self._speeds(executor):
+            done = cores * seconds
+            assert task.left is not None
+            task.left -= done
+            task.used_core_s += done
+            used += done
+        for task in executor.tasks:
+            task.used_core_s += background / len(executor.tasks)
+        executor.cpu_core_s += used
+        if executor.app.in_tasks:
+            executor.app.used_core_s += used
 
-    def _speed(self, executor: SimExecutor) -> float:
-        """Cores that each computing task has."""
-        count, quota, limit = executor.computing, executor.quota, executor.worker.speed_limit
-        if executor.worker.name in self.taken:
-            quota = min(quota, executor.worker.cores / 2)
-        if quota >= count * limit:
-            return limit
-        # throttled: some of the quota lies where no task can take it up before the period is over
-        return max(quota / 2, quota - self.effects.stranded_cores) / count
+    def _usable(self, executor: SimExecutor) -> float:
+        """Cores of the quota that are there: something else may have half of the worker's."""
+        return min(executor.quota, executor.worker.cores / 2) if executor.worker.name in self.taken else executor.quota
+
+    def _background(self, executor: SimExecutor) -> float:
+        """Cores that the JVM's own threads use, with or without tasks."""
+        return min(self.effects.background_cores, self._usable(executor)) if executor.ready else 0.0
+
+    def _speeds(self, executor: SimExecutor) -> list[tuple[Task, float]]:
+        """Cores that each computing task has: equal parts, but no more than it can use; the others share what is left."""
+        computing = sorted((t for t in executor.tasks if t.left is not None), key=lambda task: task.limit)
+        cores = self._usable(executor) - self._background(executor)
+        if cores < math.fsum(task.limit for task in computing):
+            # throttled: some of the quota lies where no task can take it up before the period is over
+            cores = max(cores / 2, cores - self.effects.stranded_cores)
+        speeds = []
+        for place, task in enumerate(computing):
+            speed = min(task.limit, cores / (len(computing) - place))
+            speeds.append((task, speed))
+            cores -= speed
+        return speeds
 
     def hand_out(self, app: App) -> None:
-        """The first waiting task goes to the executor with the most free slots, until one of both is used up."""
+        """Spark's way: the executors in an order that is drawn, round by round a task for each that has a free slot."""
         if not app.waiting:
             return
-        touched = set()
         free = [e for e in app.executors if e.free > 0]
-        while app.waiting and free:
-            freest = max(free, key=lambda e: e.free)
-            if freest.free <= 0:  # too few wait by now
-                break
-            if freest not in touched:
-                self.advance(freest)
-                touched.add(freest)
-            self._launch(freest)
-            if freest.free <= 0:
-                free.remove(freest)
+        self.offers.shuffle(free)
+        touched = {}
+        while free and app.waiting:
+            for executor in free:
+                if executor.free > 0:  # enough wait still
+                    if executor not in touched:
+                        self.advance(executor)
+                    touched[executor] = True
+                    self._launch(executor)
+            free = [e for e in free if e.free > 0]
         for executor in touched:
             self._look_ahead(executor)
 
@@ -245,19 +266,25 @@ class Engine:
         place, index = app.waiting.popleft()
         stage = app.job.stages[place]
         if app.first_task_s is None:
-            app.first_task_s = self.now_s
             for other in app.live:
                 self.advance(other)
+            app.first_task_s = self.now_s
             app.before = app.gone_allocated + math.fsum(e.allocated_core_s for e in app.live)
         wave = executor.started_tasks // executor.slots
         executor.started_tasks += 1
         work = stage.works[index] * (1 + (self.effects.warm_up / (1 + wave) if wave < 2 else 0.0))
-        task = Task(place, index, work, self.now_s)
+        code = place if stage.code is None else stage.code
+        if code not in executor.codes:
+            executor.codes.add(code)
+            work += self.effects.cold_core_s
+        limit = executor.worker.speed_limit
+        if stage.hidden_wait_s > 0:
+            limit = min(limit, work / (work / limit + stage.hidden_wait_s))
+        task = Task(place, index, work, limit, self.now_s)
         if stage.wait_s > 0:
             task.fetched_s = self.now_s + stage.wait_s
         else:
-            task.end_v = executor.v + work
-            executor.computing += 1
+            task.left = work
         executor.tasks.append(task)
         executor.counters.setdefault(place, Counters()).running += 1
 
@@ -265,12 +292,12 @@ class Engine:
         """Asks for the next moment at which something happens in it."""
         executor.version += 1
         soonest = math.inf
-        if executor.computing:
-            speed = self._speed(executor)
-            if speed > 0:
-                soonest = (min(t.end_v for t in executor.tasks if t.end_v is not None) - executor.v) / speed
-        if len(executor.tasks) > executor.computing:
-            soonest = min(soonest, min(t.fetched_s for t in executor.tasks if t.fetched_s is not None) - self.now_s)
+        for task, cores in self._speeds(executor):
+            if cores > 0:
+                soonest = min(soonest, (task.left or 0.0) / cores)
+        for task in executor.tasks:
+            if task.fetched_s is not None:
+                soonest = min(soonest, task.fetched_s - self.now_s)
         if soonest < math.inf:
             self.at(self.now_s + soonest, self._due, (executor, executor.version))
 
@@ -283,13 +310,11 @@ class Engine:
         for task in executor.tasks:
             if task.fetched_s is not None:
                 if task.fetched_s <= self.now_s + DONE:
-                    task.fetched_s, task.end_v = None, executor.v + task.work
-                    executor.computing += 1
-            elif task.end_v is not None and task.end_v - executor.v <= DONE * max(1.0, task.work):
+                    task.fetched_s, task.left = None, task.work
+            elif task.left is not None and task.left <= DONE * max(1.0, task.work):
                 ended.append(task)
         for task in ended:
             executor.tasks.remove(task)
-            executor.computing -= 1
             counters = executor.counters[task.stage]
             counters.running -= 1
             counters.done += 1
@@ -315,8 +340,8 @@ class Engine:
             return 0.0
         seen = 0.0
         for task in executor.tasks:
-            if task.stage == place and task.end_v is not None:
-                part = (1 - (task.end_v - executor.v) / task.work) / stage.read_by
+            if task.stage == place and task.left is not None:
+                part = (1 - task.left / task.work) / stage.read_by
                 if self.effects.records_noise:
                     part *= 1 + self.rng.gauss(0, self.effects.records_noise)
                 seen += min(1.0, max(0.0, part))

@@ -14,17 +14,22 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class SimStage:
-    """`works`: true core-seconds of each task. `wait_s`: each task's seconds without CPU (shuffle fetch, I/O), which no core
-    shortens. `records`: of the whole stage, spread evenly over its tasks, None where it reads none; a task has read all of
-    its own after the share `read_by` of its work. `gap_s`: the driver's own time before it. `parents`: places of the stages
-    it waits for; None: the one before it. `profile_factor`: the profile says that many times the true work."""
+    """`works`: true core-seconds of each task. `wait_s`: each task's seconds without CPU before it computes (shuffle fetch),
+    which no core shortens. `hidden_wait_s`: its seconds without CPU between pieces of its computing (a pipe to a Python
+    worker, I/O), which pass while the quota holds it back, too: with a whole core it takes so much longer, with fewer less.
+    `records`: of the whole stage, spread evenly over its tasks, None where it reads none; a task has read all of its own
+    after the share `read_by` of its work. `gap_s`: the driver's own time before it. `parents`: places of the stages it waits
+    for; None: the one before it. `code`: stages with one number run the same code; None: no other stage runs its code.
+    `profile_factor`: the profile says that many times the true work."""
 
     works: tuple[float, ...]
     wait_s: float = 0.0
+    hidden_wait_s: float = 0.0
     records: float | None = None
     read_by: float = 1.0
     gap_s: float = 0.0
     parents: tuple[int, ...] | None = None
+    code: int | None = None
     profile_factor: float = 1.0
 
     @property
@@ -105,7 +110,7 @@ class Shape:
                 works[rng.randrange(count)] = size * mean * self.skew
             records = None if self.records_per_task is None else size * self.records_per_task * count
             gap_s = log_normal(rng, self.gap_s, self.gap_cv) if self.gap_s else 0.0
-            stages.append(SimStage(tuple(works), self.wait_share * mean * size, records, self.read_by, gap_s))
+            stages.append(SimStage(tuple(works), self.wait_share * mean * size, 0.0, records, self.read_by, gap_s))
         startup_s = log_normal(rng, self.startup_s, 0.1) if self.startup_s else 0.0
         return SimJob(tuple(stages), startup_s, self.tail_s, self.name)
 

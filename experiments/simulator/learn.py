@@ -39,7 +39,7 @@ class _Recorder(Fixed):
     def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         assert self.engine
         self.events.append(driver.task_end(app, executor, task, self.engine.now_s))
-        self.cpu_core_s[task.stage] = self.cpu_core_s.get(task.stage, 0.0) + task.work
+        self.cpu_core_s[task.stage] = self.cpu_core_s.get(task.stage, 0.0) + task.used_core_s
 
     def stage_completed(self, app: App, stage: int) -> None:
         assert self.engine

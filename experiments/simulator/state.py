@@ -24,10 +24,13 @@ class Effects:
     records that running tasks are seen to have read, as a standard deviation. `latency_s`: from a stage's event until agents
     act on it, and from a decision until the kernel has the quota. `burst_gap_s`: mean time between two moments when something
     else on a worker's machine takes half of the worker's cores, for `burst_s` on average (0: never); no executor there has
-    more than the other half then.
+    more than the other half then. `background_cores`: used by each executor's JVM at all times, with tasks or without.
+    `cold_core_s`: an executor's first task of each kind of code costs so much more, as classes are loaded and compiled.
     """
 
     warm_up: float = 0.0
+    cold_core_s: float = 0.0
+    background_cores: float = 0.0
     stranded_cores: float = 0.0
     launch_s: float = 0.0
     records_noise: float = 0.0
@@ -37,10 +40,12 @@ class Effects:
 
 
 IDEAL = Effects()
-REAL = Effects(warm_up=0.5, launch_s=2.0, records_noise=0.1, latency_s=0.05)
-"""The latency is one Docker update or change notice (15 to 55 ms). Recorded runs at constant quotas end as they did when they
-are replayed without stranded quota, and 1.4% later with 0.01 cores of it (`calibrate`): their tasks compute all
-the time, so no slice is left."""
+REAL = Effects(warm_up=0.5, background_cores=0.03, launch_s=2.0, records_noise=0.1, latency_s=0.05)
+"""The background is the median of seven recorded runs (0.002 to 0.13): the container CPU that no stage's work explains, per
+second without a task. Tasks of a cold executor cost more by `warm_up`; `cold_core_s` matters for stages of one task. The
+latency is one Docker update or change notice (15 to 55 ms). Recorded runs at constant quotas end as they did when they are
+replayed without stranded quota, and 1.4% later with 0.01 cores of it (`calibrate`): their tasks compute all the time, so no
+slice is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +83,17 @@ def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorke
 
 @dataclass(slots=True)
 class Task:
-    """A running task. `end_v`: the executor's virtual time at which it ends; None while it waits for data."""
+    """A running task. `limit`: the most cores it can use; `left`: core-seconds, None while it waits for data; `used_core_s`:
+    what its executor's container has used for it, its part of the JVM's own included."""
 
     stage: int
     index: int
     work: float
+    limit: float
     launched_s: float
     fetched_s: float | None = None
-    end_v: float | None = None
+    left: float | None = None
+    used_core_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -99,7 +107,7 @@ class Counters:
 
 @dataclass(slots=True, eq=False)
 class SimExecutor:
-    """`v` is its virtual time: the work that each task computing since its start has done, core-seconds."""
+    """`codes`: the kinds of code it has run."""
 
     name: str
     app: App
@@ -107,8 +115,6 @@ class SimExecutor:
     slots: int
     quota: float
     tasks: list[Task] = field(default_factory=list)
-    computing: int = 0
-    v: float = 0.0
     at_s: float = 0.0
     cpu_core_s: float = 0.0
     allocated_core_s: float = 0.0
@@ -117,9 +123,15 @@ class SimExecutor:
     over: bool = False
     version: int = 0
     counters: dict[int, Counters] = field(default_factory=dict)
+    codes: set[int] = field(default_factory=set)
     ordered: float = 0.0
     least_waiting: int = 1
     """So many tasks must wait for one to be given to it."""
+
+    @property
+    def computing(self) -> int:
+        """Tasks that do not wait for data."""
+        return sum(task.left is not None for task in self.tasks)
 
     @property
     def free(self) -> int:
@@ -154,6 +166,11 @@ class App:
     @property
     def job(self) -> SimJob:
         return self.asked.job
+
+    @property
+    def in_tasks(self) -> bool:
+        """From its first task to the end of its last stage."""
+        return self.first_task_s is not None and len(self.completed) < len(self.job.stages)
 
     @property
     def live(self) -> list[SimExecutor]:

@@ -9,6 +9,7 @@ import pytest
 from experiments.simulator.engine import Engine
 from experiments.simulator.fixed import Fixed, everything
 from experiments.simulator.jobs import Shape, SimJob, SimStage
+from experiments.simulator.learn import pre_run
 from experiments.simulator.state import IDEAL, App, Effects, SimExecutor, SimSubmission, Task, workers
 from tests.fakes.jobs import log_normal_job
 
@@ -134,3 +135,71 @@ def test_a_job_of_another_size_has_as_many_tasks_of_so_much_more_work() -> None:
     assert large.work_core_s == pytest.approx(2 * small.work_core_s)
     assert [len(s.works) for s in large.stages] == [8, 4]
     assert large.stages[0].records == 2 * (small.stages[0].records or 0)
+
+
+def chain(count: int, **changes: float) -> SimJob:
+    """Stages of one task of one core-second, one after the other."""
+    return stages(*(((1.0,),) * count), **changes)
+
+
+def tasks_by_executor(seed: int, count: int = 12) -> list[str]:
+    """Which executor of two ran each stage of a chain."""
+    engine = Engine(workers(2, 1.0), [SimSubmission(chain(count))], everything(), seed=seed)
+    (app,) = engine.run()
+    ran_it = {place: e.name for e in app.executors for place in e.counters}
+    return [ran_it[place] for place in range(count)]
+
+
+def test_any_free_executor_may_get_a_task_and_the_seed_draws_which() -> None:
+    first = tasks_by_executor(seed=1)
+    assert set(first) == {"1", "2"}
+    assert first == tasks_by_executor(seed=1)
+    assert first != tasks_by_executor(seed=2)
+
+
+def test_tasks_are_handed_out_round_by_round() -> None:
+    # two tasks on two executors of two slots: one each, whoever is drawn first
+    app = ran(stages((1.0, 1.0)), count=2, cores=1.0, slots=2)
+    assert [e.counters[0].done for e in app.executors] == [1, 1]
+
+
+@pytest.mark.parametrize(("cores", "end_s"), [(1.0, 2.0), (0.5, 2.0), (0.25, 4.0)])
+def test_a_hidden_wait_passes_while_the_quota_holds_the_task_back(cores: float, end_s: float) -> None:
+    # 1 core-second and 1 s of waiting between its pieces: 2 s with half a core or more
+    control = Fixed(lambda _: cores)
+    app = Engine(workers(1, 1.0), [SimSubmission(stages((1.0,), hidden_wait_s=1.0))], control).run()[0]
+    assert app.end_s == pytest.approx(end_s)
+    assert app.used_core_s == pytest.approx(1.0)
+
+
+def test_what_a_waiting_task_cannot_use_the_others_have() -> None:
+    # 0.75 cores for a task that can use 0.25 and one that can use 0.5 of the core that it would have
+    job = SimJob((SimStage((1.0,), hidden_wait_s=3.0, parents=()), SimStage((1.0,), parents=())))
+    app = Engine(workers(1, 1.0, 2), [SimSubmission(job)], Fixed(lambda _: 0.75)).run()[0]
+    assert app.stage_ends_s == pytest.approx({0: 4.0, 1: 2.0})
+
+
+def test_the_background_of_an_executor_uses_its_quota_with_tasks_or_without() -> None:
+    # two stages of 1 core-second with 2 s of the driver's time between them, of half a core a tenth is not the tasks'
+    effects = Effects(background_cores=0.1)
+    app = Engine(workers(1, 1.0), [SimSubmission(chain(2, gap_s=2.0))], Fixed(lambda _: 0.5), effects=effects).run()[0]
+    assert app.end_s == pytest.approx(2.5 + 2 + 2.5)
+    assert app.used_core_s == pytest.approx(2.0 + 0.1 * 7)
+    record = pre_run(chain(2, gap_s=2.0), workers(1, 1.0), effects=effects)[1]
+    # a container's CPU while a task runs is the stage's, whoever used it
+    assert [stage.work_core_s for stage in record.stages] == pytest.approx([1 / 0.9] * 2, rel=1e-3)
+
+
+def test_code_is_cold_on_each_executor_once() -> None:
+    # the first task of a kind of code costs 0.5 more on each executor; three stages run the same, the last another
+    effects = Effects(cold_core_s=0.5)
+    job = SimJob((*(SimStage((1.0,), code=0) for _ in range(3)), SimStage((1.0,), code=1)))
+    assert ran(job, cores=1.0, slots=1, effects=effects).end_s == pytest.approx(4 + 2 * 0.5)
+    # on two executors the extra work moves between the stages from run to run
+    longest = set()
+    for seed in range(8):
+        app = Engine(workers(2, 1.0), [SimSubmission(job)], everything(), effects=effects, seed=seed).run()[0]
+        lasted = [app.stage_ends_s[place] - app.stage_starts_s[place] for place in range(4)]
+        assert lasted[0] == lasted[3] == pytest.approx(1.5)
+        longest.add(tuple(round(seconds, 3) for seconds in lasted[1:3]))
+    assert longest == {(1.0, 1.0), (1.5, 1.0), (1.0, 1.5)}
