@@ -26,6 +26,7 @@ class _Stage(OwnStage):
 
     records_done: float = 0.0
     allocated_core_s: float = 0.0
+    throttled_s: float | None = 0.0
     speed: float = 0.0
     touched_s: float = 0.0
     each_core_s: float = 0.0
@@ -45,14 +46,20 @@ class Account(Struct, frozen=True):
     slots: int
     stages: Mapping[StageKey, _Stage] = {}
     cpu_s: float | None = None
+    throttled_s: float | None = None
     at_s: float | None = None
     busy_at_s: float | None = None
     up: bool = False
 
-    def observed(self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None) -> Account:
-        """The account after an observation. `cpu_s`: cumulative container CPU; `quota_cores`: in force since the last one."""
+    def observed(
+        self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None, throttled_s: float | None = None
+    ) -> Account:
+        """The account after an observation. `cpu_s`: cumulative container CPU; `throttled_s`: cumulative seconds that the
+        quota held its threads back, None if not known; `quota_cores`: in force since the last observation. What a counter
+        showed at the first observation belongs to no stage, and one that began again counts nothing for once."""
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
+        held_back = self._held_back_s(throttled_s)
         stages = dict(self.stages)
         moved = {key: copy(stage) for key, stage in self.stages.items() if stage.moves}
         stages |= moved
@@ -64,6 +71,8 @@ class Account(Struct, frozen=True):
             core_s = used * share
             stage.cpu_core_s += core_s
             stage.allocated_core_s += quota_cores * elapsed * share
+            if share > 0:
+                stage.throttled_s = _sum(stage.throttled_s, held_back, share)
             stage.speed = core_s / elapsed if elapsed > 0 else stage.speed
             if share > 0:
                 stage.touched_s = now_s
@@ -74,7 +83,13 @@ class Account(Struct, frozen=True):
             stage.seen_core_s += stage.cpu_running_core_s
             stage.moves = bool(stage.running or stage.speed or stage.records_running or stage.begun)
         busy_at_s = now_s if total > 0 else self.busy_at_s
-        return Account(self.slots, stages, cpu_s, now_s, busy_at_s, self.up or progress is not None)
+        return Account(self.slots, stages, cpu_s, throttled_s, now_s, busy_at_s, self.up or progress is not None)
+
+    def _held_back_s(self, throttled_s: float | None) -> float | None:
+        """Seconds since the last observation; None if not known."""
+        if throttled_s is None or self.at_s is None:
+            return None if throttled_s is None else 0.0
+        return None if self.throttled_s is None else max(0.0, throttled_s - self.throttled_s)
 
     def _take(
         self, progress: Progress, stages: dict[StageKey, _Stage], moved: dict[StageKey, _Stage]
@@ -123,8 +138,14 @@ class Account(Struct, frozen=True):
                 cpu_core_s=s.cpu_core_s,
                 cpu_running_core_s=s.cpu_running_core_s,
                 allocated_core_s=s.allocated_core_s,
+                throttled_s=s.throttled_s,
                 speed=s.speed,
             )
+
+
+def _sum(before: float | None, more: float | None, share: float) -> float | None:
+    """None for ever once a part is not known: a sum that lacks one says too little."""
+    return None if before is None or more is None else before + more * share
 
 
 def _update(stage: _Stage, claim: StageProgress, running: int) -> None:

@@ -203,7 +203,8 @@ def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
     account = account if account.slots == seen.slots else structs.replace(account, slots=seen.slots)
     if seen.observed is None:
         return account
-    return account.observed(now_s, seen.observed.cpu_s, seen.observed.quota_cores or 0.0, seen.progress)
+    now = seen.observed
+    return account.observed(now_s, now.cpu_s, now.quota_cores or 0.0, seen.progress, now.throttled_s)
 
 
 def _decision(

@@ -40,6 +40,7 @@ def report_of(
         quota_cores=(seen.quota_cores or 0.0) if seen else 0.0,
         demand_cores=decision.demand if decision else 0.0,
         cpu_core_s=seen.cpu_s if seen else 0.0,
+        throttled_s=seen.throttled_s if seen else None,
         memory_bytes=seen.memory_bytes if seen else 0,
         memory_limit_mb=running.claim_mb if running else 0,
         off_heap_mb=answer.budget_mb if answer else None,

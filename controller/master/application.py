@@ -15,7 +15,7 @@ import msgspec
 
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
-from controller.master.executor_state import Executor
+from controller.master.executor_state import Executor, known_sum
 from controller.master.starved import Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
@@ -388,3 +388,12 @@ class Application:
             for key, use in executor.use().items():
                 total[key] = total.get(key, 0.0) + use.allocated_core_s
         return total
+
+    def stage_throttling(self) -> dict[StageKey, float]:
+        """Seconds that quotas held each stage attempt back, over all executors; without those of which an executor does not
+        know it."""
+        total: dict[StageKey, float | None] = {}
+        for executor in self.executors.values():
+            for key, use in executor.use().items():
+                total[key] = known_sum(total.get(key, 0.0), use.throttled_s)
+        return {key: seconds for key, seconds in total.items() if seconds is not None}

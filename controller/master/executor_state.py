@@ -113,6 +113,11 @@ def _name(stage: int, attempt: int) -> str:
     return f"{stage}.{attempt}"
 
 
+def known_sum(a: float | None, b: float | None) -> float | None:
+    """None if either is not known."""
+    return None if a is None or b is None else a + b
+
+
 def _joined(a: StageUse, b: StageUse) -> StageUse:
     return msgspec.structs.replace(
         b,
@@ -120,4 +125,5 @@ def _joined(a: StageUse, b: StageUse) -> StageUse:
         records=max(a.records, b.records),
         cpu_core_s=a.cpu_core_s + b.cpu_core_s,
         allocated_core_s=a.allocated_core_s + b.allocated_core_s,
+        throttled_s=known_sum(a.throttled_s, b.throttled_s),
     )

@@ -176,6 +176,7 @@ def _lesson(application: Application, most: Capacity) -> RunRecord | None:
         executors=len(application.executors),
         container_core_s=application.stage_use(),
         allocated_core_s=application.stage_allocation(),
+        throttled_s=application.stage_throttling(),
     )
 
 

@@ -251,17 +251,19 @@ class AdoptRuntime:
             return known.last
         record = known.record
         cpu_s, resident, limit, most = known.last.cpu_s, 0, None, math.inf
+        throttled_s: float | None
         if record.group is None or not record.counted:
             own_s, resident = process_tree.usage(process_tree.descendants(record.process))
             cpu_s = max(cpu_s, own_s)
         if record.group is None:
-            quota = self._pacer.cores(record.key)
+            quota, throttled_s = self._pacer.cores(record.key), self._pacer.stopped_s(record.key)
         else:
             used = self._cgroups.read(record.group, known.files.text)
             if used is None:  # its owner has removed it: the process has ended, or is about to
                 return known.last
             quota, limit, most = used.quota_cores, used.memory_limit_bytes, self._most_cores(record, record.group)
             cpu_s = record.before_cpu_s + used.cpu_s if record.counted else cpu_s
+            throttled_s = used.throttled_s
             resident = used.memory_bytes if used.memory_bytes is not None else process_tree.resident(record.process)
         known.last = replace(
             known.last,
@@ -271,6 +273,7 @@ class AdoptRuntime:
             memory_limit_bytes=limit,
             remark=self._other_writer(known, quota),
             most_cores=most,
+            throttled_s=throttled_s,
         )
         return known.last
 

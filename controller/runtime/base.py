@@ -125,7 +125,8 @@ class JavaProgram(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What is true of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
-    since its start; `counted` false: the runtime cannot count it, so what the executor tells is used. `memory_limit_bytes`
+    since its start; `counted` false: the runtime cannot count it, so what the executor tells is used. `throttled_s`: seconds
+    since its start that its quota held its threads back, summed over CPUs (`Usage`); None: not known. `memory_limit_bytes`
     None: nothing holds its memory back, which no runtime can mend afterwards. `node`: of executors on several, those that
     share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`: no quota is written
     above it, as whoever owns the executor allows no more."""
@@ -144,6 +145,7 @@ class Observed:
     counted: bool = True
     node: str = ""
     most_cores: float = math.inf
+    throttled_s: float | None = None
 
 
 class Runtime(Protocol):

@@ -57,14 +57,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`cpu_s` counts since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out file cache,
-    which the kernel can drop (None: no memory controller); `memory_limit_bytes` is None
-    without a limit."""
+    """`cpu_s` and `throttled_s` count since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out
+    file cache, which the kernel can drop (None: no memory controller); `memory_limit_bytes` is None without a limit.
+    `throttled_s`: seconds that threads which could have run stood still because the quota of a period was used up, summed
+    over the CPUs they would have run on; None where the kernel counts none."""
 
     cpu_s: float
     quota_cores: float
     memory_bytes: int | None
     memory_limit_bytes: int | None = None
+    throttled_s: float | None = None
 
 
 def quota_us(cores: float) -> int:
@@ -135,7 +137,8 @@ class CgroupTree:
         cpu_s, quota = self._cpu_s(group, text), self.read_quota(group, text)
         if cpu_s is None or quota is None:
             return None
-        return Usage(cpu_s, quota, self._memory_bytes(group, text), self.read_memory_limit(group, text))
+        memory, limit = self._memory_bytes(group, text), self.read_memory_limit(group, text)
+        return Usage(cpu_s, quota, memory, limit, self._throttled_s(group, text))
 
     def _cpu_s(self, group: Group, text: Text) -> float | None:
         if self.version == 2:
@@ -143,6 +146,11 @@ class CgroupTree:
             return None if micros is None else micros / 1e6
         nanos = text(f"{group.cpuacct}/cpuacct.usage")
         return None if nanos is None else int(nanos) / 1e9
+
+    def _throttled_s(self, group: Group, text: Text) -> float | None:
+        name, a_second = ("throttled_usec", 1e6) if self.version == 2 else ("throttled_time", 1e9)
+        counted = number_of(text(f"{group.cpu}/cpu.stat"), name)
+        return None if counted is None else counted / a_second
 
     def read_quota(self, group: Group, text: Text = text_of) -> float | None:
         """Cores the quota allows, inf without one, None when the group is gone."""

@@ -31,7 +31,7 @@ def text_of(path: str) -> str | None:
 
 
 class OpenFiles:
-    """Keeps the files of one group open, of which an agent reads six a period: opening is most of what reading costs. They
+    """Keeps the files of one group open, of which an agent reads seven a period: opening is most of what reading costs. They
     are closed with this object; a group that is removed and made again is another one."""
 
     def __init__(self) -> None:

@@ -212,10 +212,12 @@ def with_stats(found: Observed, stats: Mapping[str, Any]) -> Observed:
     memory = stats.get("memory_stats", {})
     detail = memory.get("stats", {})
     droppable = sum(detail.get(f"total_{name}", detail.get(name, 0)) for name in ("inactive_file", "active_file"))
+    throttled_ns = stats["cpu_stats"].get("throttling_data", {}).get("throttled_time")
     return replace(
         found,
         cpu_s=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,
         memory_bytes=max(0, memory.get("usage", 0) - droppable),
+        throttled_s=None if throttled_ns is None else throttled_ns / 1e9,
     )
 
 

@@ -546,6 +546,7 @@ class DockerRuntime:
                 cpu_s=usage.cpu_s,
                 memory_bytes=usage.memory_bytes or 0,
                 memory_limit_bytes=usage.memory_limit_bytes,
+                throttled_s=usage.throttled_s,
             )
         return known.last
 
@@ -581,7 +582,8 @@ class DockerRuntime:
                 self._leave_network(key)
                 return
         if not found.running:  # the kernel's counters went with the group: the last that were read are kept
-            known.last = replace(found, cpu_s=known.last.cpu_s, memory_bytes=known.last.memory_bytes)
+            last = known.last
+            known.last = replace(found, cpu_s=last.cpu_s, memory_bytes=last.memory_bytes, throttled_s=last.throttled_s)
         elif known.process is None:
             known.last = found
         elif found.pid != known.process.pid:

@@ -42,9 +42,12 @@ class Budget:
     cores: float
     credit_s: float = 0.0
     running: bool = True
+    stopped_s: float = 0.0
 
     def step(self, elapsed_s: float, used_s: float) -> bool:
         """Books `used_s` CPU seconds of the last `elapsed_s` seconds; whether the tree may run until the next step."""
+        if not self.running:
+            self.stopped_s += elapsed_s
         credit = self.credit_s + self.cores * elapsed_s - used_s
         self.credit_s = min(self.cores * WINDOW_S, max(-self.cores * MAX_DEBT_S, credit))
         if self.credit_s < 0:
@@ -92,6 +95,11 @@ class Pacer:
     def cores(self, key: ExecutorKey) -> float | None:
         with self._lock:
             return self._trees[key].budget.cores if key in self._trees else None
+
+    def stopped_s(self, key: ExecutorKey) -> float:
+        """Seconds that the tree stood still since it is paced: however many threads it has, a second counts once."""
+        with self._lock:
+            return self._trees[key].budget.stopped_s if key in self._trees else 0.0
 
     def forget(self, key: ExecutorKey) -> None:
         """Lets the tree run freely; nothing if it is not paced."""

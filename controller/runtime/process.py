@@ -243,10 +243,17 @@ class ProcessRuntime:
                 "cpu_s": used.cpu_s,
                 "memory_bytes": used.memory_bytes or 0,
                 "memory_limit_bytes": used.memory_limit_bytes,
+                "throttled_s": used.throttled_s,
             }
         cpu_s, resident = process_tree.usage(process_tree.members(known.record.process))
         quota = self._pacer.cores(known.record.key)
-        return {"quota_cores": quota, "cpu_s": max(cpu_s, known.last.cpu_s), "memory_bytes": resident}
+        stopped_s = self._pacer.stopped_s(known.record.key)
+        return {
+            "quota_cores": quota,
+            "cpu_s": max(cpu_s, known.last.cpu_s),
+            "memory_bytes": resident,
+            "throttled_s": stopped_s,
+        }
 
     def _end(self, known: _Known) -> None:
         """Its first process ended: so does the rest of the tree."""

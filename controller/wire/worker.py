@@ -109,7 +109,8 @@ class StageUse(Message, frozen=True, kw_only=True):
     """What one executor did for a stage attempt so far, in this life of the agent.
 
     `cpu_core_s` is container CPU attributed to it, of which the tasks that run now have used `cpu_running_core_s`,
-    `allocated_core_s` the integral of the quota while it ran, `speed` its core-seconds per second in the last period."""
+    `allocated_core_s` the integral of the quota while it ran, `throttled_s` for how long the quota held its threads back
+    (summed over CPUs; None: not known), `speed` its core-seconds per second in the last period."""
 
     stage: int
     attempt: int
@@ -120,15 +121,16 @@ class StageUse(Message, frozen=True, kw_only=True):
     cpu_core_s: float
     allocated_core_s: float
     cpu_running_core_s: float = 0.0
+    throttled_s: float | None = None
     speed: float = 0.0
 
 
 class ExecutorReport(Message, frozen=True, kw_only=True):
     """`state`: starting, running, exited, or refused (with `reason`: this executor can never start here).
 
-    `risk`: what its user should know while it runs. `memory_limit_mb` is read back from the runtime. Of its off-heap
-    budget, `off_heap_mb` is what it has acknowledged (None: nothing yet, or its size is fixed), of which tasks hold
-    `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
+    `risk`: what its user should know while it runs. `throttled_s` counts since its start, None if not known.
+    `memory_limit_mb` is read back from the runtime. Of its off-heap budget, `off_heap_mb` is what it has acknowledged (None:
+    nothing yet, or its size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
 
     application_id: str
     executor_id: str
@@ -138,6 +140,7 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
     quota_cores: float = 0.0
     demand_cores: float = 0.0
     cpu_core_s: float = 0.0
+    throttled_s: float | None = None
     memory_bytes: int = 0
     memory_limit_mb: int = 0
     off_heap_mb: int | None = None

@@ -38,7 +38,8 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     bytes. `batches`: the records may be batches of Python objects, so bytes tell more. `work_core_s` = CPU (see
     `RunRecord.cpu_source`), `run_s` = task run times, `task_s` and `task_cv` = mean and coefficient of variation of task run
     time, `skew` = longest task / mean.
-    `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, None when unknown. `start_s` counts
+    `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, `throttled_s` = seconds that its
+    executors' quotas held its threads back, summed over CPUs; None where that is not known. `start_s` counts
     from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
     `teaches` False: failed or retried, so only its place is of use.
     """
@@ -65,6 +66,7 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     skew: Amount
     duration_s: Amount
     cores_s: Amount | None = None
+    throttled_s: Amount | None = None
     start_s: Amount
     gap_s: Amount
     teaches: bool = True

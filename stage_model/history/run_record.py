@@ -28,17 +28,21 @@ def to_record(
     arguments: tuple[str, ...] | None = None,
     container_core_s: Mapping[StageKey, float] | None = None,
     allocated_core_s: Mapping[StageKey, float] | None = None,
+    throttled_s: Mapping[StageKey, float] | None = None,
 ) -> RunRecord:
     """The record of `run`.
 
     `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are; `when_ms` is the
     wall clock's.
     `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the executors'
-    own CPU counts. `complete` tells whether anything may be learned from it.
+    own CPU counts. `throttled_s` are the seconds, by stage, that quotas held
+    threads back. `complete` tells whether anything may be learned from it.
     """
     stages = run.first_attempts()
     signatures = {stage.info.stage: stage.signature for stage in stages}
-    records = tuple(_stage(run, s, signatures, started_ms, container_core_s, allocated_core_s) for s in stages)
+    records = tuple(
+        _stage(run, s, signatures, started_ms, container_core_s, allocated_core_s or {}, throttled_s or {}) for s in stages
+    )
     first_ms = min((s.submitted_ms for s in stages), default=started_ms)
     last_ms = max((s.last_ms for s in run.attempts.values()), default=started_ms)
     end_ms = run.ended_ms if run.ended_ms is not None else last_ms
@@ -68,7 +72,8 @@ def _stage(
     signatures: Mapping[int, str],
     started_ms: int,
     container_core_s: Mapping[StageKey, float] | None,
-    allocated_core_s: Mapping[StageKey, float] | None,
+    allocated_core_s: Mapping[StageKey, float],
+    throttled_s: Mapping[StageKey, float],
 ) -> StageRecord:
     count = len(stage.done)
     mean_ms = stage.run_ms / count if count else 0.0
@@ -92,7 +97,8 @@ def _stage(
         task_cv=math.sqrt(variance) / mean_ms if mean_ms else 0.0,
         skew=stage.longest_run_ms / mean_ms if mean_ms else 1.0,
         duration_s=_seconds((stage.completed_ms or stage.submitted_ms) - stage.submitted_ms),
-        cores_s=None if allocated_core_s is None else allocated_core_s.get(stage.key),
+        cores_s=allocated_core_s.get(stage.key),
+        throttled_s=throttled_s.get(stage.key),
         start_s=_seconds(stage.submitted_ms - started_ms),
         gap_s=_seconds(stage.submitted_ms - ready_ms),
         teaches=stage.teaches,

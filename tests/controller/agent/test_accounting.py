@@ -154,3 +154,28 @@ def test_a_file_that_names_new_stages_all_the_time_does_not_fill_the_memory() ->
     assert len(account.stages) == STAGES_KEPT
     # the last touched ones are kept
     assert {(1000 * 19 + n, 0) for n in range(100)} <= set(account.stages)
+
+
+def test_the_time_that_a_quota_held_an_executor_back_goes_to_stages_as_its_cpu_does() -> None:
+    account = Account(slots=4)
+    # what the counters showed before the first look belongs to no stage: an agent that begins again loses only that
+    account = account.observed(0.0, 7.0, 1.0, progress(claim(1, 3), claim(2, 1)), 40.0)
+    account = account.observed(1.0, 8.0, 1.0, progress(claim(1, 3), claim(2, 1)), 42.0)
+    assert (uses(account)[1].throttled_s, uses(account)[2].throttled_s) == pytest.approx((1.5, 0.5))
+    # the executor's process began again, and its counter with it
+    account = account.observed(2.0, 0.5, 1.0, progress(claim(1, 3), claim(2, 1)), 0.25)
+    assert (uses(account)[1].throttled_s, uses(account)[2].throttled_s) == pytest.approx((1.5, 0.5))
+    account = account.observed(3.0, 1.0, 1.0, progress(claim(1, 4)), 1.25)
+    assert (uses(account)[1].throttled_s, uses(account)[2].throttled_s) == pytest.approx((1.5 + 1.0, 0.5))
+
+
+def test_a_stage_of_which_a_part_of_the_throttled_time_is_not_known_has_none() -> None:
+    account = Account(slots=2)
+    account = account.observed(0.0, 0.0, 1.0, progress(claim(1, 2)), 0.0)
+    account = account.observed(1.0, 1.0, 1.0, progress(claim(1, 2)), None)
+    account = account.observed(2.0, 2.0, 1.0, progress(claim(1, 0, done=2), claim(2, 2)), 1.0)
+    account = account.observed(3.0, 3.0, 1.0, progress(claim(2, 2)), 1.5)
+    account = account.observed(4.0, 4.0, 1.0, progress(claim(3, 2)), 2.0)
+    assert uses(account)[1].throttled_s is None
+    assert uses(account)[2].throttled_s is None
+    assert uses(account)[3].throttled_s == pytest.approx(0.5)

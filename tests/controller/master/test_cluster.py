@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.wire.driver import ExecutorWish
+from controller.wire.worker import StageUse
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
 
 
@@ -69,6 +70,24 @@ def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
     assert [s.executor_id for s in after.executors] == [s.executor_id for s in before.executors] == ["1"]
     assert application.stage_use() == {(0, 0): 3.0}
     assert cluster.driver(application_id, first=5).acknowledged == 4
+
+
+def test_throttled_time_of_a_stage_adds_up_and_is_known_only_where_every_executor_knows_it(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application_id = cluster.register()
+    application = cluster.state.applications[application_id]
+
+    def reported(worker: str, *stages: StageUse, instance: str = "first") -> None:
+        [executor] = [e for e, one in application.executors.items() if one.record.worker_id == worker]
+        cluster.worker(worker, report(application_id, executor, stages=stages), instance=instance)
+
+    reported("w1", use(0, 3.0, throttled_s=1.5), use(1, 1.0, throttled_s=2.0), use(2, 1.0, throttled_s=4.0))
+    reported("w2", use(0, 3.0, throttled_s=0.25), use(1, 1.0))
+    assert application.stage_throttling() == {(0, 0): 1.75, (2, 0): 4.0}
+    # another life of an agent counts from nothing
+    reported("w1", use(0, 1.0, throttled_s=0.5), use(2, 1.0), instance="second")
+    assert application.stage_throttling() == {(0, 0): 2.25}
 
 
 def test_workers_known_before_a_restart_count_as_capacity_of_running_applications(cluster: FakeCluster) -> None:

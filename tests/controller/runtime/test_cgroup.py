@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from controller.runtime.cgroup import CgroupTree, Group, quota_us
 from controller.runtime.cgroup_files import OpenFiles
+from controller.waiting import wait_until
 
 PID = 4711
 
@@ -18,6 +21,7 @@ V1 = {
     "proc/4711/cgroup": "5:memory:/box/a\n4:cpuset:/\n2:cpuacct:/box/a\n1:cpu:/box/a\n0::/box/a\n",
     "fs/cpu/box/a/cpu.cfs_quota_us": "25000",
     "fs/cpu/box/a/cpu.cfs_period_us": "100000",
+    "fs/cpu/box/a/cpu.stat": "nr_periods 40\nnr_throttled 8\nthrottled_time 3500000000\nnr_bursts 0\n",
     "fs/cpu/box/a/cgroup.procs": "4711\n4712\n",
     "fs/cpuacct/box/a/cpuacct.usage": "12250000000\n",
     "fs/cpuacct/box/a/cgroup.procs": "4711\n4712\n",
@@ -31,7 +35,7 @@ V2 = {
     "proc/4711/cgroup": "0::/box/a\n",
     "fs/cgroup.controllers": "cpu memory\n",
     "fs/box/a/cpu.max": "25000 100000\n",
-    "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\n",
+    "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\nnr_throttled 8\nthrottled_usec 3500000\n",
     "fs/box/a/memory.current": "1000000\n",
     "fs/box/a/memory.stat": "anon 1\ninactive_file 200000\nactive_file 100000\n",
     "fs/box/a/memory.max": "max\n",
@@ -71,7 +75,48 @@ def test_usage_is_read(tree: CgroupTree, group: Group) -> None:
     assert usage.quota_cores == pytest.approx(0.25)
     assert usage.memory_bytes == 1_000_000 - 300_000
     assert usage.memory_limit_bytes is None
+    assert usage.throttled_s == pytest.approx(3.5)
     assert tree.pids(group) == (4711, 4712)
+
+
+def test_throttled_time_that_the_kernel_does_not_count_is_not_known(tmp_path: Path) -> None:
+    # v1 without bandwidth control has the file without these lines, v2 without the cpu controller only has the use
+    one = plant(tmp_path / "1", V1 | {"fs/cpu/box/a/cpu.stat": ""})
+    two = plant(tmp_path / "2", V2 | {"fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\n"})
+    for tree in (one, two):
+        group = tree.group_of(PID)
+        assert group is not None
+        usage = tree.read(group)
+        assert usage is not None
+        assert usage.throttled_s is None
+        assert usage.cpu_s == pytest.approx(12.25)
+
+
+def test_the_kernel_counts_how_long_a_quota_holds_a_real_process_back() -> None:
+    tree = CgroupTree()
+    group = tree.create(f"sparkpace-test-throttled-{os.getpid()}")
+    if group is None:
+        pytest.skip("no control group can be made here")
+
+    def throttled_s() -> float | None:
+        usage = tree.read(group)
+        return usage.throttled_s if usage is not None else None
+
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        assert throttled_s() == 0.0
+        assert tree.write_quota(group, 0.01)
+        assert tree.add(group, process.pid)
+        # it wants a core and has a hundredth, so it stands still for nearly all of each period
+        assert wait_until(lambda: (throttled_s() or 0.0) > 0.1, 60.0, 0.05)
+        usage = tree.read(group)
+        assert usage is not None
+        assert usage.throttled_s is not None
+        assert usage.throttled_s > usage.cpu_s
+    finally:
+        process.kill()
+        process.wait()
+        assert wait_until(lambda: tree.remove(group), 10.0, 0.05)
 
 
 def test_files_that_are_kept_open_tell_what_is_true_now(tree: CgroupTree, group: Group) -> None:

@@ -63,3 +63,17 @@ def test_more_cores_let_a_stopped_tree_run_sooner() -> None:
         return next(count for count in range(10_000) if budget.step(TICK_S, 0.0))
 
     assert steps(fast) < steps(slow)
+
+
+def test_the_time_a_tree_is_stopped_is_counted() -> None:
+    budget = Budget(0.5)
+    assert not budget.step(TICK_S, 0.1)
+    assert budget.stopped_s == 0.0
+    stopped_s = 0.0
+    while not budget.running:
+        stopped_s += TICK_S
+        budget.step(TICK_S, 0.0)
+    assert budget.stopped_s == pytest.approx(stopped_s)
+    for _ in range(10):
+        budget.step(TICK_S, 0.0)
+    assert budget.stopped_s == pytest.approx(stopped_s)

@@ -24,6 +24,7 @@ def record(story: Story, container: dict[tuple[int, int], float] | None = None, 
         started_ms=started_ms,
         container_core_s=container,
         allocated_core_s={(0, 0): 1.5},
+        throttled_s={(0, 0): 0.5},
     )
 
 
@@ -112,6 +113,7 @@ def test_a_record_tells_work_spread_and_allocation() -> None:
     assert stage.work_core_s == 3.0
     assert (stage.run_s, stage.task_s, stage.task_cv, stage.skew) == (4.0, 2.0, 0.5, 1.5)  # sd of 1, 3 is 1; mean 2
     assert (stage.records, stage.input_records, stage.cores_s, stage.duration_s) == (12, 7, 1.5, 3.0)
+    assert stage.throttled_s == 0.5
     assert record(story, {(0, 0): 0.1}).stages[0].work_core_s == pytest.approx(1.0)  # threads alone used 0.4 + 0.6
     without = record(story)
     assert without.cpu_source == "executor"
