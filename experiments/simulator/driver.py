@@ -1,12 +1,25 @@
-"""What the driver of a virtual application tells: the production events, in the order Spark sends them.
+"""What the driver of a virtual application reports: the production events, in the order Spark sends them.
 
 Not covered: who listens (`learn` makes a profile of them, `pacing` plans with them).
 """
 
 from __future__ import annotations
 
+from msgspec import structs
+
+from experiments.simulator.jobs import SimJob, SparkJob
 from experiments.simulator.state import App, SimExecutor, Task
-from stage_model.history.events import ApplicationEnd, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.history.amounts import Amounts
+from stage_model.history.events import (
+    AnyEvent,
+    ApplicationEnd,
+    JobEnd,
+    JobStart,
+    StageCompleted,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
 
 EPOCH_S = 1_000_000.0
 """The driver's clock at the engine's zero."""
@@ -17,10 +30,17 @@ def milliseconds(engine_s: float) -> int:
     return round((EPOCH_S + engine_s) * 1000)
 
 
-def stage_info(app: App, place: int) -> StageInfo:
-    """Every stage has a call site of its own, so its signature does not depend on the order of parallel branches."""
-    tasks = len(app.job.stages[place].works)
-    return StageInfo(stage=place, name=f"stage{place} at app.py:1", tasks=tasks, parents=app.job.parents(place))
+def stage_info(job: SimJob, place: int) -> StageInfo:
+    """A stage without a name has a call site of its own, so its signature does not depend on the order of branches."""
+    stage, here = job.stages[place], job.spark_job(place)
+    copies = _copies(job, here)
+    return StageInfo(
+        stage=place,
+        name=stage.name or f"stage{place} at app.py:1",
+        tasks=len(stage.works),
+        parents=tuple(copies.get(p, p) for p in job.parents(place) if p in copies or p in here.stages),
+        scopes=stage.scopes,
+    )
 
 
 def place_of(name: str) -> int:
@@ -28,24 +48,42 @@ def place_of(name: str) -> int:
     return int(name.split(" ", 1)[0].removeprefix("stage"))
 
 
-def job_start(app: App, now_s: float) -> JobStart:
-    stages = tuple(stage_info(app, place) for place in range(len(app.job.stages)))
-    return JobStart(job=0, time_ms=milliseconds(now_s), stages=stages)
+def _copies(job: SimJob, here: SparkJob) -> dict[int, int]:
+    """Ids of the stages that a Spark job skips, by the place of the stage that did their work; no other stage has them."""
+    first = len(job.stages) + sum(len(other.skipped) for other in job.spark_jobs[: job.spark_jobs.index(here)])
+    return {place: first + number for number, place in enumerate(here.skipped)}
 
 
-def submitted(app: App, place: int, now_s: float) -> StageSubmitted:
-    return StageSubmitted(info=stage_info(app, place), time_ms=milliseconds(now_s))
+def submitted(app: App, place: int, now_s: float) -> list[AnyEvent]:
+    """A stage begins, and with its first stage a job."""
+    job, here = app.job, app.job.spark_job(place)
+    events: list[AnyEvent] = []
+    if not any(other != place and other in app.stage_starts_s for other in here.stages):
+        skipped = [structs.replace(stage_info(job, old), stage=new) for old, new in _copies(job, here).items()]
+        events.append(
+            JobStart(
+                job=job.spark_jobs.index(here),
+                time_ms=milliseconds(now_s),
+                stages=(*skipped, *(stage_info(job, other) for other in here.stages)),
+                sql_execution=here.sql,
+                properties=dict(here.properties),
+            )
+        )
+    return [*events, StageSubmitted(info=stage_info(job, place), time_ms=milliseconds(now_s))]
 
 
-def completed(place: int, now_s: float) -> StageCompleted:
-    return StageCompleted(stage=place, attempt=0, time_ms=milliseconds(now_s))
+def completed(app: App, place: int, now_s: float) -> list[AnyEvent]:
+    """A stage ends, and with its last stage a job."""
+    here = app.job.spark_job(place)
+    events: list[AnyEvent] = [StageCompleted(stage=place, attempt=0, time_ms=milliseconds(now_s))]
+    if app.completed.issuperset(here.stages):
+        number = app.job.spark_jobs.index(here)
+        events.append(JobEnd(job=number, time_ms=milliseconds(now_s), ok=not here.cancelled))
+    return events
 
 
 def task_end(app: App, executor: SimExecutor, task: Task, now_s: float) -> TaskEnd:
-    stage = app.job.stages[task.stage]
-    records = 0 if stage.records is None else round(stage.records / len(stage.works))
-    reads_input = not app.job.parents(task.stage)
-    written = app.job.written(task.stage)
+    amounts = _part(app.job.amounts(task.stage), task.index, len(app.job.stages[task.stage].works))
     return TaskEnd(
         stage=task.stage,
         attempt=0,
@@ -57,14 +95,18 @@ def task_end(app: App, executor: SimExecutor, task: Task, now_s: float) -> TaskE
         ok=True,
         run_ms=round(1000 * (now_s - task.launched_s)),
         cpu_ns=round(1e9 * task.work),
-        input_records=records if reads_input else 0,
-        shuffle_read_records=0 if reads_input else records,
-        shuffle_write_records=round(written / len(stage.works)),
+        input_records=amounts.input_records,
+        shuffle_read_records=amounts.records - amounts.input_records,
+        shuffle_write_records=amounts.written_records,
+        input_bytes=amounts.input_bytes,
+        shuffle_read_bytes=amounts.bytes - amounts.input_bytes,
+        shuffle_write_bytes=amounts.written_bytes,
     )
 
 
-def job_end(now_s: float) -> JobEnd:
-    return JobEnd(job=0, time_ms=milliseconds(now_s), ok=True)
+def _part(amounts: Amounts, index: int, tasks: int) -> Amounts:
+    """One task's, so that those of all tasks sum up."""
+    return Amounts(*(whole * (index + 1) // tasks - whole * index // tasks for whole in amounts))
 
 
 def application_end(now_s: float) -> ApplicationEnd:

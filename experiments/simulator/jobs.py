@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stage_model.history.amounts import Amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class SimStage:
     `records`: of the whole stage, spread evenly over its tasks, None where it reads none; a task has read all of its own
     after the share `read_by` of its work. `gap_s`: the driver's own time before it. `parents`: places of the stages it waits
     for; None: the one before it. `code`: stages with one number run the same code; None: no other stage runs its code.
-    `profile_factor`: the profile says that many times the true work."""
+    `profile_factor`: the profile says that many times the true work. `name` and `scopes` are what Spark calls it and its
+    operators (""; the stage's own). `amounts`: what it reads and writes; None: what `records` say."""
 
     works: tuple[float, ...]
     wait_s: float = 0.0
@@ -31,6 +34,9 @@ class SimStage:
     parents: tuple[int, ...] | None = None
     code: int | None = None
     profile_factor: float = 1.0
+    name: str = ""
+    scopes: tuple[str, ...] = ()
+    amounts: Amounts | None = None
 
     @property
     def work_core_s(self) -> float:
@@ -38,13 +44,46 @@ class SimStage:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkJob:
+    """What Spark calls a job: it starts with the first of its stages and ends with the last. `stages` are places, `skipped`
+    those of stages of earlier jobs whose results it takes: it names copies of them under other ids, as AQE and caches do.
+    `sql`: its SQL execution. `properties`: local properties of the thread that submitted it. `cancelled`: its program ended
+    it."""
+
+    stages: tuple[int, ...]
+    skipped: tuple[int, ...] = ()
+    sql: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SimJob:
-    """Stages in order of submission. Seconds: before the first stage, and from the last task to the application's end."""
+    """Stages in order of submission. Seconds: before the first stage, and from the last task to the application's end.
+    `jobs`: in order of their first stages, and every stage is in one; without any all stages are one job's."""
 
     stages: tuple[SimStage, ...]
     startup_s: float = 0.0
     tail_s: float = 0.0
     name: str = "job"
+    jobs: tuple[SparkJob, ...] = ()
+
+    @property
+    def spark_jobs(self) -> tuple[SparkJob, ...]:
+        return self.jobs or (SparkJob(tuple(range(len(self.stages)))),)
+
+    def spark_job(self, place: int) -> SparkJob:
+        """The job of stage `place`."""
+        return next(job for job in self.spark_jobs if place in job.stages)
+
+    def amounts(self, place: int) -> Amounts:
+        """What stage `place` reads and writes."""
+        stage = self.stages[place]
+        if stage.amounts is not None:
+            return stage.amounts
+        each = 0 if stage.records is None else round(stage.records / len(stage.works))
+        read = each * len(stage.works)
+        return Amounts(read, 0 if self.parents(place) else read, round(self.written(place)))
 
     @property
     def work_core_s(self) -> float:

@@ -32,9 +32,7 @@ class _Recorder(Fixed):
 
     def stage_submitted(self, app: App, stage: int) -> None:
         assert self.engine
-        if not self.events:
-            self.events.append(driver.job_start(app, self.engine.now_s))
-        self.events.append(driver.submitted(app, stage, self.engine.now_s))
+        self.events += driver.submitted(app, stage, self.engine.now_s)
 
     def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         assert self.engine
@@ -43,11 +41,11 @@ class _Recorder(Fixed):
 
     def stage_completed(self, app: App, stage: int) -> None:
         assert self.engine
-        self.events.append(driver.completed(stage, self.engine.now_s))
+        self.events += driver.completed(app, stage, self.engine.now_s)
 
     def ended(self, app: App) -> None:
         assert self.engine
-        self.events += [driver.job_end(self.engine.now_s), driver.application_end(self.engine.now_s)]
+        self.events.append(driver.application_end(self.engine.now_s))
 
 
 def pre_run(job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed: int = 0) -> tuple[App, RunRecord]:

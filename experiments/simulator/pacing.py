@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from controller.agent.apply import QuotaChange
 from controller.agent.core import Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.master import planning
@@ -135,16 +137,14 @@ class Pacing:
 
     def stage_submitted(self, app: App, stage: int) -> None:
         paced = self.paced[app.number]
-        if not paced.application.run.jobs:
-            self._tell(paced, driver.job_start(app, self.engine.now_s))
-        self._tell(paced, driver.submitted(app, stage, self.engine.now_s))
+        self._tell(paced, *driver.submitted(app, stage, self.engine.now_s))
         self._wake(app)
 
     def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         self._tell(self.paced[app.number], driver.task_end(app, executor, task, self.engine.now_s))
 
     def stage_completed(self, app: App, stage: int) -> None:
-        self._tell(self.paced[app.number], driver.completed(stage, self.engine.now_s))
+        self._tell(self.paced[app.number], *driver.completed(app, stage, self.engine.now_s))
         self._wake(app)
 
     def ended(self, app: App) -> None:
@@ -156,8 +156,9 @@ class Pacing:
         # what it held is free at once, as the agents are told at once
         self._wake(app)
 
-    def _tell(self, paced: PacedApp, event: AnyEvent) -> None:
-        planning.take_event(paced.application, event, lambda: paced.most, self.engine.now_s)
+    def _tell(self, paced: PacedApp, *events: AnyEvent) -> None:
+        for event in events:
+            planning.take_event(paced.application, event, lambda: paced.most, self.engine.now_s)
 
     def _wake(self, app: App) -> None:
         """Agents look as soon as the notice reaches them; notices that come together are one."""
@@ -335,7 +336,7 @@ def _application(app: App, profile: Profile | None) -> Application:
     record = ApplicationRecord(
         application_id=_id(app),
         token_hash="",
-        registration=_REGISTRATION,
+        registration=structs.replace(_REGISTRATION, conf=asked.conf),
         started_epoch_s=driver.EPOCH_S + asked.at_s,
         started_monotonic_s=asked.at_s,
         boot_id="",
@@ -344,6 +345,7 @@ def _application(app: App, profile: Profile | None) -> Application:
             priority=asked.priority,
             law=asked.law,
             settings=dict(asked.settings),
+            arguments=asked.arguments,
         ),
     )
     return Application(
@@ -351,7 +353,7 @@ def _application(app: App, profile: Profile | None) -> Application:
         started_s=asked.at_s,
         profile_key=app.job.name,
         profile_runs=len(profile.runs) if profile else 0,
-        estimate=estimate(profile) if profile else None,
+        estimate=estimate(profile, asked.arguments) if profile else None,
         profile=profile,
     )
 

@@ -51,7 +51,8 @@ slice is left."""
 @dataclass(frozen=True, slots=True)
 class SimSubmission:
     """A job and what its user asks for. `kind` is the queue of schedulers that have queues; `cores`: the static size for
-    schedulers that give one (None: all there are); `executors`: most workers to use (None: all)."""
+    schedulers that give one (None: all there are); `executors`: most workers to use (None: all); `conf`: the SparkConf it is
+    registered with; `arguments`: its program's own words (None: not known)."""
 
     job: SimJob
     at_s: float = 0.0
@@ -62,6 +63,8 @@ class SimSubmission:
     executors: int | None = None
     law: str = "forecast"
     settings: dict[str, float] = field(default_factory=dict)
+    conf: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
