@@ -214,6 +214,9 @@ class Engine:
             task.left -= done
             task.used_core_s += done
             used += done
+            held_back_s = (1 - cores / task.limit) * seconds
+            task.throttled_s += held_back_s
+            executor.throttled_s += held_back_s
         for task in executor.tasks:
             task.used_core_s += background / len(executor.tasks)
         executor.cpu_core_s += used
@@ -231,13 +234,14 @@ class Engine:
     def _speeds(self, executor: SimExecutor) -> list[tuple[Task, float]]:
         """Cores that each computing task has: equal parts, but no more than it can use; the others share what is left."""
         computing = sorted((t for t in executor.tasks if t.left is not None), key=lambda task: task.limit)
+        most = executor.worker.speed_limit
         cores = self._usable(executor) - self._background(executor)
-        if cores < math.fsum(task.limit for task in computing):
+        if cores < math.fsum(min(task.limit, most) for task in computing):
             # throttled: some of the quota lies where no task can take it up before the period is over
             cores = max(cores / 2, cores - self.effects.stranded_cores)
         speeds = []
         for place, task in enumerate(computing):
-            speed = min(task.limit, cores / (len(computing) - place))
+            speed = min(task.limit, most, cores / (len(computing) - place))
             speeds.append((task, speed))
             cores -= speed
         return speeds
@@ -277,10 +281,7 @@ class Engine:
         if code not in executor.codes:
             executor.codes.add(code)
             work += self.effects.cold_core_s
-        limit = executor.worker.speed_limit
-        if stage.hidden_wait_s > 0:
-            limit = min(limit, work / (work / limit + stage.hidden_wait_s))
-        task = Task(place, index, work, limit, self.now_s)
+        task = Task(place, index, work, work / (work + stage.hidden_wait_s), self.now_s)
         if stage.wait_s > 0:
             task.fetched_s = self.now_s + stage.wait_s
         else:

@@ -29,6 +29,7 @@ class _Recorder(Fixed):
 
     events: list[AnyEvent] = field(default_factory=list)
     cpu_core_s: dict[int, float] = field(default_factory=dict)
+    throttled_s: dict[int, float] = field(default_factory=dict)
 
     def stage_submitted(self, app: App, stage: int) -> None:
         assert self.engine
@@ -38,6 +39,7 @@ class _Recorder(Fixed):
         assert self.engine
         self.events.append(driver.task_end(app, executor, task, self.engine.now_s))
         self.cpu_core_s[task.stage] = self.cpu_core_s.get(task.stage, 0.0) + task.used_core_s
+        self.throttled_s[task.stage] = self.throttled_s.get(task.stage, 0.0) + task.throttled_s
 
     def stage_completed(self, app: App, stage: int) -> None:
         assert self.engine
@@ -76,6 +78,7 @@ def told_pre_run(
         executors=len(cluster),
         started_ms=driver.milliseconds(0.0),
         container_core_s={(stage, 0): core_s for stage, core_s in recorder.cpu_core_s.items()},
+        throttled_s={(stage, 0): seconds for stage, seconds in recorder.throttled_s.items()},
         allocated_core_s={
             (stage, 0): cores * (app.stage_ends_s[stage] - app.stage_starts_s[stage]) for stage in app.stage_ends_s
         },

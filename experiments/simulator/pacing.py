@@ -288,7 +288,7 @@ class Pacing:
                 )
             )
         told = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
-        observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0)
+        observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0, throttled_s=executor.throttled_s)
         return Seen(executor.slots, observed, told if executor.ready else None, self.quota.floor)
 
     def _write(self, one: _Tracked, change: QuotaChange) -> None:
@@ -312,6 +312,7 @@ class Pacing:
                 quota_cores=one.executor.ordered,
                 demand_cores=core.decision.demand,
                 cpu_core_s=one.executor.cpu_core_s,
+                throttled_s=one.executor.throttled_s,
                 stages=tuple(core.account.uses(self.engine.now_s - 2 * self.period_s)),
             ),
         )

@@ -86,8 +86,9 @@ def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorke
 
 @dataclass(slots=True)
 class Task:
-    """A running task. `limit`: the most cores it can use; `left`: core-seconds, None while it waits for data; `used_core_s`:
-    what its executor's container has used for it, its part of the JVM's own included."""
+    """A running task. `limit`: the cores it would use of a whole one; `left`: core-seconds, None while it waits for data;
+    `used_core_s`: what its executor's container has used for it, its part of the JVM's own included; `throttled_s`: for how
+    long the quota has held it back."""
 
     stage: int
     index: int
@@ -97,6 +98,7 @@ class Task:
     fetched_s: float | None = None
     left: float | None = None
     used_core_s: float = 0.0
+    throttled_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -120,6 +122,7 @@ class SimExecutor:
     tasks: list[Task] = field(default_factory=list)
     at_s: float = 0.0
     cpu_core_s: float = 0.0
+    throttled_s: float = 0.0
     allocated_core_s: float = 0.0
     started_tasks: int = 0
     ready: bool = False

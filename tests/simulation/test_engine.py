@@ -203,3 +203,13 @@ def test_code_is_cold_on_each_executor_once() -> None:
         assert lasted[0] == lasted[3] == pytest.approx(1.5)
         longest.add(tuple(round(seconds, 3) for seconds in lasted[1:3]))
     assert longest == {(1.0, 1.0), (1.5, 1.0), (1.0, 1.5)}
+
+
+@pytest.mark.parametrize(("cores", "held_back_s"), [(1.0, 0.0), (0.8, 0.0), (0.25, 2.0)])
+def test_throttled_time_is_how_long_a_task_that_could_compute_may_not(cores: float, held_back_s: float) -> None:
+    # it would use half a core for 2 s; of the 4 s that it takes with a quarter, its own waits take half
+    app = Engine(workers(1, 1.0), [SimSubmission(stages((1.0,), hidden_wait_s=1.0))], Fixed(lambda _: cores)).run()[0]
+    assert app.executors[0].throttled_s == pytest.approx(held_back_s)
+    # a worker of 0.8 cores is a quota, too: what computes all the time is held back for a fifth of the time
+    record = pre_run(stages((1.0,)), workers(1, 0.8), effects=IDEAL)[1]
+    assert record.stages[0].throttled_s == pytest.approx(0.2 / 0.8)
