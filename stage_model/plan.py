@@ -94,7 +94,8 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     Spark divides the slots among them, else what was submitted first comes first.
     `future_busy` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their
     profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0
-    when none is to come; `future_doubt` is the relative standard error of their work.
+    when none is to come; `future_doubt` is the relative standard error of their work. `further_s` seconds before the deadline
+    are kept for work beyond the plan, which a run with other arguments may have (`stage_model.forecast.reserve`).
     `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
     task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
@@ -116,6 +117,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0
     future_doubt: float = PROFILE_DOUBT
+    further_s: float = 0.0
     work_ratio: float = 1.0
     slots: int = 1
     executors: int = 1

@@ -143,13 +143,14 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The schedule of the stages to come and the pace so far."""
+    """The schedule of the stages to come, the pace so far, and the seconds kept for work beyond the plan."""
 
     busy: Busy
     fixed_s: float
     last_task_sd_s: float
     doubt: float
     pace: float
+    further_s: float
 
 
 @dataclass(frozen=True, slots=True)

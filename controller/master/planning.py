@@ -22,6 +22,7 @@ from stage_model.forecast.fixed import modelled_s
 from stage_model.forecast.match import Matched, match
 from stage_model.forecast.pace import pace
 from stage_model.forecast.promises import Claim
+from stage_model.forecast.reserve import reserve_s
 from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Busy, Forecast
 from stage_model.history.events import AnyEvent, StageSubmitted
@@ -178,6 +179,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         future_fixed_s=fixed_s,
         future_task_sd_s=ahead.last_task_sd_s if ahead else 0.0,
         future_doubt=ahead.doubt if ahead else PROFILE_DOUBT,
+        further_s=ahead.further_s if ahead else 0.0,
         work_ratio=matched.work_ratio if matched else 1.0,
         slots=slots,
         executors=most.executors,
@@ -235,8 +237,17 @@ def _schedule(application: Application, target: Target | None, matched: Matched,
         last_task_sd_s = matched.work_ratio * stages[-1].task_sd_s if stages else 0.0
         unsure = doubt([stage.work_core_s for stage in stages], matched.shown)
         paced = _pace(application, matched, most)
-        known = outline.ahead[jobs, slots, most] = Ahead(busy, fixed_s, last_task_sd_s, unsure, paced)
+        further_s = paced * _reserve_s(application, outline.estimate, matched, slots, most) if jobs is None else 0.0
+        known = outline.ahead[jobs, slots, most] = Ahead(busy, fixed_s, last_task_sd_s, unsure, paced, further_s)
     return known
+
+
+def _reserve_s(application: Application, what: ApplicationEstimate, matched: Matched, slots: int, most: Capacity) -> float:
+    """Seconds with all cores for work that arguments of its own may bring; 0 while there are no cores to count with."""
+    if most.cores <= 0:
+        return 0.0
+    use, limit = application.stage_use(), most.speed_limit
+    return reserve_s(what, matched, application.run, use, slots=slots, cores=most.cores, speed_limit=limit)
 
 
 def _ahead(application: Application, target: Target | None, matched: Matched) -> tuple[StageEstimate, ...]:

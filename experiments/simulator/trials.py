@@ -136,18 +136,21 @@ def run(
     law: str = "forecast",
     settings: Mapping[str, float] | None = None,
     conf: Mapping[str, str] | None = None,
+    arguments: tuple[str, ...] | None = None,
     profile: Profile | None = None,
     period_s: float = 1.0,
     effects: Effects = IDEAL,
     seed: int = 0,
     traced: bool = False,
 ) -> Outcome:
-    """Under a production law. `settings` as `ApplicationPlan.settings`, `conf` is the SparkConf; without `profile` a pre-run
-    of the very same job teaches one."""
+    """Under a production law. `settings` as `ApplicationPlan.settings`, `conf` and `arguments` as `SimSubmission`; without
+    `profile` a pre-run of the very same job teaches one."""
     if profile is None:
         profile = known(job, cluster, effects=effects, seed=seed)
     pacing = Pacing({job.name: profile}, period_s=period_s, traced=traced)
-    asked = SimSubmission(job, deadline_s=deadline_s, law=law, settings=dict(settings or {}), conf=dict(conf or {}))
+    asked = SimSubmission(
+        job, deadline_s=deadline_s, law=law, settings=dict(settings or {}), conf=dict(conf or {}), arguments=arguments
+    )
     app = Engine(cluster.workers, [asked], pacing, effects=effects, seed=seed).run()[0]
     result = outcome(app, pacing)
     assert math.isfinite(result.end_s)

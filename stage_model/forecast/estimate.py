@@ -15,6 +15,7 @@ import msgspec
 
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import fixed_times
+from stage_model.forecast.further import Grounds, grounds, marks
 from stage_model.forecast.same_stage import Expected, ProfiledTraits, same_stages
 from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.forecast.virtual_time import spread
@@ -87,17 +88,24 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission."""
+    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission; `grounds` are the
+    runs that it rests on."""
 
     startup_s: float
     tail_s: float
     stages: tuple[StageEstimate, ...]
     cpu_source: CpuSource = "container"
+    grounds: Grounds
 
     @cached_property
     def expected(self) -> Expected:
         """The stages as those of a run are looked for among them."""
         return Expected(_traits(self.stages, [stage.parents for stage in self.stages]))
+
+    @cached_property
+    def marks(self) -> frozenset[int]:
+        """Places of the stages that show how far a run has come (`further.marks`)."""
+        return marks(stage.name for stage in self.stages)
 
 
 def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) -> RunRecord:
@@ -135,6 +143,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
         tail_s=median(run.tail_s for run in runs),
         stages=tuple(stages),
         cpu_source="container" if any(run.cpu_source == "container" for run in runs) else "executor",
+        grounds=grounds(runs, reference, arguments),
     )
 
 

@@ -37,8 +37,9 @@ class Matched:
     """A live run against its estimate.
 
     `seen` holds an estimate for every stage attempt submitted so far, `active` those under way; `exact` tells which
-    were found by signature; the others have the numbers of the one they stand for, else the mean of their neighbours.
-    `stages` are all that are expected, `to_come` those not seen yet, in order, as large as they are in this run.
+    were found by signature; the others have the numbers of the one they stand for, else the mean of their neighbours: these
+    are `unplanned`. `stages` are all that are expected, `to_come` those not seen yet, in order, as large as they are in this
+    run.
     `matched_share` = share of the work seen that was found by signature, None before the first stage. `work_ratio` = real /
     expected work of the finished stages: expected of future ones; so many stages of equal work have `shown` it.
     """
@@ -46,6 +47,7 @@ class Matched:
     seen: Mapping[StageKey, StageEstimate]
     active: Mapping[StageKey, StageEstimate]
     exact: frozenset[StageKey]
+    unplanned: frozenset[StageKey]
     stages: tuple[StageEstimate, ...]
     to_come: tuple[StageEstimate, ...]
     matched_share: float | None
@@ -64,6 +66,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
     stages = of_this_run(estimate.stages, first)
     seen: dict[StageKey, StageEstimate] = {}
     exact: set[StageKey] = set()
+    unplanned: set[StageKey] = set()
     latest = -1
     for key, stage in run.attempts.items():
         place = places.get(stage.info.stage)
@@ -73,6 +76,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
             exact.add(key)
         if place is None:
             found = _mean(stages[max(0, latest) : latest + 2], stage)
+            unplanned.add(key)
         else:
             found = stages[place]
             places[stage.info.stage] = place  # further attempts are the same
@@ -85,6 +89,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
         seen=seen,
         active={stage.key: seen[stage.key] for stage in run.active_stages()},
         exact=frozenset(exact),
+        unplanned=frozenset(unplanned),
         stages=tuple(stages),
         to_come=tuple(s for s in stages if s.index not in over),
         matched_share=_share(seen, exact),

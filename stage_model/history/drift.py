@@ -58,7 +58,7 @@ def pettitt(values: list[float]) -> tuple[int, float]:
 
 def _at_one_size(runs: list[RunRecord]) -> list[float]:
     """Core-seconds of each run over those that its input lets expect."""
-    works = [sum(stage.work_core_s for stage in run.stages) for run in runs]
+    works = [run.work_core_s for run in runs]
     sizes = [float(run.input_records) for run in runs]
     expected = [at_size(works, sizes, size).amount for size in sizes]
     if min(works) <= 0 or min(expected) <= 0:

@@ -8,6 +8,7 @@ documented in docs/profiles.md and docs/profile-schema.json. Not covered: making
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -104,6 +105,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cpu_source: CpuSource
     complete: bool = True
     stages: tuple[StageRecord, ...] = ()
+
+    @property
+    def work_core_s(self) -> float:
+        """Core-seconds of its stages."""
+        return math.fsum(stage.work_core_s for stage in self.stages)
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

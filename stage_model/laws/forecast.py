@@ -153,7 +153,7 @@ def decide(view: View) -> Decision:
     plan = view.plan
     settings = ForecastSettings.from_numbers(plan.settings)
     last_task_s = plan.future_task_sd_s or max([_unsure_s(stage) for stage in view.stages], default=0.0)
-    aim_s = view.left_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
+    aim_s = view.left_s - plan.further_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
     seen = outlook(
         view.stages,
         future_busy=plan.future_busy,

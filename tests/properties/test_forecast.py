@@ -137,6 +137,15 @@ def test_less_slack_never_means_fewer_cores(
     assert decided(hurried, executor, held).demand >= decided(plan, executor, held).demand - 1e-9
 
 
+@given(states(), st.floats(0, 100), st.none() | st.floats(0, 4))
+def test_time_kept_for_work_beyond_the_plan_never_means_fewer_cores(
+    state: tuple[ApplicationPlan, ObservedExecutor], further_s: float, held: float | None
+) -> None:
+    plan, executor = state
+    wary = msgspec.structs.replace(plan, further_s=further_s)
+    assert decided(wary, executor, held).demand >= decided(plan, executor, held).demand - 1e-9
+
+
 @given(states(), st.floats(1, 5), st.none() | st.floats(0, 4))
 def test_more_work_to_come_never_means_fewer_cores(
     state: tuple[ApplicationPlan, ObservedExecutor], times: float, held: float | None

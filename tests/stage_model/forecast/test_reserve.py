@@ -1,0 +1,99 @@
+"""The seconds kept for work beyond the plan, as a run with other arguments goes on."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stage_model.forecast.estimate import ApplicationEstimate, estimate
+from stage_model.forecast.match import match
+from stage_model.forecast.reserve import reserve_s
+from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.history.profile import RunRecord, profile
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
+
+TASKS, TASK_MS = 2, 1000
+SLOTS, CORES = 2, 2.0
+SPENT_S = TASKS * TASK_MS / 1000 / CORES
+"""Of each stage, with all cores."""
+READ, LOOP, SAVE = "csv at app.py:1", "start at app.py:2", "save at app.py:3"
+
+
+def ran(*names: str, ended: int | None = None) -> Run:
+    """A run of such stages, each in a job of its own, of which all or the first `ended` have ended."""
+    folded = Run()
+    for number, name in enumerate(names):
+        at = 10_000 + 2 * number * TASK_MS
+        info = StageInfo(stage=number, name=name, tasks=TASKS, scopes=(name.split()[0],))
+        folded.apply(JobStart(job=number, time_ms=at, stages=(info,)))
+        folded.apply(StageSubmitted(info=info, time_ms=at))
+        if ended is not None and number >= ended:
+            continue
+        for index in range(TASKS):
+            task = TaskEnd(
+                stage=number,
+                attempt=0,
+                task=number * TASKS + index,
+                index=index,
+                executor="1",
+                launch_ms=at,
+                finish_ms=at + TASK_MS,
+                ok=True,
+                run_ms=TASK_MS,
+                cpu_ns=TASK_MS * 1_000_000,
+            )
+            folded.apply(task)
+        folded.apply(StageCompleted(stage=number, attempt=0, time_ms=at + TASK_MS))
+    return folded
+
+
+def record(*names: str, arguments: tuple[str, ...] = ("12",)) -> RunRecord:
+    told = to_record(
+        ran(*names), id="a", name="app", main="app.py", when_ms=0, spark_version="4", cores=CORES, slots=SLOTS, executors=1,
+        started_ms=10_000, arguments=arguments,
+    )  # fmt: skip
+    return msgspec.structs.replace(told, complete=True)
+
+
+def planned(*names: str, arguments: tuple[str, ...] | None = ("24",)) -> ApplicationEstimate:
+    return estimate(profile("k", [record(*names)]), arguments)
+
+
+def kept(what: ApplicationEstimate, run: Run) -> float:
+    return reserve_s(what, match(what, run), run, {}, slots=SLOTS, cores=CORES)
+
+
+def test_before_the_run_shows_anything_as_much_again_may_come() -> None:
+    assert kept(planned(LOOP, LOOP, LOOP), Run()) == pytest.approx(3 * SPENT_S)
+
+
+def test_nothing_is_kept_for_arguments_that_are_known() -> None:
+    assert kept(planned(LOOP, LOOP, LOOP, arguments=("12",)), ran(LOOP)) == 0
+    assert kept(planned(LOOP, LOOP, LOOP, arguments=None), ran(LOOP)) == 0
+
+
+def test_in_a_loop_it_stays_whole_to_the_end_of_the_plan() -> None:
+    what = planned(LOOP, LOOP, LOOP)
+    assert kept(what, ran(LOOP, LOOP)) == kept(what, ran(LOOP, LOOP, LOOP)) == kept(what, Run())
+
+
+def test_what_comes_beyond_the_plan_may_come_again_too() -> None:
+    what = planned(LOOP, LOOP, LOOP)
+    whole_s = kept(what, Run())
+    assert kept(what, ran(*[LOOP] * 6)) == pytest.approx(2 * whole_s)
+    # one under way counts as a whole one
+    assert kept(what, ran(*[LOOP] * 6, ended=5)) == pytest.approx(2 * whole_s)
+
+
+def test_a_stage_that_stands_alone_closes_what_is_before_it() -> None:
+    what = planned(READ, LOOP, LOOP, SAVE)
+    assert kept(what, ran(READ)) == pytest.approx(kept(what, Run()) - SPENT_S)
+    assert kept(what, ran(READ, LOOP, LOOP)) == kept(what, ran(READ))
+    assert kept(what, ran(READ, LOOP, LOOP, SAVE)) == 0
+
+
+def test_what_comes_unplanned_after_a_mark_opens_all_again() -> None:
+    what = planned(READ, LOOP, SAVE)
+    assert kept(what, ran(READ, LOOP, SAVE)) == 0
+    assert kept(what, ran(READ, LOOP, SAVE, LOOP)) == pytest.approx(4 / 3 * kept(what, Run()))
