@@ -1,16 +1,19 @@
 """Input files of workloads, made once in a result folder. A job's words and options name them: `{out}/graph.txt`,
-`{out}/tpch-SCALE`, `{out}/hosted.jar`, `hosted://{out}/hosted-MEGABYTES-HOST+HOST`, `{out}/eventlogs`.
+`{out}/tpch-SCALE`, `{out}/tpcds-SCALE`, `{out}/spark-data`, `{out}/spark-data-TIMES-FILE`, `{out}/hosted.jar`,
+`hosted://{out}/hosted-MEGABYTES-HOST+HOST`, `{out}/eventlogs`.
 
     python -m experiments.workloads.inputs DIR/tpch-1      the same by hand
 
 `graph.txt` is Debian's package graph (`debian_graph`); `tpch-SCALE` are the eight tables of TPC-H as Parquet, by
-`tpcgen-cli`, at that scale factor (1: six million line items). `hosted-...` are files on those hosts (`hosted`).
-`eventlogs` is an empty folder, in which Spark leaves them.
+`tpcgen-cli`, at that scale factor (1: six million line items), `tpcds-SCALE` the 24 of TPC-DS. `spark-data` is a folder
+with the `data` that Spark's own examples read; with `-TIMES-FILE` one of the files has its lines that many times over.
+`hosted-...` are files on those hosts (`hosted`). `eventlogs` is an empty folder, in which Spark leaves them.
 """
 
 from __future__ import annotations
 
 import lzma
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +22,7 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
+from controller.submit.spark_install import find_spark
 from experiments.workloads import hosted
 from experiments.workloads.pagerank import DATA
 from stage_model.errors import BadInput
@@ -28,7 +32,8 @@ HOSTED = re.compile(r"hosted-(\d+)-([0-9.+]+)")
 JAR = "hosted.jar"
 GRAPH = "graph.txt"
 EVENT_LOGS = "eventlogs"
-TPCH = re.compile(r"tpch-(\d+(?:\.\d+)?)")
+TPC = re.compile(r"(tpch|tpcds)-(\d+(?:\.\d+)?)")
+SPARK_DATA = re.compile(r"spark-data(?:-([1-9]\d*)-([^/]+))?")
 
 
 def prepare_inputs(folder: Path, words: Iterable[str]) -> None:
@@ -42,7 +47,7 @@ def make_input(path: Path) -> None:
     """Makes the input of that name, whole or not at all."""
     if path.exists():
         return
-    tpch, on_hosts = TPCH.fullmatch(path.name), HOSTED.fullmatch(path.name)
+    tpc, on_hosts, spark = TPC.fullmatch(path.name), HOSTED.fullmatch(path.name), SPARK_DATA.fullmatch(path.name)
     beside = path.with_name(f".{path.name}")
     shutil.rmtree(beside, ignore_errors=True)
     if path.name == GRAPH:
@@ -53,10 +58,16 @@ def make_input(path: Path) -> None:
         hosted.make_jar(beside)
     elif on_hosts:
         hosted.make_files(beside, on_hosts[2].split("+"), int(on_hosts[1]))
-    elif tpch:
-        _generate(beside, tpch[1])
+    elif tpc:
+        _generate(beside, tpc[1], tpc[2])
+    elif spark:
+        shutil.copytree(find_spark(os.environ).home / "data", beside / "data")
+        if spark[2]:
+            _repeat(beside / "data", spark[2], int(spark[1]))
     else:
-        accepted = f"{GRAPH}, {JAR}, {EVENT_LOGS}, tpch-SCALE and hosted-MEGABYTES-HOST+HOST"
+        accepted = (
+            f"{GRAPH}, {JAR}, {EVENT_LOGS}, tpch-SCALE, tpcds-SCALE, spark-data-TIMES-FILE and hosted-MEGABYTES-HOST+HOST"
+        )
         raise BadInput(f"{path} is no input of a workload; there are {accepted}")
     beside.rename(path)
 
@@ -66,11 +77,20 @@ def find_tool() -> str | None:
     return shutil.which("tpcgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpcgen-cli")
 
 
-def _generate(folder: Path, scale: str) -> None:
+def _repeat(data: Path, name: str, times: int) -> None:
+    """The lines of the file of that name, `times` over. Raises `BadInput` unless there is exactly one below `data`."""
+    found = list(data.rglob(name))
+    if len(found) != 1:
+        raise BadInput(f"Spark's example data have {len(found)} files of the name {name}; one is needed")
+    content = found[0].read_bytes()
+    found[0].write_bytes((content if content.endswith(b"\n") else content + b"\n") * times)
+
+
+def _generate(folder: Path, benchmark: str, scale: str) -> None:
     tool = find_tool()
     if tool is None:
         raise BadInput("tpcgen-cli is not installed; it comes with the extra: pip install 'sparkpace[experiments]'")
-    words = [tool, "tpch", "parquet", "--scale-factor", scale, "--output-dir", str(folder)]
+    words = [tool, benchmark, "parquet", "--scale-factor", scale, "--output-dir", str(folder)]
     code = subprocess.run(words, check=False).returncode
     if code != 0:
         raise BadInput(f"tpcgen-cli made no tables of scale {scale}: it ended with code {code}, and said above why")

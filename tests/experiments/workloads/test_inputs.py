@@ -15,7 +15,7 @@ TOOL = """#!{python}
 import pathlib, sys
 folder = pathlib.Path(sys.argv[sys.argv.index("--output-dir") + 1])
 folder.mkdir()
-(folder / "scale").write_text(sys.argv[sys.argv.index("--scale-factor") + 1])
+(folder / "scale").write_text(sys.argv[1] + " " + sys.argv[sys.argv.index("--scale-factor") + 1])
 sys.exit(1 if (folder.parent / "broken").exists() else 0)
 """
 
@@ -31,9 +31,10 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_the_words_name_is_made_once(tmp_path: Path, tool: Path) -> None:
-    words = ("tpch.py", "{out}/tpch-0.5", "{out}/graph.txt", "--copies", "9")
+    words = ("tpch.py", "{out}/tpch-0.5", "{out}/tpcds-2", "{out}/graph.txt", "--copies", "9")
     prepare_inputs(tmp_path, words)
-    assert (tmp_path / "tpch-0.5" / "scale").read_text() == "0.5"
+    assert (tmp_path / "tpch-0.5" / "scale").read_text() == "tpch 0.5"
+    assert (tmp_path / "tpcds-2" / "scale").read_text() == "tpcds 2"
     graph = (tmp_path / "graph.txt").read_text().splitlines()
     assert all(len(line.split()) == 2 for line in graph[:100])
     (tmp_path / "graph.txt").write_text("kept")
@@ -53,9 +54,9 @@ def test_half_an_input_is_none(tmp_path: Path, tool: Path) -> None:
 
 
 def test_another_name_is_refused(tmp_path: Path) -> None:
-    for name in ("graph.csv", "tpch-", "tpch-1x"):
+    for name in ("graph.csv", "tpch-", "tpch-1x", "tpcdi-1", "spark-data-0-a.txt", "spark-data-2"):
         with pytest.raises(
-            BadInput, match=r"is no input of a workload; there are graph\.txt, hosted\.jar, eventlogs, tpch-SCALE and hosted-"
+            BadInput, match=r"is no input of a workload; there are graph\.txt, hosted\.jar, eventlogs, tpch-SCALE, "
         ):
             prepare_inputs(tmp_path, [f"{{out}}/{name}"])
 
@@ -64,3 +65,20 @@ def test_without_the_generator_one_sentence_says_where_it_comes_from(tmp_path: P
     monkeypatch.setattr(inputs, "find_tool", lambda: None)
     with pytest.raises(BadInput, match=r"tpcgen-cli is not installed.*sparkpace\[experiments\]"):
         prepare_inputs(tmp_path, ["{out}/tpch-1"])
+
+
+def test_a_file_of_the_data_of_the_examples_is_repeated_line_by_line(tmp_path: Path) -> None:
+    prepare_inputs(tmp_path, ["{out}/spark-data", "{out}/spark-data-3-kmeans_data.txt"])
+    once, often = (tmp_path / name / "data" / "mllib" for name in ("spark-data", "spark-data-3-kmeans_data.txt"))
+    lines = (once / "kmeans_data.txt").read_text().splitlines()
+    assert len(lines) == 6
+    assert (often / "kmeans_data.txt").read_text() == 3 * "".join(f"{line}\n" for line in lines)
+    names = {path.name for path in once.rglob("*.txt")}
+    assert {path.name for path in often.rglob("*.txt")} == names
+    assert (often / "gmm_data.txt").read_bytes() == (once / "gmm_data.txt").read_bytes()
+
+
+def test_a_file_that_the_examples_lack_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"have 0 files of the name none\.txt; one is needed"):
+        prepare_inputs(tmp_path, ["{out}/spark-data-3-none.txt"])
+    assert not (tmp_path / "spark-data-3-none.txt").exists()
