@@ -1,6 +1,6 @@
 """`python -m experiments run SPEC` runs a spec's experiment, `report DIR` makes its tables and pictures again.
 
-    python -m experiments run fig4 [--quick] [--seed N] [--out DIR] [--repetitions N]
+    python -m experiments run fig4 [--quick] [--seed N] [--out DIR] [--repetitions N] [--only STEP]...
     python -m experiments report DIR
     python -m experiments pack DIR --to NEW
     python -m experiments goals DIR...
@@ -38,16 +38,18 @@ def main() -> None:
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Result folder [default: out/SPEC-SEED].")
 @click.option("--repetitions", type=click.IntRange(min=1), help="As many in all; more may be added later.")
-def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions: int | None) -> None:
+@click.option("--only", multiple=True, metavar="STEP", help="Of the steps, those whose names begin so; repeat it.")
+def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions: int | None, only: tuple[str, ...]) -> None:
     """Runs what is missing of SPEC (a name in experiments/scenarios/specs, or a .toml file), then reports.
 
-    A call that was interrupted, or that asks for more repetitions, goes on where the folder is.
+    A call that was interrupted, or that asks for more repetitions, goes on where the folder is. --only leaves other steps
+    missing, which the report says.
     """
     name, what = read_spec(spec)
     default = PROJECT / "out" / f"{name}-{seed}{'-quick' if quick else ''}"
     folder = ResultFolder((out or default).absolute())
     question = folder.open(asked(name, what, quick=quick, seed=seed), repetitions)
-    run_steps(folder, scenario_of(folder, question), question, Console(highlight=False, markup=False))
+    run_steps(folder, scenario_of(folder, question), question, Console(highlight=False, markup=False), only)
     _judge(folder)
 
 

@@ -6,6 +6,8 @@ of it and where it is kept are `machine` and `result_folder`.
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import time
 import uuid
@@ -19,25 +21,31 @@ from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, read_summary
 from controller.submit.driver_run import RECORD_S, find
+from controller.submit.spark_install import find_spark
 from experiments.harness.live_cluster import Sparkpace, end_processes
 from experiments.harness.machine import PROJECT
 from experiments.harness.recorded import JobRecord, Order, Taught
+from experiments.harness.result_folder import OUTPUT
 from experiments.harness.wrong_profile import taught_by
 from experiments.workloads.inputs import prepare_inputs
 from stage_model.history.profile import profile_json
 
 WORKLOADS = PROJECT / "experiments" / "workloads"
+EXAMPLES = "{examples}"
+"""In a job's words: the folder of Spark's own Python examples."""
 LOOK_S = 0.25
 
 
 @dataclass(slots=True)
 class SubmittedJob:
-    """One that was submitted."""
+    """A job that was submitted. Its stdout goes to `output`, its stderr to `log`; `folder` is the copy it works in."""
 
     order: Order
     submission: str
     process: subprocess.Popen[bytes]
     log: Path
+    output: Path
+    folder: Path | None
 
 
 class LocalCluster:
@@ -65,7 +73,8 @@ class LocalCluster:
     def prepare(self, orders: Iterable[Order]) -> None:
         """Makes the inputs that the jobs' words name, so that no job's time has it in."""
         for order in orders:
-            prepare_inputs(self.folder, (*order.words, *order.options))
+            works_in = (f"{{out}}/{order.works_in}",) if order.works_in else ()
+            prepare_inputs(self.folder, (*order.words, *order.options, *works_in))
 
     def perform(
         self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None] = lambda _: None
@@ -96,19 +105,33 @@ class LocalCluster:
 
     def submit(self, step: str, order: Order) -> SubmittedJob:
         """Starts `sparkpace submit` in the background."""
-        submission, log = str(uuid.uuid4()), self.logs / f"{step}-{order.job}.log"
+        submission = str(uuid.uuid4())
+        log, output = (self.logs / f"{step}-{order.job}.{what}" for what in ("log", "out"))
         (script, *arguments), own = self._here(order.words), self._here(order.options)
         deadline = () if order.deadline_s is None else ("--deadline", f"{order.deadline_s:.2f}s")
         profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
         # An experiment measures what happens, so nothing is refused for being infeasible.
-        options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, "--force")
+        folder = self._copy(order.works_in, log.stem) if order.works_in else None
+        # Executors write to a folder only if it is mounted so.
+        mounted = ("--mount", f"{folder}:rw") if folder else ()
+        options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, *mounted, "--force")
         command = self.sparkpace.command(("submit", *options, *self.options, *own, str(WORKLOADS / script), *arguments))
-        process = replace(self.sparkpace, variables=self.variables).start(command, log)
-        return SubmittedJob(order, submission, process, log)
+        sparkpace = replace(self.sparkpace, variables=self.variables, cwd=folder or self.sparkpace.cwd)
+        return SubmittedJob(order, submission, sparkpace.start(command, output, log), log, output, folder)
 
     def _here(self, words: Sequence[str]) -> list[str]:
-        """With the folder's path where they name it."""
-        return [word.replace("{out}", str(self.folder)) for word in words]
+        """The words with the paths of the folder and of Spark's own examples where they name them."""
+        here = [word.replace("{out}", str(self.folder)) for word in words]
+        if any(EXAMPLES in word for word in here):
+            examples = find_spark(os.environ).home / "examples" / "src" / "main" / "python"
+            here = [word.replace(EXAMPLES, str(examples)) for word in here]
+        return here
+
+    def _copy(self, name: str, job: str) -> Path:
+        """A new copy of that input."""
+        copy = self.folder / "work" / job
+        shutil.rmtree(copy, ignore_errors=True)
+        return Path(shutil.copytree(self.folder / name, copy))
 
     def _taught(self, what: Taught) -> Path:
         """The profile's file, kept: the store forgets old runs."""
@@ -129,7 +152,8 @@ class LocalCluster:
     def record(
         self, job: SubmittedJob, workers: Mapping[tuple[str, str], str], arrived_epoch_s: float | None = None
     ) -> JobRecord:
-        """What is kept of a job that ended. Raises `SystemExit` when it never became an application."""
+        """What is kept of a job that ended: what it printed, without the folder's path, goes to its run. Raises `SystemExit`
+        when it never became an application."""
         view = find(self._client(), job.submission)
         if view is None:
             raise SystemExit(f"{job.order.job} never became an application; see {job.log}")
@@ -137,6 +161,10 @@ class LocalCluster:
         until = time.monotonic() + RECORD_S
         while not (folder / SUMMARY).exists() and time.monotonic() < until:
             time.sleep(LOOK_S)
+        printed = job.output.read_text(errors="replace").replace(str(job.folder or self.folder), "{out}")
+        (folder / OUTPUT).write_text(printed)
+        if job.folder is not None:
+            shutil.rmtree(job.folder)
         return JobRecord(
             job=job.order.job,
             app_id=view.application_id,

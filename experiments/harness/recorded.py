@@ -36,7 +36,9 @@ class Taught:
 class Order:
     """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
     folder; `profile` None: whatever the cluster has learned. `stock`: on stock Spark, on workers as large, alone.
-    `cluster`: the name of one of several (empty: there is one)."""
+    `cluster`: the name of one of several (empty: there is one). `works_in`: an input (`inputs`) that is a folder, of which
+    the job gets a copy to work in and to write to; empty: it works in the result folder. `may_fail`: a failure of a job
+    without a deadline is recorded; else it stops the experiment."""
 
     job: str
     words: tuple[str, ...]
@@ -47,6 +49,8 @@ class Order:
     profile: Taught | None = None
     stock: bool = False
     cluster: str = ""
+    works_in: str = ""
+    may_fail: bool = False
 
 
 def kind_of(job: str) -> str:
@@ -114,14 +118,16 @@ class Withdrawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All that was recorded: steps by name, samples by application id, steps without Spark, what was withdrawn, and by
-    application id what its event log tells, where it left one."""
+    """All that was recorded: steps by name, samples by application id, steps without Spark, what was withdrawn, by
+    application id what its event log tells, where it left one, and what it printed, and by step why it missed a goal."""
 
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     rows: Mapping[str, RowStep] = field(default_factory=dict)
     withdrawn: Withdrawn = field(default_factory=Withdrawn)
     logs: Mapping[str, RunRecord] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    explained: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def done(self) -> frozenset[str]:

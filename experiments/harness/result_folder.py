@@ -5,7 +5,8 @@
     records.jsonl     one line per finished step (`recorded.StepRecord`)
     rows.jsonl        the same of steps without Spark (`RowStep`)
     withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
-    runs/APP/         summary, samples, quota changes and stages of every run, and what an event log that it left tells
+    explained.json    written by hand: by step, why it missed a goal (a sentence)
+    runs/APP/         summary, samples, quota changes, stages and output of every run, and what its event log tells
     profiles/         copied by hand from home/profiles, without paths: who goes on where that home is not copies them back
     report.md, *.png  made from the above alone, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
@@ -40,10 +41,11 @@ from stage_model.history.signature import call_site
 
 DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs", "profiles")
 """What a packed folder has in its archive."""
-WITHDRAWN = "withdrawn.json"
+WITHDRAWN, EXPLAINED = "withdrawn.json", "explained.json"
+"""Written by hand, and never packed."""
 
 
-LOGGED = "logged.json"
+LOGGED, OUTPUT = "logged.json", "output.txt"
 
 
 class AskedCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,7 +139,7 @@ class ResultFolder:
         for job in record.jobs:
             kept = self.runs / job.app_id
             kept.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, SAMPLES, QUOTAS):
+            for name in (SUMMARY, SAMPLES, QUOTAS, OUTPUT):
                 if (home_runs / job.app_id / name).exists():
                     shutil.copyfile(home_runs / job.app_id / name, kept / name)
             if job.exit_code == 0:
@@ -166,7 +168,11 @@ class ResultFolder:
         logs = {file.parent.name: parse_profile(file.read_bytes()).runs[0] for file in sorted(self.runs.glob(f"*/{LOGGED}"))}
         path = self.path / WITHDRAWN
         withdrawn = msgspec.json.decode(path.read_bytes(), type=Withdrawn) if path.exists() else Withdrawn()
-        return Data({r.step: r for r in records}, samples, {r.step: r for r in rows}, withdrawn, logs)
+        outputs = {file.parent.name: file.read_text() for file in sorted(self.runs.glob(f"*/{OUTPUT}"))}
+        path = self.path / EXPLAINED
+        explained = msgspec.json.decode(path.read_bytes(), type=dict[str, str]) if path.exists() else {}
+        named = {r.step: r for r in records}
+        return Data(named, samples, {r.step: r for r in rows}, withdrawn, logs, outputs, explained)
 
     def pack(self, to: Path) -> None:
         """Makes `to` a packed folder of the same data, without a report. Raises `BadInput` unless `to` is new or empty."""
@@ -175,8 +181,9 @@ class ResultFolder:
         if to.exists() and any(to.iterdir()):
             raise BadInput(f"{to} is not empty; pack into a new folder")
         to.mkdir(parents=True, exist_ok=True)
-        if (self.path / WITHDRAWN).exists():
-            shutil.copyfile(self.path / WITHDRAWN, to / WITHDRAWN)
+        for name in (WITHDRAWN, EXPLAINED):
+            if (self.path / name).exists():
+                shutil.copyfile(self.path / name, to / name)
         pack(self.path, DATA, to / ARCHIVE)
 
     def _append(self, name: str, value: msgspec.Struct) -> None:

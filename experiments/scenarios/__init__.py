@@ -30,6 +30,7 @@ from experiments.scenarios.streams import Streams
 from experiments.scenarios.table4 import Table4
 from experiments.scenarios.waiting import Waiting
 from experiments.scenarios.whatif import WhatIf
+from experiments.scenarios.zoo import Zoo
 from stage_model.errors import BadInput
 
 
@@ -111,6 +112,7 @@ SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "table4": Table4,
     "waiting": Waiting,
     "whatif": WhatIf,
+    "zoo": Zoo,
 }
 
 

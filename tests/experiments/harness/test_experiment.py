@@ -31,9 +31,11 @@ class MadeUpCluster:
     performed: list[str] = []
     fail_at: str | None = None
     late = False
+    exit_code = 0
 
     def __init__(self, folder: Path, name: str = "") -> None:
         self.home, self.name = Home(folder / f"home{name}"), name
+        self.logs = folder / "logs"
 
     @contextmanager
     def running(self, up: Sequence[str]) -> Iterator[MadeUpCluster]:
@@ -56,7 +58,8 @@ class MadeUpCluster:
         jobs = []
         for order in orders:
             end_s = (order.deadline_s or 41.0) + (1.0 if self.late and order.priority == "high" else -1.0)
-            job = job_record(order.job, f"{step}-{order.job}", end_s=end_s, deadline_s=order.deadline_s)
+            app_id = f"{step}-{order.job}"
+            job = job_record(order.job, app_id, end_s=end_s, deadline_s=order.deadline_s, exit_code=self.exit_code)
             job.summary["submitted_epoch_s"] += order.delay_s
             spans = [(10, 40, 0.1), (40, max(41, end_s), 0.14)]
             write_run(self.home.runs, job, samples_of(spans, job.summary["submitted_epoch_s"]))
@@ -234,6 +237,46 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert [record.session for record in ResultFolder(tmp_path).data().steps.values()] == [1, 1, 2]
 
 
+def test_only_some_steps_are_run_and_the_others_later(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    done = call("run", "fig4", "--quick", "--only", "base-short", "--out", tmp_path)
+    assert cluster.performed == ["base-short-0"]
+    assert done.exit_code == 1, "the others are missing"
+    assert "FAILS  every step was run [all]: 1 of 3 steps; missing base-long-0, both-0" in done.output
+    assert call("run", "fig4", "--quick", "--out", tmp_path).exit_code == 0
+    assert cluster.performed == ["base-short-0", "base-long-0", "both-0"]
+    refused = call("run", "fig4", "--quick", "--only", "base-sh", "--out", tmp_path)
+    assert isinstance(refused.exception, BadInput)
+    assert str(refused.exception) == "no step begins with 'base-sh'; there are: base-long-0, base-short-0, both-0"
+
+
+ZOO = """
+title = "two programs"
+scenario = "zoo"
+
+[cluster]
+up = ["--workers", "2", "--runtime", "docker"]
+
+[settings]
+bases = 1
+tests = { plus20 = 1.2 }
+programs = { a = { kind = "ml", words = ["a.py"] }, b = { kind = "ml", words = ["b.py"] } }
+"""
+
+
+def test_a_job_that_fails_without_a_deadline_stops_an_experiment_unless_it_may(
+    tmp_path: Path, cluster: type[MadeUpCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "exit_code", 3)
+    stopped = call("run", "fig4", "--quick", "--out", tmp_path / "fig4")
+    assert "base-long-0: long ended with 3" in stopped.output
+    assert cluster.performed.pop() == "base-long-0"
+    (tmp_path / "zoo.toml").write_text(ZOO)
+    done = call("run", tmp_path / "zoo.toml", "--out", tmp_path / "zoo")
+    assert cluster.performed == ["all-a-base-0", "all-a-plus20-0", "all-b-base-0", "all-b-plus20-0"]
+    assert "FAILS  every answer is right [all-a-base-0]: a ended with 3" in done.output
+    assert done.exit_code == 1
+
+
 def test_repetitions_can_be_added_later(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
     call("run", "fig4", "--quick", "--out", tmp_path)
     assert call("run", "fig4", "--quick", "--repetitions", 3, "--out", tmp_path).exit_code == 0
@@ -310,3 +353,11 @@ def test_a_simulated_spec_runs_without_a_cluster_and_its_report_says_so(tmp_path
     assert call("run", tmp_path / "small.toml", "--out", tmp_path / "out", "--seed", 7).exit_code == 0
     assert (tmp_path / "out" / "rows.jsonl").read_bytes() == before
     assert call("report", tmp_path / "out").exit_code == 0
+
+
+def test_of_a_simulated_spec_only_some_steps_are_run_too(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+    _, what = experiment.read_spec("waiting")
+    steps = make_scenario(what.scenario, {**what.settings, **what.quick}, 1, tmp_path).steps()
+    assert len(steps) > 1
+    call("run", "waiting", "--quick", "--only", steps[-1], "--out", tmp_path)
+    assert list(ResultFolder(tmp_path).data().rows) == steps[-1:]

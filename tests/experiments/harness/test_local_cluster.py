@@ -21,18 +21,20 @@ from experiments.harness import local_cluster
 from experiments.harness.live_cluster import Sparkpace
 from experiments.harness.local_cluster import LocalCluster
 from experiments.harness.recorded import Order
+from experiments.harness.result_folder import OUTPUT
 
 SUBMIT = """
 import json, pathlib, sys, time
 words = sys.argv[1:]
 submission, application = words[words.index("--submission") + 1], pathlib.Path(words[-2]).stem
-here = pathlib.Path.cwd()
+here = pathlib.Path(__file__).parent
 (here / "home" / "agents" / "w1" / f"{application}.7.json").write_text("{}")
 (here / f"{submission}.submission").write_text(application)
 (here / f"{application}.words").write_text(json.dumps(words))
 while not (here / words[-1]).exists():
     time.sleep(0.01)
-print("ended", application)
+print("ended", application, "in", pathlib.Path.cwd())
+print("not its answer", file=sys.stderr)
 sys.exit(3 if application == "wrong" else 0)
 """
 """The last word is the file that it waits for before it ends."""
@@ -115,7 +117,8 @@ def test_jobs_are_submitted_at_their_times_and_recorded_with_their_workers(
     assert plain[2:5] == ["--priority", "normal", "--force"]
     assert words[2:-2] == ["--priority", "high", "--deadline", "30.00s", "--force", "--driver-memory", "1g"]
     assert words[-2].endswith("experiments/workloads/wrong.py")
-    assert (cluster.logs / "step-0-late.log").read_text() == "ended wrong\n"
+    assert (cluster.logs / "step-0-late.log").read_text() == "not its answer\n"
+    assert (cluster.home.runs / "wrong" / OUTPUT).read_text() == "ended wrong in {out}\n"
     assert "step-0: early running, 1 to come" in shown
 
 
@@ -131,3 +134,25 @@ def test_a_step_that_takes_too_long_is_ended_with_its_jobs(cluster: LocalCluster
 def test_a_job_that_never_registered_is_named_with_its_log(cluster: LocalCluster) -> None:
     with pytest.raises(SystemExit, match=r"lost never became an application; see .*step-0-lost\.log"):
         cluster.perform("step-0", [Order("lost", ("never.py", "."))], limit_s=1e9)
+
+
+def test_a_job_works_in_a_copy_that_it_may_write_to_and_that_is_gone_afterwards(cluster: LocalCluster) -> None:
+    data = cluster.folder / "spark-data" / "data" / "points.txt"
+    data.parent.mkdir(parents=True)
+    data.write_text("1 2\n")
+    work = cluster.folder / "work" / "step-0-job"
+    (work / "target").mkdir(parents=True)
+    cluster.perform("step-0", [Order("job", ("one.py", "submit.py"), works_in="spark-data")], limit_s=1e9)
+    words = words_of(cluster, "one")
+    assert words[words.index("--mount") + 1] == f"{work}:rw"
+    assert (cluster.home.runs / "one" / OUTPUT).read_text() == "ended one in {out}\n"
+    assert not work.exists()
+    assert data.read_text() == "1 2\n"
+
+
+def test_words_may_name_the_examples_of_spark(cluster: LocalCluster) -> None:
+    job = cluster.submit("step-0", Order("job", ("{examples}/pi.py", "submit.py")))
+    assert job.process.wait() == 0
+    script = Path(words_of(cluster, "pi")[-2])
+    assert script.is_file()
+    assert script.parts[-5:] == ("examples", "src", "main", "python", "pi.py")

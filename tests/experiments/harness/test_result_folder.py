@@ -181,3 +181,19 @@ def test_what_an_event_log_tells_is_kept_without_paths_and_only_of_a_run_that_en
     folder.pack(tmp_path / "packed")
     with reading(tmp_path / "packed") as packed:
         assert packed.data().logs == folder.data().logs
+
+
+def test_what_a_run_printed_and_why_it_missed_are_read_with_the_data_and_survive_packing(tmp_path: Path) -> None:
+    folder, packed = ResultFolder(tmp_path / "plain"), tmp_path / "packed"
+    folder.open(ASKED, None)
+    job = job_record("long", "app-1", end_s=50)
+    write_run(tmp_path / "home", job, samples_of([(10, 40, 0.4)]))
+    (tmp_path / "home" / "app-1" / "output.txt").write_text("answer 42\n")
+    folder.add(step_record("alone-0", job), tmp_path / "home")
+    (folder.path / "explained.json").write_text('{"alone-0": "Why it was late."}')
+    folder.pack(packed)
+    for path in (folder.path, packed):
+        with reading(path) as results:
+            data = results.data()
+        assert data.outputs == {"app-1": "answer 42\n"}
+        assert data.explained == {"alone-0": "Why it was late."}
