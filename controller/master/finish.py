@@ -152,8 +152,8 @@ def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> 
 
 
 def succeeded(application: Application) -> bool:
-    """It ended by itself, with all its jobs done."""
-    return application.ended and not application.record.end_reason and application.run.complete
+    """It ended by itself, and well as far as its jobs show."""
+    return application.ended and not application.record.end_reason and application.run.complete and application.run.seems_well
 
 
 def _lesson(application: Application, most: Capacity) -> RunRecord | None:

@@ -21,7 +21,7 @@ def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:
     """The run in the log at `file`, and a clause for each kind of gap. Raises `BadInput` for a log that cannot be read, or
     of a run from which nothing can be learned."""
     log = read_event_log_file(file)
-    if not log.run.complete:
+    if not (log.run.complete and log.run.seems_well):
         raise BadInput(
             f"event log {file} is of a run that failed or was cut short ({why_incomplete(log.run)}); "
             "give one of a run that succeeded"

@@ -61,6 +61,7 @@ class EventLog:
             slots=self.slots,
             executors=self.executors,
             started_ms=started_ms,
+            ended_well=self.run.seems_well,
             arguments=self.arguments,
         )
 

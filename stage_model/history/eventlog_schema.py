@@ -109,8 +109,13 @@ class JobStartLine(msgspec.Struct, frozen=True):
         )
 
 
+class _Exception(msgspec.Struct, frozen=True):
+    message: str | None = msgspec.field(name="Message", default=None)
+
+
 class _Result(msgspec.Struct, frozen=True):
     result: str = msgspec.field(name="Result")
+    exception: _Exception = msgspec.field(name="Exception", default_factory=_Exception)
 
 
 class JobEndLine(msgspec.Struct, frozen=True):
@@ -119,7 +124,12 @@ class JobEndLine(msgspec.Struct, frozen=True):
     result: _Result = msgspec.field(name="Job Result")
 
     def event(self) -> AnyEvent:
-        return JobEnd(job=self.job, time_ms=self.time_ms, ok=self.result.result == "JobSucceeded")
+        return JobEnd(
+            job=self.job,
+            time_ms=self.time_ms,
+            ok=self.result.result == "JobSucceeded",
+            failure=(self.result.exception.message or "").partition("\n")[0],
+        )
 
 
 class StageSubmittedLine(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ event log the wall clock itself. Bounds hold for what is decoded. Not covered he
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import msgspec
@@ -18,6 +19,11 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 """An id or a count, an `int` of Spark's."""
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A `long` of Spark's; a duration is below 0 where a clock was set back."""
+
+
+_CANCELLED = re.compile(r"(\[SPARK_JOB_CANCELLED\] )?Job [0-9]+ cancelled\b")
+"""How Spark 3.5 and 4.x say that a job was cancelled: by its number, with its group or tag, with all jobs, or because its
+SparkContext was stopped. A streaming query that stops cancels its job group."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -52,9 +58,17 @@ class JobStart(Event, frozen=True, kw_only=True, tag="job_start"):
 
 
 class JobEnd(Event, frozen=True, kw_only=True, tag="job_end"):
+    """`failure` is the first line of why it is not `ok`; empty: an older bridge does not say."""
+
     job: Number
     time_ms: Epoch
     ok: bool
+    failure: str = ""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether its program cancelled it, which is no failure."""
+        return not self.ok and _CANCELLED.match(self.failure) is not None
 
 
 class StageSubmitted(Event, frozen=True, kw_only=True, tag="stage_submitted"):

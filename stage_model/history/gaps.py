@@ -6,6 +6,7 @@ covered: what a run is read from (`eventlog`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from stage_model.history.eventlog import EventLog
@@ -60,13 +61,14 @@ def gaps(run: Run) -> tuple[str, ...]:
 
 
 def why_incomplete(run: Run) -> str:
-    """Why nothing may be learned from a run that is not `complete`."""
-    failed = sum(job.ok is False for job in run.jobs.values())
-    unended = sum(job.ok is None for job in run.jobs.values())
+    """Why nothing may be learned from a run of a log that is not `complete`, or does not seem to have ended well."""
+    failed = sum(job.ok is False and not job.cancelled for job in run.jobs.values())
+    end_ms = math.inf if run.ended_ms is None else run.ended_ms
+    unended = sum(job.ok is None or (job.ended_ms or 0) > end_ms for job in run.jobs.values())
     told = [
         *([] if run.jobs else ["it has no job"]),
         *([f"{_count(failed, 'job')} failed"] if failed else []),
-        *([f"{_count(unended, 'job')} never ended"] if unended else []),
+        *([f"{_count(unended, 'job')} did not end before the application"] if unended else []),
         *([] if run.ended else ["the application never ended"]),
     ]
     return ", ".join(told)

@@ -34,6 +34,9 @@ _NOT_A_FAILURE = "TaskKilled"
 class Run:
     def __init__(self) -> None:
         self.ended_ms: int | None = None
+        self.seems_well = False
+        """Whether it ended well as far as its jobs show, for a driver that no one has seen end: no job was under way at the
+        end, and the last one did not fail. After a job that failed earlier the program went on."""
         self.jobs: dict[int, JobRun] = {}
         self.attempts: dict[StageKey, StageRun] = {}
         self.tasks_failed = 0
@@ -68,14 +71,13 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether a profile may learn from it: it ended, no job was left open or failed, and no event was lost."""
-        return (
-            self.ended
-            and not self._lossy
-            and bool(self.jobs)
-            and not self._open_jobs
-            and all(job.ok for job in self.jobs.values())
-        )
+        """Whether all of it is known: it has jobs, it ended, and no event was lost. How its driver ended is another thing."""
+        return self.ended and not self._lossy and bool(self.jobs)
+
+    def cut_off(self, stage: StageRun) -> bool:
+        """Whether the stage did not end well because its job was cancelled, or because the application ended first."""
+        job, last = self.jobs.get(-1 if stage.job is None else stage.job), self._latest[stage.info.stage]
+        return job is not None and (job.cancelled or job.ok is None) and (last.active or last.failure is not None)
 
     def active_stages(self) -> tuple[StageRun, ...]:
         """Stage attempts submitted and not completed, in order of submission."""
@@ -109,7 +111,7 @@ class Run:
             case JobEnd():
                 self._job_ended(event)
             case ApplicationEnd():
-                self.ended_ms = event.time_ms
+                self._application_ended(event)
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
         """Takes a snapshot in after events were lost: jobs and stages that are active now, as their start events.
@@ -145,9 +147,15 @@ class Run:
         if job is None:
             self.ends_unknown += 1
             return
-        job.ended_ms, job.ok = event.time_ms, event.ok
+        job.ended_ms, job.ok, job.cancelled = event.time_ms, event.ok, event.cancelled
         self._open_jobs.discard(event.job)
         self._last_ended_job = event.job
+
+    def _application_ended(self, event: ApplicationEnd) -> None:
+        """Jobs that are under way now are cancelled by Spark afterwards."""
+        last = None if self._last_ended_job is None else self.jobs[self._last_ended_job]
+        self.ended_ms = event.time_ms
+        self.seems_well = not self._open_jobs and (last is None or last.ok is True or last.cancelled)
 
     def _stage_submitted(self, event: StageSubmitted) -> None:
         info = event.info

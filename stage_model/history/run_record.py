@@ -25,6 +25,7 @@ def to_record(
     slots: int,
     executors: int,
     started_ms: int,
+    ended_well: bool = True,
     arguments: tuple[str, ...] | None = None,
     container_core_s: Mapping[StageKey, float] | None = None,
     allocated_core_s: Mapping[StageKey, float] | None = None,
@@ -35,16 +36,20 @@ def to_record(
     `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are; `when_ms` is the
     wall clock's.
     `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the executors'
-    own CPU counts. `throttled_s` are the seconds, by stage, that quotas held
-    threads back. `complete` tells whether anything may be learned from it.
+    own CPU counts. `throttled_s` are the seconds, by stage, that quotas held threads back. `ended_well`: its driver did; else
+    nothing is learned from it.
+
+    Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. What they did
+    counts as time of the driver, which had its own reasons to wait.
     """
-    stages = run.first_attempts()
-    signatures = {stage.info.stage: stage.signature for stage in stages}
+    stages = [stage for stage in run.first_attempts() if not run.cut_off(stage)]
+    parents = _parents(run)
     records = tuple(
-        _stage(run, s, signatures, started_ms, container_core_s, allocated_core_s or {}, throttled_s or {}) for s in stages
+        _stage(run, s, parents[s.info.stage], started_ms, container_core_s, allocated_core_s or {}, throttled_s or {})
+        for s in stages
     )
     first_ms = min((s.submitted_ms for s in stages), default=started_ms)
-    last_ms = max((s.last_ms for s in run.attempts.values()), default=started_ms)
+    last_ms = max((s.last_ms for s in run.attempts.values() if not run.cut_off(s)), default=started_ms)
     end_ms = run.ended_ms if run.ended_ms is not None else last_ms
     return RunRecord(
         id=id,
@@ -61,15 +66,25 @@ def to_record(
         duration_s=_seconds(end_ms - started_ms),
         input_records=sum(stage.input_records for stage in records),
         cpu_source="executor" if container_core_s is None else "container",
-        complete=run.complete,
+        complete=run.complete and ended_well,
         stages=records,
     )
+
+
+def _parents(run: Run) -> dict[int, tuple[StageRun, ...]]:
+    """What each stage waited for, in place of a stage that was cut off what that one waited for."""
+    first = {stage.info.stage: stage for stage in run.first_attempts()}
+    found: dict[int, tuple[StageRun, ...]] = {}
+    for name, stage in first.items():
+        waits = [parent for one in stage.waited_for for parent in (found[one] if run.cut_off(first[one]) else (first[one],))]
+        found[name] = tuple(dict.fromkeys(waits))
+    return found
 
 
 def _stage(
     run: Run,
     stage: StageRun,
-    signatures: Mapping[int, str],
+    parents: tuple[StageRun, ...],
     started_ms: int,
     container_core_s: Mapping[StageKey, float] | None,
     allocated_core_s: Mapping[StageKey, float],
@@ -79,6 +94,8 @@ def _stage(
     mean_ms = stage.run_ms / count if count else 0.0
     variance = max(0.0, stage.run_ms_squares / count - mean_ms**2) if count else 0.0
     ready_ms = stage.submitted_ms if stage.ready_ms is None else stage.ready_ms
+    if {parent.info.stage for parent in parents} != set(stage.waited_for):  # some of them were cut off
+        ready_ms = max((parent.last_ms for parent in parents), default=started_ms)
     job = run.jobs.get(stage.job) if stage.job is not None else None
     return StageRecord(
         signature=stage.signature,
@@ -86,7 +103,7 @@ def _stage(
         name=stage.info.name,
         job=job.ordinal if job else 0,
         sql=job.sql if job else None,
-        parents=tuple(signatures[parent] for parent in stage.waited_for),
+        parents=tuple(parent.signature for parent in parents),
         tasks=stage.info.tasks,
         slots=stage.slots,
         **stage.amounts._asdict(),

@@ -107,7 +107,7 @@ class StageRun:
 @dataclass(slots=True)
 class JobRun:
     """One job; `previous` is the job that had ended last when this one started, `sql` the ordinal of its SQL execution, if it
-    has one, `submitted` are the stages that were."""
+    has one, `submitted` are the stages that were. `ok` is None until it has ended; one that was `cancelled` is not ok."""
 
     ordinal: int
     sql: int | None
@@ -115,6 +115,7 @@ class JobRun:
     previous: int | None = None
     ended_ms: int | None = None
     ok: bool | None = None
+    cancelled: bool = False
     submitted: list[int] = field(default_factory=list)
     last: frozenset[int] | None = None
     """Stages that nothing else of the job waited for, and the next job's first stages wait for; None: not worked out yet."""

@@ -43,8 +43,8 @@ class Story:
     def job(self, job: int, *stages: StageInfo, sql: str | None = None) -> None:
         self.tell(JobStart(job=job, time_ms=self.ms, stages=stages, sql_execution=sql))
 
-    def job_end(self, job: int, *, ok: bool = True) -> None:
-        self.tell(JobEnd(job=job, time_ms=self.ms, ok=ok))
+    def job_end(self, job: int, *, ok: bool = True, failure: str = "") -> None:
+        self.tell(JobEnd(job=job, time_ms=self.ms, ok=ok and not failure, failure=failure))
 
     def submit(self, stage: StageInfo) -> str:
         self.tell(StageSubmitted(info=stage, time_ms=self.ms))

@@ -79,4 +79,4 @@ def test_why_a_run_teaches_nothing() -> None:
     told.job_end(0, ok=False)
     told.job_end(1)
     told.end()
-    assert why_incomplete(told.run) == "1 job failed, 1 job never ended"
+    assert why_incomplete(told.run) == "1 job failed, 1 job did not end before the application"

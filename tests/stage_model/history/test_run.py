@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from stage_model.history.events import JobStart, StageSubmitted
+from stage_model.history.events import JobEnd, JobStart, StageSubmitted
+from stage_model.history.gaps import why_incomplete
 from stage_model.history.profile import RunRecord
 from stage_model.history.run_record import to_record
 from tests.fakes.spark_events import Story, info
@@ -10,7 +11,9 @@ from tests.fakes.spark_events import Story, info
 READ, COUNT = info(0, "map at /x/app.py:1"), info(1, parents=(0,))
 
 
-def record(story: Story, container: dict[tuple[int, int], float] | None = None, started_ms: int = 0) -> RunRecord:
+def record(
+    story: Story, container: dict[tuple[int, int], float] | None = None, started_ms: int = 0, *, ended_well: bool = True
+) -> RunRecord:
     return to_record(
         story.run,
         id="application-1",
@@ -22,6 +25,7 @@ def record(story: Story, container: dict[tuple[int, int], float] | None = None, 
         slots=2,
         executors=1,
         started_ms=started_ms,
+        ended_well=ended_well,
         container_core_s=container,
         allocated_core_s={(0, 0): 1.5},
         throttled_s={(0, 0): 0.5},
@@ -63,16 +67,88 @@ def test_repeated_starts_change_nothing() -> None:
     assert len(story.run.attempts[0, 0].done) == 1
 
 
-def test_a_run_is_complete_only_when_it_and_all_its_jobs_ended_well() -> None:
-    for finish, complete in (("well", True), ("failed", False), ("open", False)):
+CANCELLED = "[SPARK_JOB_CANCELLED] Job 1 cancelled part of cancelled job group 5a3e SQLSTATE: XXKDA"
+
+
+def test_a_run_is_complete_once_it_has_ended_however_its_jobs_did() -> None:
+    for finish, well in (("", True), ("Job aborted due to stage failure", False), (CANCELLED, True), ("open", False)):
         story = Story()
         story.job(0, READ)
         story.whole(READ)
         if finish != "open":
-            story.job_end(0, ok=finish == "well")
+            story.job_end(0, failure=finish)
         assert not story.run.complete
         story.end()
-        assert story.run.complete is complete
+        assert (story.run.complete, story.run.seems_well) == (True, well)
+        assert record(story, ended_well=well).complete is well
+
+
+def test_a_job_that_spark_cancels_after_the_application_s_end_was_under_way_then() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    story.end()
+    story.ms += 5
+    story.job_end(0, failure="Job 0 cancelled because SparkContext was shut down")
+    assert (story.run.complete, story.run.seems_well) == (True, False)
+    assert why_incomplete(story.run) == "1 job did not end before the application"
+
+
+def test_a_job_that_failed_while_the_program_went_on_is_no_reason_to_learn_nothing() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.whole(READ)
+    story.job_end(0, failure="Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times")
+    story.job(1, info(1))
+    story.whole(info(1))
+    story.job_end(1)
+    story.end()
+    assert story.run.seems_well
+
+
+@pytest.mark.parametrize(
+    ("failure", "cancelled"),
+    [
+        ("Job 1 cancelled part of cancelled job group g", True),
+        (CANCELLED, True),
+        ("[SPARK_JOB_CANCELLED] Job 2 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA", True),
+        ("Job 5 cancelled because SparkContext was shut down", True),
+        ("[PYTHON_EXCEPTION] An exception was thrown: Job 5 cancelled", False),
+        ("Job aborted due to stage failure: Job 5 cancelled", False),
+        ("", False),
+    ],
+)
+def test_by_its_text_a_job_was_cancelled(failure: str, cancelled: bool) -> None:
+    assert JobEnd(job=1, time_ms=0, ok=False, failure=failure).cancelled is cancelled
+    assert not JobEnd(job=1, time_ms=0, ok=True, failure=failure).cancelled
+
+
+@pytest.mark.parametrize("end", ["cancelled", "open", "completed"])
+def test_a_stage_that_was_cut_off_is_not_in_the_record_and_its_time_is_the_driver_s(end: str) -> None:
+    """Of a cancelled job what was completed teaches; what came after it waits for that instead."""
+    story = Story()
+    tail, after = info(1, "writeStream at /x/app.py:9", parents=(0,)), info(2, "count at /x/app.py:12")
+    story.job(0, READ, tail)
+    story.whole(READ, ms=1000)
+    story.submit(tail)
+    story.ms += 400
+    if end == "open":
+        story.end()
+        assert len(record(story).stages) == 1
+        assert record(story).tail_s == 0.4
+        return
+    story.complete(tail, failure=None if end == "completed" else "Job 0 cancelled")
+    story.job_end(0, failure=CANCELLED)
+    story.ms += 100
+    story.job(1, after)
+    story.whole(after)
+    story.job_end(1)
+    story.end()
+    kept = record(story).stages
+    if end == "completed":
+        assert [stage.gap_s for stage in kept] == [0.0, 0.0, 0.1]
+    else:
+        assert [(stage.parents, stage.gap_s) for stage in kept] == [((), 0.0), ((kept[0].signature,), 0.5)]
 
 
 def test_a_record_tells_gaps_start_up_and_tail() -> None:

@@ -27,8 +27,10 @@ final class EventListener extends SparkListener {
   }
 
   @Override public void onJobEnd(SparkListenerJobEnd e) {
+    JobResult result = e.jobResult();
+    String failure = result instanceof JobFailed ? ((JobFailed) result).exception().getMessage() : null;
     journal.end("job " + e.jobId(), Json.object("type", "job_end", "job", e.jobId(), "time_ms", clock.steady(e.time()),
-        "ok", e.jobResult() == JobSucceeded$.MODULE$));
+        "ok", result == JobSucceeded$.MODULE$, "failure", failure == null ? "" : firstLine(failure)));
     urgent.run();
   }
 
