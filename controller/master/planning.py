@@ -76,11 +76,13 @@ def promise(application: Application, target: Target, most: Capacity, now_s: flo
                 tasks=max(1, round(expected.tasks * part)),
                 work_core_s=expected.work_core_s * part,
                 fixed_s=expected.fixed_s * part,
+                waiting_s=expected.waiting_s * part,
                 gap_s=0.0,
             )
         )
     ahead = _ahead(application, target, matched)
-    busy, fixed_s = to_come([*under_way, *ahead], application.slots() or most.slots, matched.work_ratio)
+    slots = application.slots() or most.slots
+    busy, fixed_s = to_come([*under_way, *ahead], slots, matched.work_ratio, most.speed_limit)
     fixed_s += _margins(application, target, what, application.elapsed_s(now_s))
     return Claim(Forecast(busy, fixed_s, most.speed_limit), left_s, application.priority())
 
@@ -233,7 +235,7 @@ def _schedule(application: Application, target: Target | None, matched: Matched,
     known = outline.ahead.get((jobs, slots, most))
     if known is None:
         stages = _ahead(application, target, matched)
-        busy, fixed_s = to_come(stages, slots, matched.work_ratio)
+        busy, fixed_s = to_come(stages, slots, matched.work_ratio, most.speed_limit)
         last_task_sd_s = matched.work_ratio * stages[-1].task_sd_s if stages else 0.0
         unsure = doubt([stage.work_core_s for stage in stages], matched.shown)
         paced = _pace(application, matched, most)
@@ -276,8 +278,8 @@ def _pace(application: Application, matched: Matched, most: Capacity) -> float:
         real_s = (stage.completed_ms - stage.submitted_ms) / 1000
         cores = allocated.get(key, 0.0) / real_s if real_s > 0 else 0.0
         work = stage.work_core_s(used.get(key))
-        explained = modelled_s(stage.info.tasks, work, what.task_cv, cores, most.cores, most.slots)
-        compared.append((real_s, explained + what.fixed_s if explained > 0 else 0.0))
+        explained = modelled_s(stage.info.tasks, work, what.task_cv, cores, most.cores, most.slots, what.waiting_s)
+        compared.append((real_s, explained + what.fixed_s - what.waiting_s if explained > 0 else 0.0))
     return pace(compared)
 
 
@@ -299,6 +301,7 @@ def _stage_plan(
         task_cv=what.task_cv if what else 0.0,
         skew=what.skew if what else 1.0,
         fixed_s=what.fixed_s if what else 0.0,
+        waiting_s=what.waiting_s if what else 0.0,
         left_s=None if goal is None else goal.submitted_s + goal.length_s - elapsed_s,
         length_s=goal.length_s if goal else None,
         initial_cores=_initial_cores(goal, what, most) if goal else None,

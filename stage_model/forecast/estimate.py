@@ -14,11 +14,12 @@ from statistics import median
 import msgspec
 
 from stage_model.errors import BadInput
-from stage_model.forecast.fixed import fixed_times
+from stage_model.forecast.fixed import fixed_times, mean_cores
 from stage_model.forecast.further import Grounds, grounds, marks
 from stage_model.forecast.same_stage import Expected, ProfiledTraits, same_stages
 from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.forecast.virtual_time import spread
+from stage_model.forecast.waiting import Shown, split
 from stage_model.history.amounts import Amounts
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
 from stage_model.history.signature import kind
@@ -32,8 +33,9 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals of
     its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and writes,
     counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is the
-    share of its work that grows with what it reads. `fixed_s` = what cores do not shorten, `gap_s` = driver time before it,
-    `start_s` = when it starts after submission if all goes as profiled.
+    share of its work that grows with what it reads. `fixed_s` = what cores do not shorten, of which `waiting_s` is hidden
+    where a quota holds the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if all
+    goes as profiled.
     """
 
     index: int
@@ -51,6 +53,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     task_cv: float
     skew: float = 1.0
     fixed_s: float
+    waiting_s: float = 0.0
     gap_s: float
     duration_s: float
     start_s: float
@@ -182,7 +185,12 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: Mappin
         return at_size([of(r) for r, _ in among], sizes, record.amounts.read(in_bytes))
 
     work = expected(lambda r: r.work_core_s, measured)
-    fixed_s = median(fixed[run.id][r.signature] for r, run in measured)
+    fixed_s, waiting_s = split(
+        [
+            Shown(fixed[run.id][r.signature], mean_cores((r,), r.duration_s, run), r.work_core_s, r.throttled_s)
+            for r, run in measured
+        ]
+    )
     return StageEstimate(
         index=0,
         signature=record.signature,
@@ -200,6 +208,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: Mappin
         task_cv=median(r.task_cv for r, _ in taught),
         skew=median(r.skew for r, _ in taught),
         fixed_s=fixed_s,
+        waiting_s=waiting_s,
         gap_s=median(r.gap_s for r, _ in taught),
         duration_s=max(fixed_s, expected(lambda r: r.duration_s, taught).amount),
         start_s=0.0,

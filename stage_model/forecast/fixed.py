@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from stage_model.forecast.overlap import overlapping
-from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy
+from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, waits
 from stage_model.history.profile import RunRecord, StageRecord
 
 LEAST_CORES = 1e-6
@@ -32,7 +32,7 @@ def fixed_times(run: RunRecord) -> dict[str, float]:
     for group in overlapping(run.stages):
         alone_s = [_explained_s(stage, run) for stage in group]
         lasted_s = max(stage.start_s + stage.duration_s for stage in group) - group[0].start_s
-        cores = min(_mean_cores(group, lasted_s, run), run.slots)
+        cores = min(mean_cores(group, lasted_s, run), run.slots)
         work_core_s = sum(stage.work_core_s for stage in group)
         together_s = max(*alone_s, work_core_s / cores if cores >= LEAST_CORES else 0.0)
         for stage, explained_s in zip(group, alone_s, strict=True):
@@ -44,24 +44,28 @@ def _explained_s(stage: StageRecord, run: RunRecord) -> float:
     """Seconds the model gives for the stage with the cores it had in that run."""
     if stage.duration_s <= 0:
         return 0.0
-    cores = _mean_cores((stage,), stage.duration_s, run)
+    cores = mean_cores((stage,), stage.duration_s, run)
     return modelled_s(stage.tasks, stage.work_core_s, stage.task_cv, cores, run.cores, run.slots)
 
 
-def _mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) -> float:
+def mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) -> float:
     """What they were allocated over these seconds, else the run's cores, which are the most."""
     told = [stage.cores_s for stage in stages if stage.cores_s]
     return min(run.cores, sum(told) / seconds) if seconds > 0 and len(told) == len(stages) else run.cores
 
 
-def modelled_s(tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int) -> float:
-    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`; 0 without work or cores."""
+def modelled_s(
+    tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int, waiting_s: float = 0.0
+) -> float:
+    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`, if at full speed it waits
+    `waiting_s` of them; 0 without work or cores."""
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores < LEAST_CORES:
         return 0.0
     busy, part = _part_busy(tasks, cv, slots)
-    forecast = Forecast(busy, speed_limit=min(1.0, most_cores / max(1, slots)))
-    return work_core_s / part * forecast.time_s(cores / part)
+    speed_limit = min(1.0, most_cores / max(1, slots))
+    lasting, more_s = waits(busy, waiting_s * part / work_core_s, speed_limit)
+    return work_core_s / part * Forecast(lasting, more_s, speed_limit).time_s(cores / part)
 
 
 def with_cores(run: RunRecord, cores: float) -> RunRecord:

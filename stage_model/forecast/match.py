@@ -149,6 +149,7 @@ def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate
         work_core_s=work_core_s,
         task_cv=mean(n.task_cv for n in neighbours),
         fixed_s=mean(n.fixed_s for n in neighbours),
+        waiting_s=mean(n.waiting_s for n in neighbours),
         gap_s=mean(n.gap_s for n in neighbours),
         duration_s=mean(n.duration_s for n in neighbours),
         start_s=mean(n.start_s for n in neighbours),

@@ -7,18 +7,29 @@ from functools import lru_cache
 
 from stage_model.forecast.estimate import StageEstimate
 from stage_model.forecast.overlap import overlapping
-from stage_model.forecast.virtual_time import Busy, add, stages_busy
+from stage_model.forecast.virtual_time import Busy, add, stages_busy, waits
 
 
-def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float) -> tuple[Busy, float]:
-    """Busy tuple and fixed seconds of stages that follow: those that overlapped in the profile run together."""
+def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_limit: float = 1.0) -> tuple[Busy, float]:
+    """Busy tuple and fixed seconds of stages that follow, their works times `ratio`: those that overlapped in the profile run
+    together. `speed_limit` as in `Forecast`."""
     busy: Busy = (0.0,) * slots
     fixed_s = 0.0
     for group in overlapping(stages):
-        busy = add(busy, _busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots))
-        fixed_s += group[0].gap_s + max(s.fixed_s for s in group)
-    # all works times the ratio: the same schedule, stretched
-    return tuple(ratio * seconds for seconds in busy), fixed_s
+        # all works times the ratio: the same schedule, stretched
+        computing = _busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots)
+        latency_s, waiting_s = side_by_side([(s.fixed_s, s.waiting_s) for s in group])
+        lasting, more_s = waits(tuple([ratio * seconds for seconds in computing]), waiting_s, speed_limit)
+        busy = add(busy, lasting)
+        fixed_s += group[0].gap_s + latency_s + more_s
+    return busy, fixed_s
+
+
+def side_by_side(fixed: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Latency and waiting of stages that run together, from each one's fixed time and the part of it that is waiting: they
+    pass together, so the longest count."""
+    latency_s = max([fixed_s - waiting_s for fixed_s, waiting_s in fixed], default=0.0)
+    return latency_s, max([fixed_s for fixed_s, _ in fixed], default=0.0) - latency_s
 
 
 @lru_cache(maxsize=4096)

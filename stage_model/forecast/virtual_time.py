@@ -123,6 +123,29 @@ def add(left: Busy, right: Busy) -> Busy:
     return (*map(operator.add, left, right), *left[len(right) :])
 
 
+def waits(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy, float]:
+    """The busy tuple of tasks that also wait, all together for `waiting_s` seconds of the time they take at full speed, and
+    seconds that no core shortens.
+
+    A task that computes for a share s of its time uses at most s of a core. So k of them last 1/s times as long and use k*s
+    cores, which are rarely whole tasks' worth: the time is divided between the whole numbers of tasks below and above, so
+    that both the time at full speed and the work stay. Between these two T(c) is then a little above what it would be.
+    """
+    if waiting_s <= 0:
+        return busy, 0.0
+    computing_s = sum(busy) / speed_limit
+    if computing_s <= 0:
+        return busy, waiting_s
+    share = computing_s / (computing_s + waiting_s)
+    lasting = [0.0] * (len(busy) + 1)
+    for k, v in enumerate(busy, 1):
+        below = int(k * share)
+        part = k * share - below
+        lasting[below] += v / share * (1 - part)
+        lasting[min(below + 1, k)] += v / share * part
+    return tuple(lasting[1:]), lasting[0] / speed_limit
+
+
 class Forecast(Struct, frozen=True):
     """What is left to do: `busy` as above and `fixed_s` seconds that no core shortens (driver gaps, start-up, I/O).
 

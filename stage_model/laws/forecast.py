@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works
+from stage_model.forecast.schedule import side_by_side
+from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works, waits
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
 from stage_model.settings import LAW_PREFIX, Topic, setting
@@ -55,12 +56,13 @@ class Outlook(Struct, frozen=True):
 
 class WorkLeft(Struct, frozen=True):
     """Core-seconds left of each running and each waiting task, and of the waiting ones beyond `STEADY_WAVES`, which keep
-    all slots busy; seconds left that no core shortens."""
+    all slots busy; seconds left that no core shortens, and how many of them are waiting."""
 
     running: list[float]
     waiting: list[float]
     steady_core_s: float
     fixed_s: float
+    waiting_s: float = 0.0
 
 
 def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
@@ -92,6 +94,7 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
         task_works(stage.waiting - steady, task, plan.task_cv),
         steady * task,
         plan.fixed_s * max(0.0, 1 - seen),
+        plan.waiting_s * max(0.0, 1 - seen),
     )
 
 
@@ -111,17 +114,20 @@ def outlook(
     `most_cores`. The work of `future_busy` is the profile's times `work_ratio`."""
     running: list[float] = []
     waiting: list[float] = []
-    steady_core_s = fixed_s = 0.0
+    steady_core_s = 0.0
+    fixed: list[tuple[float, float]] = []
     for stage in stages:
         left = stage_work_left(stage, slots)
         running += left.running
         waiting += left.waiting
         steady_core_s += left.steady_core_s
-        fixed_s = max(fixed_s, left.fixed_s)  # side by side they pass together
+        fixed.append((left.fixed_s, left.waiting_s))
     busy = list(schedule(running, waiting, slots))
     busy[slots - 1] += steady_core_s / slots
-    now = Forecast(tuple(busy), fixed_s, speed_limit)
-    forecast = Forecast(add(now.busy, future_busy), fixed_s + future_fixed_s, speed_limit)
+    latency_s, waiting_s = side_by_side(fixed)
+    lasting, more_s = waits(tuple(busy), waiting_s, speed_limit)
+    now = Forecast(lasting, latency_s + more_s, speed_limit)
+    forecast = Forecast(add(now.busy, future_busy), now.fixed_s + future_fixed_s, speed_limit)
     cores = forecast.least_cores(left_s)
     # that finished stages needed less than profiled is no promise for those to come, that they needed more is a warning
     more = (1 + WARY * future_doubt) * max(1.0, 1 / work_ratio)

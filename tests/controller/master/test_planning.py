@@ -20,11 +20,12 @@ from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import stage_deadline
 from stage_model.errors import BadInput
 from stage_model.forecast.estimate import estimate
+from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import Profile, profile, profile_json
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
-from tests.fakes.cluster import FakeCluster, answered
+from tests.fakes.cluster import FakeCluster, answered, report, use
 
 MOST = Capacity(cores=1.7, slots=2, speed_limit=0.85, executors=2)
 ALPHA, BETA = 0.95, 0.33
@@ -128,6 +129,48 @@ def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(applicati
     assert stage.left_s == pytest.approx(application.goals[(0, 0)].length_s - 10)
     assert sum(k * v for k, v in enumerate(plan.future_busy, 1)) == pytest.approx(34.0)
     assert plan.pace == 1.0
+
+
+def waited() -> Profile:
+    """Two stages of 20 s, of which 15 s were work on all cores: no quota held them back, so the others were waiting."""
+    known = taught(20.0, 20.0)
+    [run] = known.runs
+    stages = tuple(structs.replace(one, work_core_s=1.7 * 15, throttled_s=0.0) for one in run.stages)
+    return structs.replace(known, runs=(structs.replace(run, stages=stages),))
+
+
+def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application = cluster.state.applications[cluster.register(conf={"spark.pace.deadline": "100s"})]
+    application.estimate = estimate(waited())
+    submit(application, 0, now_s=108.0, count=2)
+    plan = planning.application_plan(application, "w1", MOST, now_s=108.0)
+    [stage] = plan.stages
+    assert (stage.fixed_s, stage.waiting_s) == pytest.approx((5.0, 5.0))
+    future = Forecast(plan.future_busy, plan.future_fixed_s, plan.speed_limit)
+    assert future.time_s(1.7) == pytest.approx(20.0)
+    # two tasks that compute for 3 of 4 s use 1.5 tasks' worth; with one task's worth their work is all that counts
+    assert future.time_s(0.85) == pytest.approx(30.0)
+
+
+def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
+    application = cluster.state.applications[application_id]
+    cluster.worker("w1", report(application_id, "1", stages=(use(0, 25.5, done=4, allocated_core_s=25.5),)))
+    application.estimate = estimate(waited())
+    # with 0.85 cores the 25.5 core-seconds take 30 s, as waiting is hidden: 30 and not 35 were to be expected
+    submit(application, 0, now_s=108.0, count=2)
+    for task in range(4):
+        ended = TaskEnd(
+            stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=30_000, ok=True, run_ms=15_000
+        )
+        application.apply(ended)
+    application.apply(StageCompleted(stage=0, attempt=0, time_ms=30_000))
+    assert planning.application_plan(application, "w1", MOST, now_s=138.0).pace == pytest.approx(1.0)
 
 
 def test_before_the_first_stage_the_rest_of_the_start_up_is_still_to_come(application: Application) -> None:

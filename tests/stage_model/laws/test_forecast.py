@@ -102,6 +102,19 @@ def look(
     )
 
 
+def test_what_a_stage_under_way_waits_is_hidden_and_its_latency_adds() -> None:
+    # 20 core-seconds on 2 slots compute for 10 s and wait for 6: two tasks use 20 / 16 cores, so fewer take 20 / c
+    waiting = look([live(fixed_s=8.0, waiting_s=6.0)], 27.0)
+    assert waiting.forecast.time_s(2.0) == pytest.approx(10.0 + 6.0 + 2.0)
+    assert waiting.cores == pytest.approx(20.0 / (27.0 - 2.0))
+    # six of ten tasks have ended, and so is as much of what it waits: 8 core-seconds and 0.8 s are left
+    later = look([live(done=6, cpu_core_s=12.0, fixed_s=8.0, waiting_s=6.0)], 13.5)
+    assert later.cores == pytest.approx(8.0 / (13.5 - 0.8))
+    # side by side stages wait together: never more than the longest fixed time
+    both = look([live(fixed_s=8.0, waiting_s=6.0), live(fixed_s=5.0, waiting_s=0.0)], 50.0)
+    assert both.forecast.time_s(2.0) == pytest.approx(20.0 + 8.0)
+
+
 def test_the_cores_are_those_that_end_at_the_aim() -> None:
     # 10 tasks of 2 on 2 slots, then 5 s with two tasks, 4 s fixed: 30 core-seconds in 30 s
     seen = look([live()], 34.0, future_busy=(0.0, 5.0), future_fixed_s=4.0)
