@@ -85,6 +85,12 @@ METRICS = (
         "Core-seconds that an executor has used",
     ),
     Metric(
+        "sparkpace_executor_throttled_seconds",
+        "counter",
+        ("application", "executor", "worker"),
+        "Seconds that an executor's quota held its threads back, summed over CPUs; missing where that is not known",
+    ),
+    Metric(
         "sparkpace_notifications",
         "counter",
         ("outcome",),

@@ -155,4 +155,6 @@ def _of_executors(families: Families, application: Application, room: int) -> tu
         record = executor.record
         labels = application.id, record.executor_id, record.worker_id
         families.value("sparkpace_executor_cpu_seconds", record.cpu_core_s, *labels)
+        if executor.report is not None and executor.report.throttled_s is not None:
+            families.value("sparkpace_executor_throttled_seconds", executor.report.throttled_s, *labels)
     return min(room, len(live)), max(0, len(live) - room)

@@ -79,8 +79,10 @@ class FakeHost:
         until_s = min(now_s, executor.kill_at) if executor.kill_at is not None else now_s
         if executor.now.running and until_s > executor.counted_to_s:
             quota = executor.now.quota_cores if executor.now.quota_cores is not None else math.inf
-            used_s = min(quota, executor.demand_cores) * (until_s - executor.counted_to_s)
-            executor.now = replace(executor.now, cpu_s=executor.now.cpu_s + used_s)
+            wanted_s = executor.demand_cores * (until_s - executor.counted_to_s)
+            used_s = min(wanted_s, quota * (until_s - executor.counted_to_s))
+            cpu_s, throttled_s = executor.now.cpu_s + used_s, (executor.now.throttled_s or 0.0) + wanted_s - used_s
+            executor.now = replace(executor.now, cpu_s=cpu_s, throttled_s=throttled_s)
         executor.counted_to_s = until_s
         if executor.kill_at is not None and now_s >= executor.kill_at:
             executor.kill_at = None

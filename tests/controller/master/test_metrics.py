@@ -107,6 +107,17 @@ def test_executors_beyond_the_most_have_no_series_and_are_counted(tmp_path: Path
     assert value(series, "executors_left_out") == 1
 
 
+def test_throttled_time_is_shown_of_executors_whose_runtime_counts_it(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    one = cluster.register()
+    cluster.worker("w1", report(one, "1", throttled_s=2.5))
+    cluster.worker("w2", report(one, "2"))
+    shown = {dict(labels)["executor"]: seconds for (name, labels), seconds in scrape(cluster).items() if "throttled" in name}
+    assert shown == {"1": 2.5}
+
+
 def test_every_metric_of_the_table_is_shown(tmp_path: Path) -> None:
     text = answered(metrics.metrics(FakeCluster(tmp_path).state, 100.0, NOW_EPOCH_S)).decode()
     shown = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE ")}

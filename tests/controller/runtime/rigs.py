@@ -63,6 +63,7 @@ class Rig(ABC, Generic[R]):
     knows_exit_of_adopted = True
     limits_memory = True
     sees_processes = True
+    counts_throttled = True
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -323,6 +324,7 @@ class KubernetesRig(Rig[KubernetesRuntime]):
     """Its executors are pods of a stand-in for an API server, which run nothing."""
 
     runs_programs = False
+    counts_throttled = False
     starts = False
     limits_memory = False
     knows_exit_of_adopted = False

@@ -146,6 +146,10 @@ def test_a_busy_executor_is_held_back_by_its_quota_and_goes_on_with_a_larger_one
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.BUSY, cores=0.05)
     rig.until(lambda: rig.held_back(runtime, key))
+    if rig.counts_throttled:
+        rig.until(lambda: (runtime.observe()[key].throttled_s or 0.0) > 0)
+    else:
+        assert runtime.observe()[key].throttled_s is None
     assert runtime.set_quota(key, 2.0)  # more than one shell can use
     free_looks = itertools.count(1)
 
