@@ -14,15 +14,16 @@ from statistics import median
 import msgspec
 
 from stage_model.errors import BadInput
+from stage_model.forecast.expected import Expected, ProfiledTraits
 from stage_model.forecast.fixed import fixed_times, mean_cores
 from stage_model.forecast.further import Grounds, grounds, marks
-from stage_model.forecast.same_stage import Expected, ProfiledTraits, same_stages
+from stage_model.forecast.same_stage import same_stages
 from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.forecast.virtual_time import spread
 from stage_model.forecast.waiting import Shown, split
 from stage_model.history.amounts import Amounts
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
-from stage_model.history.signature import kind
+from stage_model.history.signature import Names, kind, names
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
 
@@ -129,7 +130,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
     seen: list[list[tuple[StageRecord, RunRecord]]] = [[] for _ in reference.stages]
     expected = Expected(record_traits(reference))
     for run in runs:
-        for record, place in zip(run.stages, same_stages(expected, record_traits(run)), strict=True):
+        for record, place in zip(run.stages, same_stages(expected, record_traits(run)).places, strict=True):
             if place is not None:
                 seen[place].append((record, run))
     places = {record.signature: place for place, record in enumerate(reference.stages)}
@@ -156,22 +157,28 @@ def record_traits(run: RunRecord) -> list[ProfiledTraits]:
 
 
 def _traits(stages: Sequence[StageRecord | StageEstimate], parents: Sequence[Sequence[int]]) -> list[ProfiledTraits]:
-    """`parents` are the places of what each stage waits for."""
+    """`parents` are the places of what each stage waits for. The result stage of a job is the last one to be submitted."""
+    last = {stage.job: place for place, stage in enumerate(stages)}
+    known = [_names(stage, result=last[stage.job] == place) for place, stage in enumerate(stages)]
     return [
         ProfiledTraits(
-            kind=kind(stage.signature),
-            structure=stage.structure,
+            names=known[place],
             tasks=stage.tasks,
-            parents=tuple(place for place in waits_for if stages[place].job == stage.job),
+            parents=tuple(parent for parent in parents[place] if stages[parent].job == stage.job),
+            job=stage.job,
+            result=known[last[stage.job]],
             sql=stage.sql,
             amounts=stage.amounts,
             counted=max(1, stage.tasks),
-            job=stage.job,
             start_s=stage.start_s,
             end_s=stage.start_s + stage.duration_s,
         )
-        for stage, waits_for in zip(stages, parents, strict=True)
+        for place, stage in enumerate(stages)
     ]
+
+
+def _names(stage: StageRecord | StageEstimate, *, result: bool) -> Names:
+    return names(kind(stage.signature), stage.structure, stage.name, result=result)
 
 
 def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: Mapping[str, Mapping[str, float]]) -> StageEstimate:

@@ -7,6 +7,7 @@ in this run (`nominal`). Not covered: what follows for cores (`laws`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -15,11 +16,12 @@ import msgspec
 
 from stage_model.forecast.doubt import as_equal
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
+from stage_model.forecast.expected import Expected, Traits
 from stage_model.forecast.nominal import of_this_run
-from stage_model.forecast.same_stage import Traits, same_stages
+from stage_model.forecast.same_stage import same_stages
 from stage_model.history.profile import CpuSource
 from stage_model.history.run import Run
-from stage_model.history.signature import call_site, kind
+from stage_model.history.signature import call_site, kind, names
 from stage_model.history.stage_run import StageKey, StageRun
 
 ALIKE_WINDOW = 8
@@ -60,9 +62,9 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
     cannot be compared with a profile of container CPU, and `work_ratio` is 1."""
     firsts = run.first_attempts()
     same = same_stages(estimate.expected, _live_traits(firsts, run))
-    known = {stage.info.stage: place for stage, place in zip(firsts, same, strict=True) if place is not None}
+    known = {stage.info.stage: place for stage, place in zip(firsts, same.places, strict=True) if place is not None}
     places, taken = dict(known), set(known.values())
-    first = {place: stage for stage, place in zip(firsts, same, strict=True) if place is not None}
+    first = {place: stage for stage, place in zip(firsts, same.places, strict=True) if place is not None}
     stages = of_this_run(estimate.stages, first)
     seen: dict[StageKey, StageEstimate] = {}
     exact: set[StageKey] = set()
@@ -83,7 +85,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
             taken.add(place)
             latest = max(latest, place)
         seen[key] = _sized(found, stage, run)
-    over = taken | _passed(estimate.stages, taken, run, {run.attempts[key]: seen[key] for key in exact})
+    over = taken | _passed(estimate.expected, taken, same.jobs, run)
     work_ratio, shown = _work_ratio(stages, estimate.cpu_source, run, seen, exact, container_core_s)
     return Matched(
         seen=seen,
@@ -101,18 +103,23 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
 def _live_traits(firsts: Sequence[StageRun], run: Run) -> list[Traits]:
     """Of the first attempt of each stage, in order of submission, with what is known of it so far."""
     place = {stage.info.stage: number for number, stage in enumerate(firsts)}
-    return [
-        Traits(
-            kind=kind(stage.signature),
-            structure=stage.structure,
-            tasks=stage.info.tasks,
-            parents=tuple([place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job]),
-            sql=run.jobs[stage.job].sql if stage.job is not None else None,
-            amounts=stage.shown,
-            counted=max(1, stage.shown_tasks),
+    found = []
+    for stage in firsts:
+        job = run.jobs[stage.job] if stage.job is not None else None
+        result = job is not None and job.result == stage.info.stage
+        found.append(
+            Traits(
+                names=names(kind(stage.signature), stage.structure, stage.info.name, result=result),
+                tasks=stage.info.tasks,
+                parents=tuple([place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job]),
+                job=stage.job,
+                result=job.result_names if job else None,
+                sql=job.sql if job else None,
+                amounts=stage.shown,
+                counted=max(1, stage.shown_tasks),
+            )
         )
-        for stage in firsts
-    ]
+    return found
 
 
 def _alike(stage: StageRun, following: Sequence[StageEstimate], taken: set[int]) -> int | None:
@@ -172,24 +179,31 @@ def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
     )
 
 
-def _passed(
-    stages: Sequence[StageEstimate], reached: set[int], run: Run, exact: Mapping[StageRun, StageEstimate]
-) -> set[int]:
-    """Stages that will not come: something that waits for them has been submitted, or the job they belong to has
-    ended. What followed them in the profile as another job or query may now run beside them."""
+def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: Run) -> set[int]:
+    """Stages that will not come: the rest of a job that has ended; in a job what a stage that was submitted waited for; and
+    jobs that came before one that has begun, unless threads may begin them in another order.
+
+    `jobs` are the numbers of expected jobs, by those of the run.
+    """
     passed: set[int] = set()
-    ended = {stage: stage.job is not None and run.jobs[stage.job].ended_ms is not None for stage in exact}
-    under_way = {expected.action for stage, expected in exact.items() if not ended[stage]}
-    pending = list(reached)
+    pending = list(taken)
     while pending:
-        child = stages[pending.pop()]
-        for parent in child.parents:
-            beside = stages[parent].action != child.action and stages[parent].action in under_way
-            if parent not in passed and parent not in reached and not beside:
+        for parent in expected.stages[pending.pop()].parents:
+            if parent not in passed and parent not in taken:
                 passed.add(parent)
                 pending.append(parent)
-    over = {expected.job for stage, expected in exact.items() if ended[stage]}
-    return passed | {s.index for s in stages if s.job in over}
+    begun_s = -math.inf
+    for job, number in jobs.items():
+        one = expected.jobs[number]
+        if run.jobs[job].ended_ms is not None:
+            passed.update(one.places)
+        if one.ordered and run.jobs[job].alone:
+            begun_s = max(begun_s, one.start_s)
+    come = set(jobs.values())
+    for number, one in enumerate(expected.jobs):
+        if one.end_s <= begun_s and number not in come:
+            passed.update(one.places)
+    return passed
 
 
 def _share(seen: Mapping[StageKey, StageEstimate], exact: set[StageKey]) -> float | None:

@@ -1,168 +1,181 @@
 """Which stage of one run is which of another run of the same application: pure.
 
-Stages of another *kind* (`signature.kind`) are not the same. Of one kind there are many: a loop has one in each turn, and
-threads submit alike jobs in any order. Parents of the same job tell first. Then the order counts, but not among stages that
-ran side by side in the expected run: those are told apart by their tasks, then by what a task reads and writes, then by the
-ordinal of their SQL execution. Where jobs ran side by side PySpark mixes up the call sites of its RDDs, so there it is enough
-that *structures* (`signature.Signatures`) are equal. Each stage takes the likeliest that those submitted before it have left.
+Jobs are told apart first. A job is known by its *result* stage: the stage that it is for, which is never skipped. There are
+many alike: a loop has a job in each turn, and threads submit them in any order. Then the order counts, but not among jobs
+that ran side by side in the expected run or that threads started. Those are told apart by their first stage: by its tasks,
+then by what a task reads and writes; then by kinds, then by the ordinal of their SQL execution. Each job takes the likeliest
+that is left.
+
+A stage is looked for in the job that its own one was found to be, and only then elsewhere: whichever thread comes first works
+out what others find in a cache.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
+from typing import NamedTuple
 
-from msgspec import Struct
-
+from stage_model.forecast.expected import SIDE_BY_SIDE, Expected, Jobs, Traits
 from stage_model.history.amounts import Amounts
+from stage_model.history.signature import Names
 
-SIDE_BY_SIDE = 16
-"""Stages looked at for one, so that the cost stays linear."""
 SIZES_ALIKE = math.log(1.25)
 """What a task reads or writes tells two stages apart only where it differs by more: a factor's logarithm."""
 
 
-class Traits(Struct, frozen=True, kw_only=True):
-    """What is known of a stage, in order of submission. `parents` are the places of those in its own job. `amounts` are what
-    `counted` of its tasks read and wrote. No `structure`: its call site is its own."""
+class Same(NamedTuple):
+    """`places`: for each stage seen the place of the expected one that it is, None where there is none left that it may be.
+    `jobs`: for each job seen the number of the expected one."""
 
-    kind: str
-    structure: str
-    tasks: int
-    parents: tuple[int, ...]
-    sql: int | None
-    amounts: Amounts
-    counted: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What it may be known by, the surest first."""
-        return (self.kind, self.structure) if self.structure else (self.kind,)
+    places: list[int | None]
+    jobs: dict[int, int]
 
 
-class ProfiledTraits(Traits, frozen=True, kw_only=True):
-    """Those of a stage of a whole run. Seconds are of any one clock."""
-
-    job: int
-    start_s: float
-    end_s: float
-
-
-class Expected:
-    """The stages of a run in which those of another run are looked for, in order of submission. It is made once, and searched
-    at every event."""
-
-    def __init__(self, stages: Sequence[ProfiledTraits]) -> None:
-        self.stages = stages
-        self.alike: defaultdict[str, list[int]] = defaultdict(list)
-        """Places by name,"""
-        self.of_sql: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
-        self.of_parent: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-        mixed = _mixed(stages)
-        for place, stage in enumerate(stages):
-            self.of_sql[stage.kind, stage.sql].append(place)
-            for name in stage.names if place in mixed else (stage.kind,):
-                self.alike[name].append(place)
-                for parent in stage.parents:
-                    self.of_parent[name, parent].append(place)
-        self.side_by_side: Mapping[str, list[int]] = {
-            name: [self._end(places, first) for first in range(len(places))] for name, places in self.alike.items()
-        }
-        """and of each of these places where in the list those that ran side by side with it end."""
-
-    def _end(self, places: Sequence[int], first: int) -> int:
-        end_s = self.stages[places[first]].end_s
-        for at in range(first + 1, min(first + SIDE_BY_SIDE, len(places))):
-            if self.stages[places[at]].start_s >= end_s:
-                return at
-            end_s = max(end_s, self.stages[places[at]].end_s)
-        return min(first + SIDE_BY_SIDE, len(places))
-
-
-def same_stages(expected: Expected, seen: Sequence[Traits]) -> list[int | None]:
-    """For each stage seen the place of the expected one that it is; None where there is none left that it may be."""
+def same_stages(expected: Expected, seen: Sequence[Traits]) -> Same:
+    """`seen` are the stages of a run in order of submission, so far. Linear in their number."""
     left = _Left(expected)
-    found: list[int | None] = []
+    places: list[int | None] = []
     for stage in seen:
-        parents = [place for parent in stage.parents if (place := found[parent]) is not None]
-        likely = set(islice(left.children(stage, parents), SIDE_BY_SIDE)) if parents else set[int]()
-        likely = likely or set(left.next(stage))
-        if len(likely) > 1:
-            best: int | None = min(likely, key=lambda place: _distance(expected.stages[place], stage, place))
-        else:
-            best = next(iter(likely), None)
-        found.append(best)
-        if best is not None:
-            left.taken.add(best)
-    return found
+        parents = [place for parent in stage.parents if (place := places[parent]) is not None]
+        places.append(left.take(stage, parents))
+    return Same(places, left.jobs())
 
 
 class _Left:
-    """The expected stages that are not `taken` yet."""
+    """The expected stages and jobs that are not taken yet."""
 
     def __init__(self, expected: Expected) -> None:
         self._expected = expected
-        self.taken: set[int] = set()
-        self._first: dict[str, int] = {}
+        self._taken: set[int] = set()
+        self._found: dict[int, int] = {}
+        """Expected jobs by those seen, for which the result stage speaks;"""
+        self._guessed: dict[int, int] = {}
+        """for which only another stage does."""
+        self._found_jobs: set[int] = set()
+        self._gone_jobs: set[int] = set()
+        """Found or guessed."""
+        self._first: dict[int, int] = {}
 
-    def children(self, stage: Traits, parents: Iterable[int]) -> Iterator[int]:
-        for parent in parents:
-            for name in stage.names:
-                for place in self._expected.of_parent.get((name, parent), ())[:SIDE_BY_SIDE]:
-                    if place not in self.taken:
-                        yield place
+    def jobs(self) -> dict[int, int]:
+        """Each expected job once: what a result stage says counts for more than a guess."""
+        return {**{job: one for job, one in self._guessed.items() if one not in self._found_jobs}, **self._found}
 
-    def next(self, stage: Traits) -> Iterator[int]:
-        """The first of its kind, those side by side with it, and the first of the same SQL execution; and the first of its
-        structure of jobs that ran side by side, with those side by side with it."""
-        for name in stage.names:
-            alike = self._expected.alike.get(name)
-            if not alike:
+    def take(self, stage: Traits, parents: Sequence[int]) -> int | None:
+        """The place of a stage whose parents have these places; it is taken then."""
+        job = self._job(stage)
+        likely = [] if job is None else self._children(stage, parents, job) or self._inside(stage, job)
+        if likely:
+            best: int | None = min(likely, key=lambda place: self._apart(place, stage)) if len(likely) > 1 else likely[0]
+        else:
+            best = self._elsewhere(stage)
+        if best is not None:
+            self._taken.add(best)
+        return best
+
+    def _job(self, stage: Traits) -> int | None:
+        """The expected job that the stage's job is, found by the first of its stages that is seen."""
+        if stage.job is None:
+            return None
+        job = self._found.get(stage.job, self._guessed.get(stage.job))
+        if job is not None:
+            return job
+        by_result, by_stage = self._expected.by_result, self._expected.by_stage
+        likely = self._likely_jobs(by_result, stage.result, stage.sql, self._found_jobs) if stage.result else []
+        found = bool(likely)
+        likely = likely or self._likely_jobs(by_stage, stage.names, None, self._gone_jobs)
+        if not likely:
+            return None
+        job = min(likely, key=lambda one: self._jobs_apart(one, stage)) if len(likely) > 1 else likely[0]
+        self._gone_jobs.add(job)
+        if found:
+            self._found[stage.job] = job
+            self._found_jobs.add(job)
+        else:
+            self._guessed[stage.job] = job
+        return job
+
+    def _likely_jobs(self, jobs: Jobs, names: Names, sql: int | None, gone: set[int]) -> list[int]:
+        """The first job of that name, those that may come before it, and the first of the same SQL execution. The call site
+        counts where there is none of another name."""
+        found: list[int] = []
+        for name in names:
+            if found and name is names.site:
+                break
+            named = jobs.named.get(name)
+            if not named:
                 continue
-            first = self._first.get(name, 0)
-            while first < len(alike) and alike[first] in self.taken:
-                first += 1
-            self._first[name] = first
-            if first < len(alike):
-                end = self._expected.side_by_side[name][first]
-                yield from (place for place in alike[first:end] if place not in self.taken)
-        if stage.sql is not None:
-            for place in self._expected.of_sql.get((stage.kind, stage.sql), ())[:SIDE_BY_SIDE]:
-                if place not in self.taken:
-                    yield place
-                    break
+            first = self._next(named, gone)
+            if first < len(named):
+                found += [job for job in named[first : jobs.ends[name][first]] if job not in gone]
+            if sql is not None:
+                found += islice((job for job in self._expected.of_sql.get((name, sql), ()) if job not in gone), 1)
+        return found
+
+    def _children(self, stage: Traits, parents: Sequence[int], job: int) -> list[int]:
+        expected = self._expected
+        likely = (
+            place
+            for parent in parents
+            for name in stage.names
+            for place in expected.of_parent.get((name, parent), ())[:SIDE_BY_SIDE]
+            if place not in self._taken and expected.job_of[place] == job
+        )
+        return [*islice(likely, SIDE_BY_SIDE)]
+
+    def _inside(self, stage: Traits, job: int) -> list[int]:
+        found: list[int] = []
+        for name in stage.names:
+            places = self._expected.in_job.get((name, job))
+            if places:
+                found += self._some(places)
+        return found
+
+    def _elsewhere(self, stage: Traits) -> int | None:
+        """Of a job that is not known, or that does not have the stage; rather one of a job that has not come yet."""
+        for name in stage.names:
+            places = self._expected.places.get(name)
+            some = self._some(places) if places else []
+            if some:
+                return next((place for place in some if self._expected.job_of[place] not in self._found_jobs), some[0])
+        return None
+
+    def _some(self, places: list[int]) -> list[int]:
+        first = self._next(places, self._taken)
+        return [place for place in places[first : first + SIDE_BY_SIDE] if place not in self._taken]
+
+    def _next(self, numbers: list[int], gone: set[int]) -> int:
+        """Where in a list the first one is that is not gone. What is gone stays so."""
+        first = self._first.get(id(numbers), 0)
+        while first < len(numbers) and numbers[first] in gone:
+            first += 1
+        self._first[id(numbers)] = first
+        return first
+
+    def _jobs_apart(self, job: int, stage: Traits) -> tuple[bool, tuple[float, float, bool], bool, int, bool, int]:
+        """The smaller, the likelier that the stage is the first of this job; the order decides last."""
+        expected = self._expected
+        one = expected.jobs[job]
+        inside = self._inside(stage, job)
+        nearest = min((self._apart(place, stage)[:3] for place in inside), default=(0.0, 0.0, True))
+        before = expected.position[inside[0]] if inside else 0
+        other = one.result is None or stage.result is None or one.result.kind != stage.result.kind
+        return (not inside, nearest, other, before, one.sql != stage.sql, job)
+
+    def _apart(self, place: int, stage: Traits) -> tuple[float, float, bool, int]:
+        """The smaller, the more alike; the order decides last."""
+        one = self._expected.stages[place]
+        tasks = abs(math.log(max(1, stage.tasks) / max(1, one.tasks)))
+        size = _sizes_apart(one, stage)
+        return (tasks, size if size > SIZES_ALIKE else 0.0, one.names.kind != stage.names.kind, place)
 
 
-def _mixed(stages: Sequence[ProfiledTraits]) -> set[int]:
-    """Places of the stages of jobs beside which another job ran."""
-    spans: dict[int, tuple[float, float]] = {}
-    for stage in stages:
-        start_s, end_s = spans.get(stage.job, (stage.start_s, stage.end_s))
-        spans[stage.job] = (min(start_s, stage.start_s), max(end_s, stage.end_s))
-    beside: set[int] = set()
-    latest: int | None = None  # of the jobs that began before, the one that ended last
-    for job in sorted(spans, key=spans.__getitem__):
-        if latest is not None and spans[job][0] < spans[latest][1]:
-            beside |= {job, latest}
-        if latest is None or spans[job][1] > spans[latest][1]:
-            latest = job
-    return {place for place, stage in enumerate(stages) if stage.job in beside}
-
-
-def _distance(expected: Traits, stage: Traits, place: int) -> tuple[float, float, bool, bool, int]:
-    """The smaller, the more alike; the order decides last."""
-    tasks = abs(math.log(max(1, stage.tasks) / max(1, expected.tasks)))
-    size = _apart(expected, stage)
-    return (tasks, size if size > SIZES_ALIKE else 0.0, expected.kind != stage.kind, expected.sql != stage.sql, place)
-
-
-def _apart(expected: Traits, stage: Traits) -> float:
+def _sizes_apart(one: Traits, stage: Traits) -> float:
     """How far what a task reads differs, else what it writes; 0 where neither is known of both."""
     for read in (Amounts.read, Amounts.written):
         for in_bytes in (True, False):
-            then, now = read(expected.amounts, in_bytes), read(stage.amounts, in_bytes)
+            then, now = read(one.amounts, in_bytes), read(stage.amounts, in_bytes)
             if then > 0 and now > 0:
-                return abs(math.log(now / stage.counted / (then / expected.counted)))
+                return abs(math.log(now / stage.counted / (then / one.counted)))
     return 0.0

@@ -136,7 +136,16 @@ class Run:
             return
         sql = self._signatures.job(event)
         self._parts += 1
-        self.jobs[event.job] = JobRun(len(self.jobs), sql, event.time_ms, previous=self._last_ended_job)
+        result, result_names = self._signatures.result(event) or (None, None)
+        self.jobs[event.job] = JobRun(
+            len(self.jobs),
+            sql,
+            event.time_ms,
+            previous=self._last_ended_job,
+            result=result,
+            result_names=result_names,
+            alone=not self._open_jobs,
+        )
         self._open_jobs.add(event.job)
         for info in event.stages:
             self._describe(info)

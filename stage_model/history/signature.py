@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
 from stage_model.history.events import JobStart, StageInfo
 
@@ -24,10 +26,34 @@ _CODEGEN = re.compile(r"(?:(?<!\s)\s+)?\*?\(\d+\)\s*")
 apart whose jobs AQE starts at once in any order; by completion order for later stages, where parents tell them
 apart."""
 _PATH = re.compile(r"(?<!\S)\S*/")
+_SPARKS_THREADS = re.compile(r" at (CompletableFuture|FutureTask|ThreadPoolExecutor)\.java$")
+"""The call sites of jobs that Spark itself starts beside a query's own: all of them have one of these."""
 _LONGEST_SCOPE = 120
 _LONGEST_PREFIX = 40
 
 
+class Names(NamedTuple):
+    """What a stage may be known by in another run, the surest first; "" where it has no such name.
+
+    `kind` is its signature without the ordinal. `structure` is made of operator scopes only (`Signatures`), `site` of the
+    call site only, which is another one for the *result* stage of a job: the stage that the job is for, and that no other
+    stage of the job needs. Spark's own threads share one call site, so it names nothing.
+    """
+
+    kind: str
+    structure: str = ""
+    site: str = ""
+
+
+def names(kind: str, structure: str, name: str, *, result: bool) -> Names:
+    """The names of a stage. `name` is Spark's; `result`: the stage is the result stage of its job."""
+    site = call_site(name)
+    if _SPARKS_THREADS.search(site):
+        return Names(kind, structure)
+    return Names(kind, structure, f"{site}, result" if result else site)
+
+
+@lru_cache(maxsize=4096)
 def call_site(name: str) -> str:
     """Without path and line: "reduceByKey at /x/app.py:12" -> "reduceByKey at app.py". A notebook's cell, which has
     another name each time, is "notebook"."""
@@ -113,6 +139,15 @@ class Signatures:
         """The shape of a stage seen so far."""
         return self._shapes.get(stage)
 
+    def result(self, event: JobStart) -> tuple[int, Names] | None:
+        """The result stage of a job that was taken in, with its names; None for a job without stages."""
+        needed = {parent for info in event.stages for parent in info.parents}
+        results = (info for info in event.stages if info.stage not in needed)
+        found = max(results, key=lambda info: info.stage, default=None)
+        if found is None:
+            return None
+        return found.stage, names(self._kind(found), self._structures[found.stage], found.name, result=True)
+
     def structure(self, stage: int) -> str:
         """The structure of a stage that was submitted, "" if it has none."""
         return self._structures[stage]
@@ -122,6 +157,9 @@ class Signatures:
         if info.stage not in self._given:
             shape = self._shape(info)
             ordinal = self._equals[shape] = self._equals.get(shape, 0) + 1
-            readable = re.sub(r"[^\w.$<>-]+", "_", call_site(info.name).replace(" at ", "@").replace("@", "-at-"))
-            self._given[info.stage] = f"{readable[:_LONGEST_PREFIX]}-{shape}-{ordinal}"
+            self._given[info.stage] = f"{self._kind(info)}-{ordinal}"
         return self._given[info.stage]
+
+    def _kind(self, info: StageInfo) -> str:
+        readable = re.sub(r"[^\w.$<>-]+", "_", call_site(info.name).replace(" at ", "@").replace("@", "-at-"))
+        return f"{readable[:_LONGEST_PREFIX]}-{self._shape(info)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from stage_model.history.amounts import NOTHING, Amounts
 from stage_model.history.events import StageInfo, TaskEnd
-from stage_model.history.signature import of_python_rdds
+from stage_model.history.signature import Names, of_python_rdds
 
 StageKey = tuple[int, int]
 """(stage id, attempt)."""
@@ -107,12 +107,17 @@ class StageRun:
 @dataclass(slots=True)
 class JobRun:
     """One job; `previous` is the job that had ended last when this one started, `sql` the ordinal of its SQL execution, if it
-    has one, `submitted` are the stages that were. `ok` is None until it has ended; one that was `cancelled` is not ok."""
+    has one, `submitted` are the stages that were. `ok` is None until it has ended; one that was `cancelled` is not ok.
+    `result` is its result stage and `result_names` the names of it, None for a job without stages. `alone`: no other job was
+    open when this one started."""
 
     ordinal: int
     sql: int | None
     started_ms: int
     previous: int | None = None
+    result: int | None = None
+    result_names: Names | None = None
+    alone: bool = True
     ended_ms: int | None = None
     ok: bool | None = None
     cancelled: bool = False

@@ -27,7 +27,8 @@ from controller.wire.command import PlanRequest
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.local_cluster import WORKLOADS
 from stage_model.forecast.estimate import record_traits
-from stage_model.forecast.same_stage import Expected, same_stages
+from stage_model.forecast.expected import Expected
+from stage_model.forecast.same_stage import same_stages
 from stage_model.units import format_duration
 from tests.integration.conftest import Learned
 from tests.integration.engine import Container, Engine
@@ -150,7 +151,7 @@ def test_jobs_from_threads_are_recognised_in_whatever_order_they_begin(
     first, *others = profile.runs
     assert len(others) == 2
     for run in others:
-        places = same_stages(Expected(record_traits(first)), record_traits(run))
+        places = same_stages(Expected(record_traits(first)), record_traits(run)).places
         assert sorted(place for place in places if place is not None) == list(range(len(first.stages)))
         for stage, place in zip(run.stages, places, strict=True):
             assert place is not None

@@ -9,14 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from stage_model.forecast.same_stage import SIDE_BY_SIDE, Expected, ProfiledTraits, same_stages
+from stage_model.forecast.expected import SIDE_BY_SIDE, Expected, ProfiledTraits
+from stage_model.forecast.same_stage import same_stages
 from stage_model.history.amounts import Amounts
+from stage_model.history.signature import Names
 
 
 def stage(
     kind: str = "map",
     *,
     structure: str = "",
+    site: str = "",
     job: int = 0,
     tasks: int = 4,
     parents: tuple[int, ...] = (),
@@ -26,8 +29,8 @@ def stage(
     end_s: float = 10.0,
 ) -> ProfiledTraits:
     return ProfiledTraits(
-        kind=kind,
-        structure=structure,
+        names=Names(kind, structure, site),
+        result=None,
         job=job,
         tasks=tasks,
         parents=parents,
@@ -39,43 +42,54 @@ def stage(
     )
 
 
+def same(expected: Sequence[ProfiledTraits], seen: Sequence[ProfiledTraits]) -> list[int | None]:
+    """The last stage of a job is its result stage."""
+    return same_stages(Expected(whole(expected)), whole(seen)).places
+
+
+def whole(stages: Sequence[ProfiledTraits]) -> list[ProfiledTraits]:
+    results = {one.job: one.names for one in stages}
+    return [structs.replace(one, result=results[one.job]) for one in stages]
+
+
 def loop(turns: Sequence[int]) -> list[ProfiledTraits]:
-    """One stage in each turn, with so many tasks."""
-    return [stage(tasks=tasks, start_s=10.0 * n, end_s=10.0 * n + 9) for n, tasks in enumerate(turns)]
+    """A job of one stage in each turn, with so many tasks."""
+    return [stage(tasks=tasks, job=n, start_s=10.0 * n, end_s=10.0 * n + 9) for n, tasks in enumerate(turns)]
 
 
 def threads(jobs: Sequence[tuple[int, float]]) -> list[ProfiledTraits]:
     """Jobs of two stages, all submitted at once: their tasks, and what a task of the first stage reads."""
-    first = [stage(tasks=tasks, reads=reads) for tasks, reads in jobs]
-    return [*first, *(stage("reduce", tasks=2, parents=(place,), start_s=10, end_s=11) for place in range(len(jobs)))]
+    first = [stage(tasks=tasks, reads=reads, job=place) for place, (tasks, reads) in enumerate(jobs)]
+    second = [stage("reduce", tasks=2, job=place, parents=(place,), start_s=10, end_s=11) for place in range(len(jobs))]
+    return [*first, *second]
 
 
 def test_other_kinds_are_never_the_same_and_what_is_left_over_is_unknown() -> None:
     expected = [stage("map"), stage("sort")]
-    assert same_stages(Expected(expected), [stage("sort"), stage("join"), stage("map"), stage("map")]) == [1, None, 0, None]
+    assert same(expected, [stage("sort"), stage("join"), stage("map"), stage("map")]) == [1, None, 0, None]
 
 
 def test_the_turns_of_a_loop_are_in_order_whatever_their_tasks() -> None:
     """With twice the input every turn has twice the tasks, as many as another turn had."""
-    assert same_stages(Expected(loop([1, 2, 4, 8])), loop([2, 4, 8, 16])) == [0, 1, 2, 3]
+    assert same(loop([1, 2, 4, 8]), loop([2, 4, 8, 16])) == [0, 1, 2, 3]
 
 
 def test_jobs_from_threads_are_told_apart_by_tasks_and_their_second_stages_by_their_parents() -> None:
     expected, seen = threads([(4, 10.0), (8, 10.0), (16, 10.0)]), threads([(16, 10.0), (4, 10.0), (8, 10.0)])
-    assert same_stages(Expected(expected), seen) == [2, 0, 1, 5, 3, 4]
+    assert same(expected, seen) == [2, 0, 1, 5, 3, 4]
 
 
 def test_where_tasks_are_as_many_what_they_read_tells() -> None:
     expected, seen = threads([(8, 100.0), (8, 1000.0), (8, 10.0)]), threads([(8, 11.0), (8, 900.0), (8, 110.0)])
-    assert same_stages(Expected(expected), seen) == [2, 1, 0, 5, 4, 3]
-    unknown = [stage(tasks=8), stage(tasks=8, reads=10.0)]
-    assert same_stages(Expected(expected), unknown) == [0, 2], "nothing is read yet: by order, until it is"
+    assert same(expected, seen) == [2, 1, 0, 5, 4, 3]
+    unknown = [stage(tasks=8), stage("reduce", tasks=2, parents=(0,)), stage(tasks=8, reads=10.0, job=1)]
+    assert same(expected, unknown) == [0, 3, 2], "nothing is read yet: by order, until it is"
 
 
 def test_jobs_of_a_pool_of_threads_are_side_by_side_through_each_other() -> None:
     """The third began when the first had ended, while the second still ran."""
-    expected = [stage(tasks=2, end_s=5), stage(tasks=4, end_s=12), stage(tasks=8, start_s=6, end_s=9)]
-    assert same_stages(Expected(expected), [expected[2], expected[0], expected[1]]) == [2, 0, 1]
+    expected = [stage(tasks=2, end_s=5), stage(tasks=4, job=1, end_s=12), stage(tasks=8, job=2, start_s=6, end_s=9)]
+    assert same(expected, [expected[2], expected[0], expected[1]]) == [2, 0, 1]
 
 
 def test_call_sites_of_jobs_side_by_side_are_no_sign() -> None:
@@ -88,14 +102,14 @@ def test_call_sites_of_jobs_side_by_side_are_no_sign() -> None:
         stage("map", structure="other", job=2, tasks=4),
         stage("RDD", structure="read", job=3, tasks=4),
     ]
-    assert same_stages(Expected(expected), seen) == [2, 1, 0, None]
+    assert same(expected, seen) == [2, 1, 0, None]
     alone = [structs.replace(one, job=0) for one in expected]
-    assert same_stages(Expected(alone), seen) == [None, 1, 0, None], "in one job every call site is its own"
+    assert same(alone, seen) == [None, 1, 0, None], "in one job every call site is its own"
 
 
 def test_a_sql_execution_that_did_not_come_does_not_move_the_others() -> None:
-    expected = [stage(sql=n, start_s=10.0 * n, end_s=10.0 * n + 9) for n in range(4)]
-    assert same_stages(Expected(expected), [expected[0], expected[2], expected[3]]) == [0, 2, 3]
+    expected = [stage(sql=n, job=n, start_s=10.0 * n, end_s=10.0 * n + 9) for n in range(4)]
+    assert same(expected, [expected[0], expected[2], expected[3]]) == [0, 2, 3]
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from((1.0, 10.0, 100.0))), min_size=1, max_size=8), st.randoms())
@@ -103,7 +117,7 @@ def test_threads_in_any_order_find_their_own(jobs: list[tuple[int, float]], chan
     """Or one that nothing tells apart from it."""
     mixed = chance.sample(jobs, len(jobs))
     expected, seen = threads(jobs), threads(mixed)
-    found = same_stages(Expected(expected), seen)
+    found = same(expected, seen)
     assert sorted(place for place in found if place is not None) == list(range(2 * len(jobs)))
     for number, place in enumerate(found[: len(jobs)]):
         assert place is not None
@@ -111,12 +125,17 @@ def test_threads_in_any_order_find_their_own(jobs: list[tuple[int, float]], chan
         assert found[len(jobs) + number] == len(jobs) + place
 
 
-@given(st.lists(st.builds(stage, st.sampled_from("ab"), tasks=st.integers(1, 3), start_s=st.floats(0, 9)), max_size=30))
+@given(
+    st.lists(
+        st.builds(stage, st.sampled_from("ab"), job=st.integers(0, 4), tasks=st.integers(1, 3), start_s=st.floats(0, 9)),
+        max_size=30,
+    )
+)
 def test_a_run_is_the_same_as_itself(run: list[ProfiledTraits]) -> None:
     ordered = sorted(run, key=lambda one: one.start_s)
-    assert same_stages(Expected(ordered), ordered) == list(range(len(ordered)))
+    assert same(ordered, ordered) == list(range(len(ordered)))
 
 
 def test_very_many_alike_stages_are_looked_through_in_steps() -> None:
-    many = [stage(tasks=1 + n % 7) for n in range(20 * SIDE_BY_SIDE)]
-    assert same_stages(Expected(many), many) == list(range(len(many)))
+    many = [stage(tasks=1 + n % 7, job=n) for n in range(20 * SIDE_BY_SIDE)]
+    assert same(many, many) == list(range(len(many)))

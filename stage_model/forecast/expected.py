@@ -1,0 +1,176 @@
+"""The stages and jobs of a whole run, as those of another run are looked for among them (`same_stage`): pure.
+
+Where jobs ran side by side the kinds of their stages are a matter of chance. PySpark counts nested calls for all threads
+together, so it mixes up the call sites of its RDDs; a thread that was begun inside an operation of Spark names all of its
+operators after that one. So there it is enough that one of the other names (`signature.Names`) is equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+
+from msgspec import Struct
+
+from stage_model.history.amounts import Amounts
+from stage_model.history.signature import Names
+
+SIDE_BY_SIDE = 16
+"""Jobs, or stages of a job, that are looked at for one, so that the cost stays linear."""
+THREADS_PAUSE = 8
+"""Threads that ran side by side are taken to be over when so many jobs ran one at a time: not each is always busy."""
+
+
+class Traits(Struct, frozen=True, kw_only=True):
+    """What is known of a stage. `parents` are the places, in order of submission, of those in its job. `job` is any number
+    that tells jobs apart (None: it has no job); `result` are the names of the job's result stage (None: not known). `amounts`
+    are what `counted` of its tasks read and wrote."""
+
+    names: Names
+    tasks: int
+    parents: tuple[int, ...]
+    job: int | None
+    result: Names | None
+    sql: int | None
+    amounts: Amounts
+    counted: int
+
+
+class ProfiledTraits(Traits, frozen=True, kw_only=True):
+    """Those of a stage of a whole run. Seconds are of any one clock."""
+
+    start_s: float
+    end_s: float
+
+
+@dataclass(slots=True)
+class ExpectedJob:
+    """A job: the `places` of its stages, from the start of the first to the end of the last one.
+
+    `mixed`: another job ran beside it. `threads`: a job of another thread of the program did. `ordered`: that was so of none
+    shortly before or after, so what had ended before it began comes before it in any run.
+    """
+
+    result: Names | None
+    sql: int | None
+    places: list[int] = field(default_factory=list)
+    start_s: float = math.inf
+    end_s: float = -math.inf
+    mixed: bool = False
+    threads: bool = False
+    ordered: bool = True
+
+    @property
+    def by_program(self) -> bool:
+        """Whether the program's own thread started it, not one that Spark has for the parts of a query."""
+        return self.result is None or bool(self.result.site)
+
+
+class Jobs:
+    """Numbers of jobs by a name, in order of their start; and how far from each those go that may come before it in another
+    run: they ran side by side with it, or threads start them."""
+
+    def __init__(self, jobs: Sequence[ExpectedJob]) -> None:
+        self._jobs = jobs
+        self.named: defaultdict[str, list[int]] = defaultdict(list)
+        self.ends: dict[str, list[int]] = {}
+
+    def add(self, name: str, number: int) -> None:
+        numbers = self.named[name]
+        if not numbers or numbers[-1] != number:
+            numbers.append(number)
+
+    def close(self) -> None:
+        self.ends = {name: [self._end(jobs, first) for first in range(len(jobs))] for name, jobs in self.named.items()}
+
+    def _end(self, numbers: Sequence[int], first: int) -> int:
+        end_s = self._jobs[numbers[first]].end_s
+        for at in range(first + 1, min(first + SIDE_BY_SIDE, len(numbers))):
+            job = self._jobs[numbers[at]]
+            if job.start_s >= end_s and job.ordered:
+                return at
+            end_s = max(end_s, job.end_s)
+        return min(first + SIDE_BY_SIDE, len(numbers))
+
+
+class Expected:
+    """A whole run, its stages in order of submission. It is made once, and searched at every event."""
+
+    def __init__(self, stages: Sequence[ProfiledTraits]) -> None:
+        self.stages = stages
+        self.jobs, self.job_of = _jobs(stages)
+        _mark(self.jobs)
+        self._sites = {stages[place].names.site for job in self.jobs if job.threads for place in job.places} - {""}
+        """Call sites of threads that ran side by side. The same call may well be made outside of them."""
+        self.by_result, self.by_stage = Jobs(self.jobs), Jobs(self.jobs)
+        self.of_sql: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
+        """Jobs by a name of the result stage and SQL execution."""
+        self.places: defaultdict[str, list[int]] = defaultdict(list)
+        self.in_job: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self.of_parent: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        for place, number in enumerate(self.job_of):
+            stage = stages[place]
+            for name in self._usable(stage.names, self.jobs[number]):
+                self.places[name].append(place)
+                self.by_stage.add(name, number)
+                self.in_job[name, number].append(place)
+                for parent in stage.parents:
+                    self.of_parent[name, parent].append(place)
+        self.position = [0] * len(stages)
+        """Of each stage in its job."""
+        for number, job in enumerate(self.jobs):
+            for position, place in enumerate(job.places):
+                self.position[place] = position
+            for name in self._usable(job.result, job) if job.result else ():
+                self.by_result.add(name, number)
+                self.of_sql[name, job.sql].append(number)
+        self.by_result.close()
+        self.by_stage.close()
+
+    def _usable(self, names: Names, job: ExpectedJob) -> Iterator[str]:
+        yield names.kind
+        if job.mixed and names.structure:
+            yield names.structure
+        if names.site in self._sites:
+            yield names.site
+
+
+def _jobs(stages: Sequence[ProfiledTraits]) -> tuple[list[ExpectedJob], list[int]]:
+    """The jobs in order of their start; and the number of the job of each stage."""
+    jobs: list[ExpectedJob] = []
+    numbers: dict[int | None, int] = {}
+    found: list[int] = []
+    for place, stage in enumerate(stages):
+        number = numbers.setdefault(stage.job, len(jobs))
+        if number == len(jobs):
+            jobs.append(ExpectedJob(stage.result, stage.sql))
+        job = jobs[number]
+        job.places.append(place)
+        job.start_s, job.end_s = min(job.start_s, stage.start_s), max(job.end_s, stage.end_s)
+        found.append(number)
+    return jobs, found
+
+
+def _mark(jobs: Sequence[ExpectedJob]) -> None:
+    """Which of them ran beside others.
+
+    The parts of one query that Spark's own threads run are not threads of the program; but an SQL execution that started two
+    jobs of the program's at once is only a name that its threads inherited.
+    """
+    open_jobs: list[ExpectedJob] = []
+    for job in jobs:
+        still = [other for other in open_jobs if other.end_s > job.start_s]
+        open_jobs = nlargest(SIDE_BY_SIDE, still, key=lambda other: other.end_s)
+        for other in open_jobs:
+            job.mixed = other.mixed = True
+            if job.sql is None or other.sql != job.sql or (job.by_program and other.by_program):
+                job.threads = other.threads = True
+        open_jobs.append(job)
+    for one_way in (jobs, jobs[::-1]):
+        apart = math.inf
+        for job in one_way:
+            apart = 0 if job.threads else apart + 1
+            job.ordered &= apart > THREADS_PAUSE
