@@ -75,7 +75,7 @@ def end_s(forecast: Forecast, room: Room, most: float = math.inf) -> float:
 def cores_to_keep(claim: Claim, room: Room) -> float | None:
     """The least constant cores of `room` that keep the claim's deadline; None when all of it is not enough."""
     alone = claim.forecast.least_cores(claim.left_s)
-    if alone is not None and claim.forecast.fixed_s <= claim.left_s:
+    if alone is not None:
         begins_s = (0.0, *(until_s for until_s, _ in room))
         there = (free for since_s, (_, free) in zip(begins_s, room, strict=False) if since_s < claim.left_s)
         if alone <= min(there, default=math.inf):

@@ -170,13 +170,15 @@ class Forecast(Struct, frozen=True):
         return float(sum(map(operator.mul, self.busy, itertools.count(1))))
 
     def least_cores(self, left_s: float) -> float | None:
-        """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when nothing is left to do.
+        """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when there is time for all
+        that is left and no core shortens it.
 
         Between two whole multiples of the speed limit T(c) is a + b/c, so the segment is found and solved directly.
         """
+        least_s = self.least_time_s()
         if not any(self.busy):
-            return 0.0
-        if left_s <= self.least_time_s():
+            return 0.0 if least_s <= left_s else None
+        if left_s <= least_s:
             return None
         slow = 1.0 / self.speed_limit
         early, late = 0.0, self.work_core_s()

@@ -173,19 +173,21 @@ def decide(view: View) -> Decision:
     )
     most = view.own * plan.speed_limit
     wanted = plan.cores if seen.wary_cores is None else min(seen.wary_cores, plan.cores)
-    demand = min(most, wanted * view.own / view.total)
+    fastest_s = plan.pace * seen.forecast.time_s(plan.cores)
+    late = fastest_s > view.left_s
+    # what is late is opened, whatever is believed about the work left: the belief was wrong already
+    demand = min(most, plan.cores if late else wanted * view.own / view.total)
     held = view.state.demand
     # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high
     if held is not None and held <= most and demand <= held < demand + 1.5 * view.quota.core_quantum:
         demand = held
-    fastest_s = plan.pace * seen.forecast.time_s(plan.cores)
     on_time = seen.cores is not None and seen.cores <= plan.cores
     return Decision(
         demand,
         view.state,
         f"forecast: {wanted:.2f} cores for the application",
         planned=True,
-        beyond_saving=fastest_s > view.left_s,
+        beyond_saving=late,
         forecast_end_s=plan.elapsed_s + (max(aim_s, fastest_s) if on_time else fastest_s),
     )
 

@@ -54,6 +54,22 @@ def test_the_least_cores_that_end_in_time() -> None:
     assert not got.beyond_saving
 
 
+@pytest.mark.parametrize("left_s", [-1.0, 0.0, 5.0])
+def test_late_means_open_also_where_no_work_is_known(left_s: float) -> None:
+    """Ten seconds that no core shortens are still to come."""
+    unknown = msgspec.structs.replace(STAGE, work_core_s=0.0)
+    late = msgspec.structs.replace(PLAN, stages=(unknown,), left_s=left_s, future_fixed_s=10.0)
+    assert (decided(late, executor(running=4)).demand, decided(late, executor(running=2, done=18)).demand) == (4.0, 2.0)
+    assert decided(late, executor(running=4)).beyond_saving
+
+
+def test_late_means_open_where_the_others_have_more_to_run() -> None:
+    """The law's cores are divided by runnable tasks. What is late takes all it can use: here two cores of two."""
+    stage = msgspec.structs.replace(STAGE, tasks=20, work_core_s=400.0)
+    plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, cores=2.0)
+    assert decided(plan, executor(running=4)).demand == 2.0
+
+
 def test_the_aim_is_a_little_before_the_deadline() -> None:
     # alpha 0.995: 0.5 s of 100 are kept, and a tenth of the rest is kept ahead
     assert decided(PLAN, executor(running=4)).demand == pytest.approx(40 / (0.9 * 49.5))

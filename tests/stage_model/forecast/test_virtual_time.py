@@ -101,8 +101,12 @@ class TestForecast:
         assert self.forecast.least_cores(-5.0) is None
 
     def test_nothing_left_needs_nothing(self) -> None:
-        assert Forecast((), 5.0).least_cores(1.0) == 0.0
-        assert Forecast((0.0, 0.0)).least_cores(-1.0) == 0.0
+        assert Forecast((), 5.0).least_cores(5.0) == 0.0
+        assert Forecast((0.0, 0.0)).least_cores(0.0) == 0.0
+
+    def test_that_no_work_is_known_to_be_left_is_no_reason_to_squeeze_what_is_late(self) -> None:
+        assert Forecast((), 5.0).least_cores(4.9) is None
+        assert Forecast((0.0, 0.0)).least_cores(-1.0) is None
 
     def test_a_task_on_a_small_worker_is_slower_than_a_core(self) -> None:
         # two tasks of 1 on 2 workers of 0.8 core: 1.25 s at best, with 1.6 cores
