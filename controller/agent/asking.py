@@ -21,7 +21,7 @@ def request(
         demand=decision.demand,
         floor=floor,
         priority=plan.priority if plan else NORMAL_PRIORITY,
-        left_s=plan.left_s if plan else None,
+        left_s=decision.ranked_s if decision.ranked_s is not None or plan is None else plan.left_s,
         beyond_saving=decision.beyond_saving,
         debt_core_s=plan.debt_core_s if plan else 0.0,
     )

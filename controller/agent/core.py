@@ -111,9 +111,10 @@ class Orders(Struct, frozen=True):
 def next_period_s(plans: Iterable[TimedPlan], period_s: float, now_s: float) -> float:
     """Seconds until the next period. Near the deadline of an application they are short, as nobody can make good what is
     decided too late."""
-    lefts_s = (timed.plan.left_s - (now_s - timed.at_s) for timed in plans if timed.plan.left_s is not None)
-    if any(0 < left_s < LAST_PERIODS * period_s for left_s in lefts_s):
-        return min(period_s, max(SHORTEST_PERIOD_S, LAST_PART * period_s))
+    for timed in plans:
+        lefts_s = [aim.left_s for aim in timed.plan.aims] or [timed.plan.left_s or 0.0]
+        if any(0 < left_s - (now_s - timed.at_s) < LAST_PERIODS * period_s for left_s in lefts_s):
+            return min(period_s, max(SHORTEST_PERIOD_S, LAST_PART * period_s))
     return period_s
 
 

@@ -2,16 +2,20 @@
 
 An *action* is a job, or all jobs of one SQL execution (AQE starts several), that was submitted with the property set; its
 deadline counts from its first job's start. Several may be under way at once, each with its own. Read from
-job events, so a restart of the master replays it. Not covered: what follows for stages and cores (`planning`).
+job events, so a restart of the master replays it. Properties leak: a query's jobs carry all settings of its session, and the
+threads of a PySpark pool share one set of properties, in which queries that run at once leave theirs to later jobs. So a
+value that equals the application's is set for no job. Not covered: what follows for stages and cores (`planning`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from heapq import heappop, heappush
+from typing import TypeVar
 
 from controller.local_zone import local_zone
 from controller.wire.limits import NOTICE_LENGTH
@@ -19,10 +23,14 @@ from stage_model.errors import BadInput
 from stage_model.history.events import AnyEvent, JobEnd, JobStart
 from stage_model.units import parse_deadline, parse_priority
 
+Number = TypeVar("Number", int, float)
+
 MOST_AIMS = 16
 """Of so many actions under way deadlines are looked after, the first ones that are due: each is work in every period."""
 DEADLINE = "spark.pace.deadline"
 PRIORITY = "spark.pace.priority"
+EQUAL_S = 0.001
+"""Deadlines closer than this are equal: `sparkpace submit` writes whole milliseconds."""
 
 
 @dataclass(slots=True)
@@ -68,14 +76,15 @@ class Actions:
             if event.job not in self._of_job:
                 self._begins(key, known, event.job)
             return ""
-        text = self._own(event, DEADLINE)
-        if text is None or event.job in self._of_job:
+        if event.job in self._of_job:
             return ""
+        wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
+        started = datetime.fromtimestamp(wall_ms / 1000, local_zone(os.environ))
         try:
-            wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
-            deadline_s = parse_deadline(text, datetime.fromtimestamp(wall_ms / 1000, local_zone(os.environ)), option=DEADLINE)
-            given = self._own(event, PRIORITY)
-            priority = None if given is None else parse_priority(given, option=PRIORITY)
+            deadline_s = self._own(event, DEADLINE, partial(parse_deadline, now=started, option=DEADLINE))
+            if deadline_s is None:
+                return ""
+            priority = self._own(event, PRIORITY, partial(parse_priority, option=PRIORITY))
         except BadInput as error:
             return f"{key} goes on without a deadline of its own: {error}"
         action = self.by_key[key] = Action(
@@ -95,11 +104,18 @@ class Actions:
             heappush(self._due, (action.start_ms + 1000 * action.deadline_s, action.number, key))
         action.under_way.add(job)
 
-    def _own(self, event: JobStart, key: str) -> str | None:
-        """The property if the job has it of its own: to a query's jobs Spark gives all settings of its session
-        (SQLExecution.withSQLConfPropagated), also those that the application was started with."""
-        text = event.properties.get(key)
-        return None if event.sql_execution is not None and text == self.conf.get(key) else text
+    def _own(self, event: JobStart, key: str, parse: Callable[[str], Number]) -> Number | None:
+        """The property's value if the job has one that differs from what the application was started with, however either is
+        written. What `sparkpace set` changes reaches no job's properties. Raises `BadInput` for a value that is refused."""
+        text, started_with = event.properties.get(key), self.conf.get(key)
+        if text is None or text == started_with:
+            return None
+        value = parse(text)
+        try:
+            equal = started_with is not None and abs(value - parse(started_with)) < EQUAL_S
+        except BadInput:  # a time that has passed since
+            equal = False
+        return None if equal else value
 
     def under_way(self) -> list[Action]:
         """The first of them to be due, in that order."""

@@ -6,6 +6,7 @@ monotonic seconds unless they are said to count from submission.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
@@ -104,7 +105,8 @@ class StageGoal:
 
     Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
     `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before
-    it. `own_core_s` is this stage's own work as it was expected then: it is known better while the stage runs."""
+    it. `own_core_s` is this stage's own work as it was expected then: it is known better while the stage runs. `due_s` is the
+    deadline of the job or the application that it was made from."""
 
     submitted_s: float
     length_s: float
@@ -113,6 +115,12 @@ class StageGoal:
     group: StageKey
     group_base: float = 0.0
     group_share: float = 1.0
+    due_s: float = 0.0
+
+    @property
+    def cores(self) -> float:
+        """Cores with which the group ends in time."""
+        return self.work_core_s / self.length_s if self.length_s > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,26 +290,26 @@ class Application:
         return now_s - self.started_s if self.record.ended_s is None else self.record.ended_s
 
     def targets(self) -> list[Target]:
-        """The deadlines that govern now, the first due first: of the actions under way, else the application's."""
+        """The deadlines that govern now, the first due first: of the actions under way, and always the application's."""
         if self.overflow:
             return []
         found = [
             Target(self.since_submission(action.start_ms), action.deadline_s, frozenset(action.jobs))
             for action in self.actions.under_way()
         ]
-        if not found and self.options.deadline_s is not None:
-            found = [Target(0.0, self.options.deadline_s)]
-        return found
+        if self.options.deadline_s is not None:
+            found.append(Target(0.0, self.options.deadline_s))
+        return sorted(found, key=lambda target: target.due_s)
 
-    def target(self, job: int | None = None) -> Target | None:
-        """That of the job; else the one that is due first; None without any."""
-        targets = self.targets()
-        return next((target for target in targets if target.jobs and job in target.jobs), targets[0] if targets else None)
+    def target(self) -> Target | None:
+        """The one that is due first; None without any."""
+        return next(iter(self.targets()), None)
 
     def priority(self) -> int:
-        """The highest of the actions under way that have one, else the application's."""
-        own = [action.priority for action in self.actions.under_way() if action.priority is not None]
-        return max(own, default=self.options.priority)
+        """The highest of the deadlines that govern now: of an action its own, else the application's."""
+        whole = self.options.priority
+        own = [whole if action.priority is None else action.priority for action in self.actions.under_way()]
+        return whole if not own else max(own) if self.options.deadline_s is None else max(whole, *own)
 
     @property
     def submitted_ms(self) -> float:

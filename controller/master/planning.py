@@ -51,14 +51,23 @@ def take_event(
 
 
 def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
-    """What a running application still has to do for each deadline that governs now; nothing without a profile."""
-    claims = [promise(application, target, most, now_s) for target in application.targets()]
+    """What a running application still has to do for each deadline that governs now; nothing without a profile. Work that
+    several deadlines are for is claimed once, for the first of them."""
+    claims: list[Claim | None] = []
+    claimed: frozenset[int] = frozenset()
+    for target in application.targets():
+        claims.append(promise(application, target, most, now_s, claimed))
+        if target.jobs is None:
+            break
+        claimed |= target.jobs
     return [claim for claim in claims if claim is not None]
 
 
-def promise(application: Application, target: Target, most: Capacity, now_s: float) -> Claim | None:
-    """What a running application still has to do for this deadline; None without a profile, or if it has ended. Past the
-    deadline it has nothing left and still takes what it can."""
+def promise(
+    application: Application, target: Target, most: Capacity, now_s: float, claimed: frozenset[int] = frozenset()
+) -> Claim | None:
+    """What a running application still has to do for this deadline, without the `claimed` jobs; None without a profile, or if
+    it has ended. Past the deadline it has nothing left and still takes what it can."""
     what = application.estimate
     if what is None or application.ended:
         return None
@@ -66,9 +75,9 @@ def promise(application: Application, target: Target, most: Capacity, now_s: flo
     matched = matched_run(application, what)
     under_way = []
     for key, expected in matched.active.items():
-        if not _concerns(application, target, key):
-            continue
         stage = application.run.attempts[key]
+        if stage.job in claimed or not _concerns(application, target, key):
+            continue
         part = 1.0 - len(stage.done) / max(1, stage.info.tasks)
         under_way.append(
             structs.replace(
@@ -80,7 +89,8 @@ def promise(application: Application, target: Target, most: Capacity, now_s: flo
                 gap_s=0.0,
             )
         )
-    ahead = _ahead(application, target, matched)
+    others = _actions(application, matched, claimed)
+    ahead = [stage for stage in _ahead(application, target, matched) if stage.action not in others]
     slots = application.slots() or most.slots
     busy, fixed_s = to_come([*under_way, *ahead], slots, matched.work_ratio, most.speed_limit)
     fixed_s += _margins(application, target, what, application.elapsed_s(now_s))
@@ -93,19 +103,28 @@ def promise(application: Application, target: Target, most: Capacity, now_s: flo
 def set_goal(
     application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
 ) -> None:
-    """Fixes the deadline of a stage that was just submitted: the formulas of docs/control.md, Law `paper`, at this moment."""
-    target, what = application.target(application.run.attempts[stage, attempt].job), application.estimate
-    if target is None or what is None:
+    """Fixes the deadline of a stage that was just submitted: the formulas of docs/control.md, Law `paper`, at this moment.
+    The deadline that needs most cores counts, of those that are for the stage; where there are none, the first due."""
+    key, targets, what = (stage, attempt), application.targets(), application.estimate
+    if not targets or what is None:
         return
-    constants = PaperSettings.from_numbers(application.options.settings)
     submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
     matched = matched_run(application, what)
-    mine = matched.active.get((stage, attempt))
-    if mine is None:
-        return
+    if key in matched.active:
+        concerned = [target for target in targets if _concerns(application, target, key)] or targets[:1]
+        goals = [_goal(application, target, matched, key, submitted_s, most) for target in concerned]
+        application.goals[key] = max(goals, key=lambda goal: goal.cores)
+
+
+def _goal(
+    application: Application, target: Target, matched: Matched, key: StageKey, submitted_s: float, most: Capacity
+) -> StageGoal:
+    """The deadline that one target gives a stage submitted now."""
+    constants = PaperSettings.from_numbers(application.options.settings)
+    mine = matched.active[key]
     ahead = _ahead(application, target, matched)
-    others = [key for key in matched.active if key != (stage, attempt) and _concerns(application, target, key)]
-    beside = [matched.active[key].duration_s for key in others]
+    others = [other for other in matched.active if other != key and _concerns(application, target, other)]
+    beside = [matched.active[other].duration_s for other in others]
 
     def length(group: Sequence[StageEstimate]) -> float:
         rest = ahead[len(group) - 1 :]
@@ -119,17 +138,15 @@ def set_goal(
     if before is not None:
         done = before.group_base + before.group_share
         share = min(1 - done, mine.work_core_s / before.work_core_s) if before.work_core_s > 0 else 1 - done
-        goal = replace(before, own_core_s=mine.work_core_s, group_base=done, group_share=share)
-    else:
-        group = [mine]
-        for later in ahead:
-            if length(group) >= SHORT_PERIODS * most.period_s:
-                break
-            group.append(later)
-        work, length_s = sum(e.work_core_s for e in group), length(group)
-        share = mine.work_core_s / work if work > 0 else 1.0
-        goal = StageGoal(submitted_s, length_s, work, mine.work_core_s, (stage, attempt), 0.0, share)
-    application.goals[(stage, attempt)] = goal
+        return replace(before, own_core_s=mine.work_core_s, group_base=done, group_share=share)
+    group = [mine]
+    for later in ahead:
+        if length(group) >= SHORT_PERIODS * most.period_s:
+            break
+        group.append(later)
+    work, length_s = sum(e.work_core_s for e in group), length(group)
+    share = mine.work_core_s / work if work > 0 else 1.0
+    return StageGoal(submitted_s, length_s, work, mine.work_core_s, key, 0.0, share, target.due_s)
 
 
 def _concerns(application: Application, target: Target, key: StageKey) -> bool:
@@ -139,7 +156,9 @@ def _concerns(application: Application, target: Target, key: StageKey) -> bool:
 
 def _group_going_on(application: Application, target: Target, submitted_s: float) -> StageGoal | None:
     """The deadline's control group under way, if its work is not over with the stages that it has had."""
-    goals = [goal for key, goal in application.goals.items() if _concerns(application, target, key)]
+    goals = [
+        goal for key, goal in application.goals.items() if goal.due_s == target.due_s and _concerns(application, target, key)
+    ]
     last = max(goals, key=lambda g: (g.submitted_s, g.group_base), default=None)
     if last is None or last.group_base + last.group_share > 0.999 or last.group_share >= 1.0:
         return None
@@ -175,7 +194,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         stages=tuple(
             _stage_plan(application, worker_id, s, matched, most, elapsed_s) for s in application.run.active_stages()
         ),
-        aims=_aims(application, targets, matched, slots, most, elapsed_s) if matched else (),
+        aims=_aims(application, what, targets, matched, slots, most, elapsed_s) if matched and what else (),
         fair=application.record.registration.conf.get("spark.scheduler.mode", "").upper() == "FAIR",
         future_busy=busy,
         future_fixed_s=fixed_s,
@@ -202,14 +221,18 @@ def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
 
 
 def _aims(
-    application: Application, targets: Sequence[Target], matched: Matched, slots: int, most: Capacity, elapsed_s: float
+    application: Application,
+    what: ApplicationEstimate,
+    targets: Sequence[Target],
+    matched: Matched,
+    slots: int,
+    most: Capacity,
+    elapsed_s: float,
 ) -> tuple[Aim, ...]:
-    """Each deadline with what it is for; none where the application as a whole has one."""
+    """Each deadline with what it is for; none where there is one, for all that is under way."""
     active = application.run.active_stages()
     found = []
     for target in targets:
-        if target.jobs is None:
-            return ()
         mine = [stage.key for stage in active if _concerns(application, target, stage.key)]
         if len(targets) == 1 and len(mine) == len(active):
             return ()
@@ -220,9 +243,10 @@ def _aims(
                 deadline_s=target.deadline_s,
                 stages=tuple(mine),
                 future_busy=ahead.busy,
-                future_fixed_s=ahead.fixed_s,
+                future_fixed_s=ahead.fixed_s + _margins(application, target, what, elapsed_s),
                 future_task_sd_s=ahead.last_task_sd_s,
                 future_doubt=ahead.doubt,
+                whole=target.jobs is None,
             )
         )
     return tuple(found)
@@ -256,8 +280,13 @@ def _ahead(application: Application, target: Target | None, matched: Matched) ->
     """The stages to come of what is aimed at: those of the profile's jobs and SQL executions that its stages belong to."""
     if target is None or target.jobs is None:
         return matched.to_come
-    mine = {what.action for key, what in matched.seen.items() if application.run.attempts[key].job in target.jobs}
+    mine = _actions(application, matched, target.jobs)
     return tuple(stage for stage in matched.to_come if stage.action in mine)
+
+
+def _actions(application: Application, matched: Matched, jobs: frozenset[int]) -> set[tuple[str, int]]:
+    """The profile's jobs and SQL executions that stages of these jobs belong to."""
+    return {what.action for key, what in matched.seen.items() if application.run.attempts[key].job in jobs}
 
 
 def _margins(application: Application, target: Target | None, what: ApplicationEstimate, elapsed_s: float) -> float:

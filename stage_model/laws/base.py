@@ -32,7 +32,8 @@ class LawState(Struct, frozen=True):
 
 class Decision(Struct, frozen=True):
     """`demand` in cores for this executor. `planned`: a law asked for it, so less of it is a squeeze. `beyond_saving`: not
-    even all cores would keep the deadline.
+    even all cores would keep the deadline. `ranked_s`: seconds left until the deadline that counts among applications, None
+    for the plan's.
     `stage`, `set_point`, `progress` describe the stage shown in records; `forecast_end_s` is seconds after submission."""
 
     demand: float
@@ -40,6 +41,7 @@ class Decision(Struct, frozen=True):
     reason: str
     planned: bool = False
     beyond_saving: bool = False
+    ranked_s: float | None = None
     forecast_end_s: float | None = None
     stage: int | None = None
     set_point: float | None = None

@@ -15,7 +15,7 @@ from controller.agent.apply import QuotaChange
 from controller.agent.core import Held, Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.agent.report_of import Standing, report_of
 from controller.runtime.base import ExecutorKey, Observed
-from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.plan import Aim, ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
 
@@ -79,6 +79,9 @@ def test_the_last_periods_before_a_deadline_are_shorter(
 ) -> None:
     plans = [TimedPlan(plan(left_s=left_s), 0.0), TimedPlan(plan("other", left_s=5000.0), 0.0)]
     assert next_period_s(plans, period_s, now_s) == expected
+    # and before any deadline of several, one of which may be over
+    aims = (Aim(left_s=-1.0, deadline_s=9.0), Aim(left_s=-1.0 if left_s is None else left_s, deadline_s=100.0, whole=True))
+    assert next_period_s([TimedPlan(plan(left_s=-1.0, aims=aims), 0.0)], period_s, now_s) == expected
 
 
 def test_what_an_owner_does_not_allow_is_left_to_others_and_written_by_nobody() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from controller.agent.asking import request
 from controller.agent.decide import ObservedExecutor, OwnStage, aged, decide_demand, live_stages
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import Aim, ApplicationPlan, StagePlan
@@ -210,6 +213,42 @@ class TestSeveralAims:
         # after stage 3 five seconds with two tasks: 18 core-seconds in 20 s, of half of the cores
         aims = (msgspec.structs.replace(self.AIMS[0], left_s=20.0, future_busy=(0.0, 5.0), future_doubt=0.0), self.AIMS[1])
         assert self.demand(msgspec.structs.replace(self.FAIR, aims=aims), 2, 2) == pytest.approx(2 * 0.9)
+
+    def test_the_applications_own_deadline_is_for_all_that_it_has_to_do(self) -> None:
+        # the two actions ask for 0.88; the application has 88 core-seconds and 20 with two tasks to come, in 100 s
+        first, second = msgspec.structs.replace(self.AIMS[0], left_s=50.0), self.AIMS[1]
+        to_come: Any = {"left_s": 100.0, "deadline_s": 200.0, "future_busy": (0.0, 10.0), "future_doubt": 0.0}
+        whole = Aim(stages=((3, 0), (4, 0)), whole=True, **to_come)
+        for plan in (self.FIFO, self.FAIR):
+            several = msgspec.structs.replace(plan, aims=(first, whole, second))
+            alone = msgspec.structs.replace(plan, aims=(), **to_come)
+            assert self.demand(several, 2, 2) == pytest.approx(self.demand(alone, 2, 2)) == pytest.approx(1.08)
+        # and what it has to come is no further action's work
+        relaxed = msgspec.structs.replace(self.FIFO, aims=(first, second, msgspec.structs.replace(whole, left_s=900.0)))
+        assert self.demand(relaxed, 2, 0) == pytest.approx(0.88)
+
+    def test_another_actions_last_stage_does_not_say_how_much_is_kept_for_the_last_task_of_this_one(self) -> None:
+        """Two tasks of 4 s with a standard deviation of 1 s; the other's last stage has tasks that are all alike, nearly."""
+        unlike = msgspec.structs.replace(self.FIRST, task_cv=0.25)
+        surely = EXACTLY | {"forecast.surety": 3.0}
+        plan = msgspec.structs.replace(self.FIFO, stages=(unlike, self.SECOND), settings=surely)
+        between = Aim(left_s=100.0, deadline_s=110.0, future_busy=(0.0, 0.1), future_doubt=0.0, future_task_sd_s=0.01)
+        alone = self.demand(msgspec.structs.replace(plan, aims=self.AIMS[:1]), 2, 0)
+        assert self.demand(msgspec.structs.replace(plan, aims=(self.AIMS[0], between)), 2, 0) > alone
+
+    def test_an_application_is_ranked_by_the_first_of_its_aims_that_can_be_kept(self) -> None:
+        hopeless = msgspec.structs.replace(self.AIMS[0], left_s=0.1)
+        over = msgspec.structs.replace(self.AIMS[0], left_s=-5.0)
+        for aims, kept in (
+            ((over, hopeless, self.AIMS[1]), self.AIMS[1].left_s),
+            (self.AIMS, self.AIMS[0].left_s),
+            ((over, hopeless), None),
+        ):
+            plan = msgspec.structs.replace(self.FIFO, aims=aims, left_s=aims[0].left_s)
+            own = {(3, 0): OwnStage(2, 0)}
+            decision = decided(plan, ObservedExecutor(4, own, 0.0))
+            asked = request("key", "a", decision, plan, 0.0)
+            assert (asked.beyond_saving, asked.left_s) == (kept is None, aims[0].left_s if kept is None else kept)
 
     def test_the_paper_law_goes_by_the_stages_deadlines(self) -> None:
         first = msgspec.structs.replace(self.FIRST, left_s=10.0, length_s=10.0, initial_cores=0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,17 @@ from msgspec import structs
 
 from controller.master import planning
 from controller.master.actions import MOST_AIMS, Actions
+from controller.master.application import Application
 from controller.master.capacity import Capacity
 from controller.master.change import claim_after
 from controller.wire.command import Change
 from stage_model.forecast.estimate import estimate
+from stage_model.forecast.promises import Claim
 from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import FakeCluster, answered
 
 MOST = Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
 
@@ -46,16 +49,33 @@ class TestActions:
         (action,) = actions.under_way()
         assert (action.start_ms, action.jobs, action.under_way) == (1000, {0, 1}, {1})
 
-    def test_what_a_query_has_from_the_applications_own_settings_is_not_its_own(self) -> None:
-        """Spark copies a session's settings to the local properties of its queries' jobs."""
-        actions = Actions({"spark.pace.deadline": "90.000s", "spark.pace.priority": "100"})
-        actions.apply(started(0, deadline="90.000s", sql="0", priority="100"))
+    @pytest.mark.parametrize("sql", ["0", None], ids=["a query's job", "a later job of a pool's thread"])
+    @pytest.mark.parametrize(
+        ("of_all", "leaked"),
+        [("90.000s", "90.000s"), ("90.000s", "1.5min"), ("91.100s", "91.1"), ("91.100s", "91100ms")],
+    )
+    def test_what_a_job_has_from_the_applications_own_settings_is_not_its_own(
+        self, of_all: str, leaked: str, sql: str | None
+    ) -> None:
+        """Spark copies a session's settings to the local properties of its queries' jobs, and from there they leak to jobs of
+        no query: a CrossValidator with parallelism 2 has hundreds of them."""
+        actions = Actions({"spark.pace.deadline": of_all, "spark.pace.priority": "100"})
+        assert actions.apply(started(0, deadline=leaked, sql=sql, priority="high")) == ""
         assert actions.by_key == {}
-        actions.apply(started(1, deadline="60s", sql="1", priority="100"))
+        actions.apply(started(1, deadline="60s", sql=sql and "1", priority="high"))
         (action,) = actions.under_way()
         assert (action.deadline_s, action.priority) == (60.0, None)
-        # an RDD job has none but those that were set for it
-        actions.apply(started(2, deadline="90.000s"))
+
+    @pytest.mark.parametrize("leaked", ["2030-01-01T00:01:30+00:00", "2030-01-01T01:01:30+01:00", "by 00:01 UTC"])
+    def test_nor_is_a_time_of_day_that_is_the_applications(self, leaked: str) -> None:
+        same = "2030-01-01T00:01:00+00:00" if leaked.startswith("by") else "2030-01-01T00:01:30+00:00"
+        actions = Actions({"spark.pace.deadline": same})
+        assert actions.apply(started(0, 1_893_456_000_000, leaked)) == ""
+        assert actions.by_key == {}
+        # it has passed, which is not for the job to be told
+        assert actions.apply(started(1, 1_893_456_999_000, same)) == ""
+        assert actions.by_key == {}
+        actions.apply(started(2, 1_893_456_999_000, "60s"))
         assert "job 2" in actions.by_key
 
     def test_several_under_way_come_in_the_order_in_which_they_are_due(self) -> None:
@@ -196,3 +216,89 @@ def test_actions_side_by_side_have_an_aim_each(tmp_path: Path) -> None:
     application.apply(StageSubmitted(info=info(2), time_ms=21_000))
     (aim,) = planning.application_plan(application, "w1", MOST, cluster.now_s + 21).aims
     assert aim.stages == ((4, 0),)
+
+
+def with_jobs(where: Path, deadline_s: float | None, *given: tuple[int, str | None, str]) -> tuple[FakeCluster, Application]:
+    """An application with that deadline; 7 s after its submission these jobs of the profile begin: job, query, deadline."""
+    where.mkdir(exist_ok=True)
+    cluster = FakeCluster(where)
+    cluster.worker("w1")
+    application = cluster.state.applications[cluster.register(age_s=0.0)]
+    application.estimate = estimate(taught())
+    application.record.options = replace(application.options, deadline_s=deadline_s)
+    for job, sql, deadline in given:
+        infos = tuple(info(2 * job + i) for i in range(2))
+        application.apply(structs.replace(started(job, 7000, deadline, sql), stages=infos))
+        application.apply(StageSubmitted(info=infos[0], time_ms=7000))
+    for job, _, _ in given:
+        planning.set_goal(application, 2 * job, 0, MOST, cluster.now_s + 7)
+    return cluster, application
+
+
+def core_s(claim: Claim) -> float:
+    return sum(k * v for k, v in enumerate(claim.forecast.busy, 1))
+
+
+@pytest.mark.parametrize(("deadline", "due_s"), [("20s", [27.0, 90.0]), ("200s", [90.0, 207.0])])
+def test_the_applications_deadline_is_always_one_of_the_aims(tmp_path: Path, deadline: str, due_s: list[float]) -> None:
+    """A query of two jobs has a deadline of its own; of the application 60 s of work are left."""
+    cluster, application = with_jobs(tmp_path, 90.0, (0, "0", deadline))
+    plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 7)
+    assert [aim.left_s + 7 for aim in plan.aims] == pytest.approx(due_s, abs=0.01)
+    whole, action = sorted(plan.aims, key=lambda aim: not aim.whole)
+    assert (whole.whole, whole.deadline_s, whole.stages) == (True, 90.0, ((0, 0),))
+    assert (action.whole, action.stages) == (False, ((0, 0),))
+    assert (sum(whole.future_busy), sum(action.future_busy)) == pytest.approx((50.0, 30.0))
+    # the plan itself is for what is due first
+    assert (plan.deadline_s, plan.left_s) == (plan.aims[0].deadline_s, plan.aims[0].left_s)
+    assert plan.future_busy == plan.aims[0].future_busy
+    # work is claimed once, for the first deadline that it is due for
+    claims = planning.promises(application, MOST, cluster.now_s + 7)
+    assert [claim.left_s + 7 for claim in claims] == pytest.approx([27.0, 90.0] if deadline == "20s" else [90.0], abs=0.01)
+    assert [core_s(claim) for claim in claims] == pytest.approx([40.0, 20.0] if deadline == "20s" else [60.0])
+
+
+def test_a_value_that_the_application_began_with_stays_no_jobs_own_when_it_is_changed(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    app_id = cluster.register(age_s=0.0, conf={"spark.pace.deadline": "90.000s", "spark.pace.priority": "high"})
+    for changed in (Change(deadline_s=300.0, priority="low"), Change(no_deadline=True)):
+        answered(cluster.state.commands.change(app_id, changed, cluster.clock))
+        application = cluster.state.applications[app_id]
+        application.apply(started(0, 7000, "90s", priority="100"))
+        assert application.actions.by_key == {}
+        assert [target.deadline_s for target in application.targets()] == ([300.0] if changed.deadline_s else [])
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "of_jobs", "priority"),
+    [
+        (None, ["low"], 0),
+        (None, ["low", "7"], 7),
+        (None, ["low", None], 50),
+        (90.0, ["low"], 50),
+        (90.0, ["high"], 100),
+        (90.0, [], 50),
+    ],
+)
+def test_the_priority_is_the_highest_of_the_deadlines_that_govern(
+    tmp_path: Path, deadline_s: float | None, of_jobs: list[str | None], priority: int
+) -> None:
+    _, application = with_jobs(tmp_path, deadline_s)
+    for job, own in enumerate(of_jobs):
+        application.apply(started(job, 7000, "60s", **({} if own is None else {"priority": own})))
+    assert application.priority() == priority
+
+
+def test_under_the_paper_law_a_stage_has_the_deadline_that_needs_most_cores(tmp_path: Path) -> None:
+    """Six equal stages are left to the application, four of them to the query and two to the job."""
+
+    def lengths_s(deadline_s: float | None, query: str, job: str) -> list[float]:
+        where = tmp_path / f"{deadline_s}-{query}-{job}"
+        _, application = with_jobs(where, deadline_s, (0, "0", query), (2, None, job))
+        return [application.goals[key].length_s for key in ((0, 0), (4, 0))]
+
+    assert lengths_s(None, "100s", "60s") == pytest.approx([0.95 * 100 / 4, 0.95 * 60 / 2], rel=0.01)
+    of_application = pytest.approx((0.95 * 67 - 7) / 6, rel=0.01)
+    assert lengths_s(67.0, "100s", "60s") == [of_application, of_application]
+    assert lengths_s(67.0, "20s", "60s") == [pytest.approx(0.95 * 20 / 4, rel=0.01), of_application]
