@@ -27,6 +27,10 @@ def explain_placement(home: Home, application: str, as_json: bool) -> None:
         return
     console = table_console()
     console.print(headline(found), soft_wrap=True, markup=False)
+    if found.basis is not None:
+        console.print(f"forecast: {found.basis.sentence}", soft_wrap=True, markup=False)
+    if found.lateness is not None:
+        console.print(f"late: {found.lateness.sentence}", soft_wrap=True, markup=False)
     console.print(explanation_table(found))
     for line in found.evicted:
         console.print(f"evicted: {line}", soft_wrap=True, markup=False)

@@ -31,5 +31,7 @@ def print_plan(reply: PlanReply, profile: str | None) -> None:
         console.print(f"cores needed: {reply.cores:.2f}")
     if reply.reason:
         console.print(reply.reason, soft_wrap=True)
+    if reply.basis is not None:
+        console.print(reply.basis.sentence, soft_wrap=True)
     if reply.curve is not None:
         print_curve(reply.curve)

@@ -141,6 +141,8 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict) and "sentence" in value:
+        return str(value["sentence"])
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     return value if isinstance(value, str) else json.dumps(value)

@@ -168,6 +168,7 @@ def plan_submission(
         pipeline=job.pipeline.name if job.pipeline and job.pipeline.by_s is not None and not job.pipeline.plan else None,
         after=job.arguments.own.get("after", ""),
         submits=submits,
+        arguments=job.recorded_arguments,
     )
     return client.plan(request), chosen.label
 

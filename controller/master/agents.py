@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from controller.master import executors, needs, planning
 from controller.master.application import Application
+from controller.master.executor_state import Executor
 from controller.master.guard import guarded
 from controller.master.identity import Identity
 from controller.master.lifecycle import Lifecycle
@@ -160,14 +161,27 @@ class Agents:
             executor = application.executors.get(sample.executor_id) if application else None
             if application and executor and executor.record.worker_id == worker.info.worker_id:
                 with guarded(application, "taking in a sample"):
-                    fresh[application.id].append(executor.sampled(sample, worker.info.cores / worker.info.nodes))
-                    planning.watch_forecast(application, sample)
+                    fresh[application.id].append(self._sampled(worker, application, executor, sample))
+                    planning.watch_forecast(application, executor, sample)
         for application_id, samples in fresh.items():
             theirs = self.registry.applications[application_id]
             with guarded(theirs, "writing its samples"):
                 if not self.recorder.add(application_id, samples):
                     theirs.notify(f"its samples are over {SAMPLES_BYTES} bytes: further ones are not recorded")
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
+
+    def _sampled(self, worker: Worker, application: Application, executor: Executor, sample: Sample) -> Sample:
+        """The sample with the executor's debt; what was withheld since the last one is put down to who had cores there."""
+        before_core_s = executor.record.debt.withheld_core_s
+        taken = executor.sampled(sample, worker.info.cores / worker.info.nodes)
+        withheld_core_s = executor.record.debt.withheld_core_s - before_core_s
+        if withheld_core_s > 0:
+            others = ((one, e) for one, e in self.registry.on(worker.info.worker_id) if one is not application and e.live)
+            grants = defaultdict[str, float](float)
+            for other, theirs in others:
+                grants[other.name] += theirs.sample.grant if theirs.sample is not None else 0.0
+            executor.withheld(withheld_core_s, grants)
+        return taken
 
     def _take_report(
         self, worker_id: str, instance: str, application: Application, report: ExecutorReport, now_s: float

@@ -20,6 +20,7 @@ from controller.master.executor_state import Executor, known_sum
 from controller.master.starved import Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
+from controller.wire.basis import Basis, Lateness
 from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
 from controller.wire.worker import ExecutorReport
 from master_memory.room import Newcomer
@@ -85,6 +86,9 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     """What an attached one is called by its cluster manager."""
     succeeded: bool | None = None
     """Whether all its jobs were done when it ended; None before its record was written."""
+    basis: Basis | None = None
+    """As it was when it ended."""
+    lateness: Lateness | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -226,6 +230,8 @@ class Application:
     notices: list[str] = field(default_factory=list)
     noticed: int = 0
     waiting: str = ""
+    waited_for: str = ""
+    """What it waited for last before its first task. A restart forgets it."""
     late_reports: int = 0
     warned: bool = False
     ended_monotonic_s: float | None = None
@@ -370,6 +376,19 @@ class Application:
     def withheld_core_s(self) -> float:
         """All that squeezes ever withheld, given back or not."""
         return sum(e.record.debt.withheld_core_s for e in self.executors.values())
+
+    def late_since_s(self) -> float | None:
+        """Since when a forecast of it is past its deadline without a break, seconds after submission; None: none is."""
+        since = (e.record.late_since_s for e in self.executors.values() if e.live or self.ended)
+        return min((one for one in since if one is not None), default=None)
+
+    def squeezed_by(self) -> dict[str, float]:
+        """Core-seconds withheld from it, by the name of who had the cores."""
+        total: dict[str, float] = {}
+        for executor in self.executors.values():
+            for name, core_s in executor.record.squeezed_by.items():
+                total[name] = total.get(name, 0.0) + core_s
+        return total
 
     def gone(self) -> tuple[ExecutorGone, ...]:
         return tuple(e.record.gone for e in self.executors.values() if e.record.gone is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -38,6 +38,10 @@ class ExecutorRecord(msgspec.Struct, kw_only=True):
     log_dir: str = ""
     held: dict[str, dict[int, int]] = {}
     evicted_for: str = ""
+    late_since_s: float | None = None
+    """Since when the forecasts of its agent are past the deadline, seconds after submission (`lateness.late_since`)."""
+    squeezed_by: dict[str, float] = {}
+    """Core-seconds withheld from it, by the name of the application that had cores on its worker then."""
 
     @property
     def slots(self) -> int:
@@ -90,6 +94,12 @@ class Executor:
             dt_s = max(0.0, sample.time_s - before.time_s)
             self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
         return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
+
+    def withheld(self, withheld_core_s: float, grants: Mapping[str, float]) -> None:
+        """Puts what was withheld down to those who had `grants` (cores, by name) on its worker then, each its part."""
+        total = sum(grants.values())
+        for name, cores in grants.items() if total > 0 else ():
+            self.record.squeezed_by[name] = self.record.squeezed_by.get(name, 0.0) + withheld_core_s * cores / total
 
     def take(self, instance: str, report: ExecutorReport, told: Container[StageKey]) -> list[StageKey]:
         """Takes a report in; returns the stage attempts of which it tells something new. It may be an executor's invention:

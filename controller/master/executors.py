@@ -59,6 +59,8 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
         for profile_id, wish in sorted(application.wanted.items()):
             changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
     application.settled = not changed and not application.held_back and _has_all(application)
+    if application.waiting and application.first_task_ms is None:
+        application.waited_for = application.waiting
     position = placing.queue.position(application)
     # for the terminal of a stock spark-submit; `submit` says it from the view
     if position is not None and application.waiting and application.options.submission is None:

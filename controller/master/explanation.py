@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.master.application import Application
+from controller.master.findings import basis_of
 from controller.master.placing import Placing
 from controller.wire.command import Explanation, Refusal, WorkerExplanation
 from controller.wire.driver import ExecutorWish
@@ -42,4 +43,6 @@ def explanation(application: Application, placing: Placing, now_s: float) -> Exp
             for e in application.executors.values()
             if e.record.evicted_for
         ),
+        basis=application.record.basis or basis_of(application),
+        lateness=application.record.lateness,
     )

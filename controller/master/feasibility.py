@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.files import read_plain
+from controller.master.basis import basis
 from controller.master.capacity import Capacity, asked_capacity, capacity, initial
 from controller.runs.profile_store import FILE, LARGEST_BYTES, ProfileStore
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
@@ -144,7 +145,7 @@ def _planned_on(
         if not 0 < request.most_cores <= most.cores + ROUNDING:
             raise BadInput(f"{request.most_cores:g} cores are not there; accepted: more than 0, at most {most.cores:.2f}")
         most, promised = replace(most, cores=min(request.most_cores, most.cores)), NOTHING_PROMISED
-    what = estimate(profile)
+    what = estimate(profile, request.arguments)
     reply = feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
     if request.curve:
         reply = structs.replace(reply, curve=curve(profile, most.slots, most.cores, most.speed_limit))
@@ -169,7 +170,8 @@ def _under(
             reason += f"; the law {name} gives it {cores:.2f} cores, with which it takes {takes}"
     followed_s = deadline_s if law.stage_deadlines else None
     stages = _planned(what, followed_s, most, PaperSettings.from_numbers(constants))
-    return structs.replace(reply, cores=cores, stages=stages, reason=reason, forecast=whole_forecast(what, most))
+    forecast = whole_forecast(what, most)
+    return structs.replace(reply, cores=cores, stages=stages, reason=reason, forecast=forecast, basis=basis(what.grounds))
 
 
 def rounded_up(seconds: float) -> str:

@@ -239,6 +239,8 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "profile": application.profile_key,
         "profile_runs": application.profile_runs,
         "profile_match": _rounded(matched),
+        "basis": None if record.basis is None else structs.asdict(record.basis),
+        "lateness": None if record.lateness is None else structs.asdict(record.lateness),
         "faults": application.faults,
         "events_missing": application.missed + application.left_out,
         "taught": False,

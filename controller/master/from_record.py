@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from controller.master.application import Application, ApplicationRecord
+from controller.master.basis import basis
 from controller.master.executor_spec import HADOOP_CREDENTIALS
 from controller.master.feasibility import find_profile
 from controller.master.guard import Caught
@@ -51,6 +52,8 @@ def make_application(
         application.notify(f"it goes on without its profile: {lost}")
     elif what is None:
         application.notify(f"no profile {key!r} yet: this run takes what is free and teaches")
+    elif what.grounds.other_arguments:
+        application.notify(basis(what.grounds).sentence)
     if registration.authenticated and HADOOP_CREDENTIALS in registration.environment and not restored:
         application.notify(
             f"spark.executorEnv.{HADOOP_CREDENTIALS} is not used: executors need that file for Spark's authentication; "

@@ -14,6 +14,8 @@ from msgspec import structs
 
 from controller.master.application import Ahead, Application, Outline, StageGoal, Target
 from controller.master.capacity import Capacity, initial
+from controller.master.executor_state import Executor
+from controller.master.lateness import late_since
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
 from stage_model.forecast.doubt import PROFILE_DOUBT, doubt
@@ -373,9 +375,12 @@ def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[
     return uses
 
 
-def watch_forecast(application: Application, sample: Sample) -> None:
-    """One warning for a stock spark-submit's terminal when the forecast passes the deadline; `submit` has its own."""
-    target = application.target()
+def watch_forecast(application: Application, executor: Executor, sample: Sample) -> None:
+    """Since when an executor's forecasts are past the deadline; and one warning for a stock spark-submit's terminal, as
+    `submit` has its own."""
+    target, before_s = application.target(), executor.record.late_since_s
+    due_s = None if target is None else target.due_s
+    executor.record.late_since_s = late_since(before_s, sample.forecast_end_s, due_s, sample.time_s)
     if target is None or sample.forecast_end_s is None or application.warned:
         return
     late = sample.forecast_end_s > target.due_s + 0.005 * target.deadline_s

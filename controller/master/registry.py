@@ -22,6 +22,7 @@ from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Resident, beyond_unknown
 from controller.master.dependencies import Past, past_of
 from controller.master.executor_state import Executor, ExecutorRecord
+from controller.master.findings import basis_of, lateness_of
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
 from controller.master.outcome import Tally
@@ -132,6 +133,9 @@ class Registry:
         application.record.end_reason = reason
         application.ended_monotonic_s = now_s
         application.credentials = None
+        with guarded(application, "saying what it was planned from, and why it is late"):
+            application.record.basis = basis_of(application)
+            application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
         self.tally.take(application)
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, reason)
         self.save(application)

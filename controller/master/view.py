@@ -6,6 +6,7 @@ from msgspec import structs
 
 from controller.master.application import Application
 from controller.master.executor_state import Executor
+from controller.master.findings import basis_of
 from controller.master.planning import matched_run
 from controller.wire.command import ApplicationView
 
@@ -52,6 +53,8 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         profile=application.profile_key,
         profile_runs=application.profile_runs,
         reason=_reason(application),
+        basis=application.record.basis or basis_of(application),
+        lateness=application.record.lateness,
     )
 
 

@@ -82,7 +82,9 @@ def describe(view: ApplicationView) -> str:
     ]
     if view.deadline_s is not None:
         forecast = "" if view.forecast_end_s is None else f"forecast {format_duration(view.forecast_end_s)}, "
-        parts.append(f"{forecast}deadline {format_duration(view.deadline_s)}")
+        since = None if view.basis is None else view.basis.late_since_s
+        late = "" if since is None else f", late since {format_duration(since)}"
+        parts.append(f"{forecast}deadline {format_duration(view.deadline_s)}{late}")
     parts.append(f"{view.stages_done}{total} stages done, {stage}")
     return " · ".join(parts)
 
@@ -100,7 +102,9 @@ def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
     error_s = view.elapsed_s - view.deadline_s
     side = "late" if error_s > 0 else "early"
     percent = abs(error_s) / view.deadline_s
+    why = f": {view.lateness.sentence}" if view.lateness is not None else ""
+    based = f"; {view.basis.sentence}" if view.basis is not None else ""
     return (
         f"{ended} of deadline {format_duration(view.deadline_s)} "
-        f"({format_duration(abs(error_s))} {side}, {percent:.1%}){record}"
+        f"({format_duration(abs(error_s))} {side}, {percent:.1%}){why}{based}{record}"
     )

@@ -84,6 +84,12 @@ class Submission:
         """When it has to have ended at the latest: its deadline, or the end of its pipeline."""
         return self.pipeline.by_s if self.deadline_s is None and self.pipeline is not None else self.deadline_s
 
+    @property
+    def recorded_arguments(self) -> tuple[str, ...] | None:
+        """The program's own, by which runs are compared; None where they are too long to be recorded."""
+        words = tuple(self.arguments.application_args)
+        return words if len(json.dumps(words)) <= MOST_ARGUMENTS else None
+
 
 def check_submission(
     arguments: SubmitArguments, *, submission: str, submitted_ms: int, submitted_uptime: str, working_dir: Path
@@ -242,7 +248,7 @@ def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
-    arguments, pipeline = json.dumps(job.arguments.application_args), job.pipeline
+    arguments, pipeline = job.recorded_arguments, job.pipeline
     given = {
         "deadline": None if job.deadline_s is None else f"{job.deadline_s:.3f}s",
         "pipeline": None if pipeline is None else pipeline.name,
@@ -265,7 +271,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "token.file": str(home.submit_token_file),
         "ca.file": str(home.ca_file),
         "main": job.main,
-        "arguments": arguments if len(arguments) <= MOST_ARGUMENTS else None,
+        "arguments": None if arguments is None else json.dumps(arguments),
     }
     return {f"spark.pace.{key}": value for key, value in given.items() if value is not None}
 

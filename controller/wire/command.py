@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from controller.wire.basis import Basis, Lateness
 from controller.wire.driver import Count
 from controller.wire.limits import Text, Words
 from controller.wire.message import Message
@@ -67,6 +68,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     pipeline: Text | None = None
     after: Text = ""
     submits: Text | None = None
+    arguments: Annotated[tuple[str, ...], msgspec.Meta(max_length=10_000)] | None = None
+    """Of the program: which runs are alike; None: not known."""
 
 
 class Change(Message, frozen=True, kw_only=True):
@@ -102,6 +105,8 @@ class PlanReply(Message, frozen=True, kw_only=True):
     reason: str = ""
     curve: Curve | None = None
     forecast: Forecast | None = None
+    basis: Basis | None = None
+    """None: an older master does not tell."""
 
 
 class Refusal(Message, frozen=True, kw_only=True):
@@ -140,6 +145,8 @@ class Explanation(Message, frozen=True, kw_only=True):
     waiting: str = ""
     workers: tuple[WorkerExplanation, ...] = ()
     evicted: tuple[str, ...] = ()
+    basis: Basis | None = None
+    lateness: Lateness | None = None
 
 
 class ApplicationView(Message, frozen=True, kw_only=True):
@@ -182,6 +189,10 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     faults: int = 0
     """How often the master could not take in or do something of this application, see its notices."""
+    basis: Basis | None = None
+    """None: an older master does not tell, or nothing of the application can be shown."""
+    lateness: Lateness | None = None
+    """Why it ended late, if it did."""
     finished: bool = False
     """The record (summary.json) is complete, or was given up: then `reason` says why."""
 

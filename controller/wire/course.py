@@ -5,6 +5,7 @@ As JSON of these structs. See docs/protocol.md.
 
 from __future__ import annotations
 
+from controller.wire.basis import Basis, Lateness
 from controller.wire.message import Message
 from controller.wire.worker import OrderedQuota, Sample
 
@@ -59,6 +60,8 @@ class EndedRun(Message, frozen=True, kw_only=True):
     tasks_failed: int | None = None
     executors: int | None = None
     profile_match: float | None = None
+    basis: Basis | None = None
+    lateness: Lateness | None = None
     submitted_epoch_s: float | None = None
 
 

@@ -66,7 +66,8 @@ const applicationLink = (id, name) => element("a", { href: `#/application/${enco
 const distance = (view) => (ended(view) && view.deadline_s && !view.reason ? 100 * (view.elapsed_s / view.deadline_s - 1) : null);
 const late = (view) => (ended(view) ? distance(view) > 0
   : view.deadline_s != null && Math.max(view.elapsed_s, view.forecast_end_s ?? 0) > view.deadline_s);
-const forecastEnd = (view) => duration(view.forecast_end_s) + (!ended(view) && late(view) ? ", late" : "");
+const lateSince = (view) => (view.basis?.late_since_s == null ? "" : ` since ${duration(view.basis.late_since_s)}`);
+const forecastEnd = (view) => duration(view.forecast_end_s) + (!ended(view) && late(view) ? `, late${lateSince(view)}` : "");
 
 function offBy(percentage) {
   if (percentage == null) return "–";
@@ -76,7 +77,8 @@ function offBy(percentage) {
 function howEnded(view) {
   const percentage = distance(view);
   if (percentage == null) return view.reason || "by itself";
-  return `${percentage > 0 ? "late" : "early"} by ${Math.abs(percentage).toFixed(1)}%`;
+  const why = view.lateness ? `: ${view.lateness.sentence}` : "";
+  return `${percentage > 0 ? "late" : "early"} by ${Math.abs(percentage).toFixed(1)}%${why}`;
 }
 
 // What each application is called: a name that several have gets the end of the id.
@@ -414,6 +416,8 @@ const FIGURES = [
   ["priority", "Priority", priorityName],
   ["law", "Law", (view) => view.law],
   ["profile", "Profile", (view) => (view.profile ? `${view.profile} (${counted(view.profile_runs, "run")})` : "–")],
+  ["basis", "Forecast rests on", (view) => view.basis?.sentence || "–"],
+  ["lateness", "Why it was late", (view) => view.lateness?.sentence || "–"],
 ];
 
 class ApplicationPage {
@@ -598,7 +602,7 @@ class HistoryPage {
       ["Deadline", (run) => duration(run.deadline_s), true], ["End", (run) => duration(run.end_s), true],
       ["Off by", (run) => offBy(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
       ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
-      ["Recog\u00adnised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || "by itself"],
+      ["Recog\u00adnised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || run.lateness?.sentence || "by itself"],
     ], "No run of this job is kept.");
     this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;

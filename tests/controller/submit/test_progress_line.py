@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from controller.submit.progress_line import ProgressLine, describe, ending
+from controller.wire.basis import Basis, Lateness
 from controller.wire.command import ApplicationView
 
 
@@ -21,6 +22,19 @@ def test_the_end_is_told_against_the_deadline() -> None:
     assert "ended at 1m28s of deadline 1m40s (12s early, 12.0%)" in ending(view(elapsed_s=88.0, deadline_s=100.0))
     assert "(25s late, 25.0%)" in ending(view(elapsed_s=125.0, deadline_s=100.0))
     assert ending(view(elapsed_s=5.0, run_dir="/runs/pace-1")).endswith("no deadline; run folder /runs/pace-1")
+
+
+def test_a_late_end_says_why_and_what_the_forecast_rested_on() -> None:
+    lateness = Lateness(reason="squeezed", late_s=25.0, explained_s=20.0, sentence="it was squeezed by nightly")
+    late = view(elapsed_s=125.0, deadline_s=100.0, lateness=lateness, basis=Basis(runs=2, sentence="planned from 2 runs"))
+    assert ending(late).endswith("(25s late, 25.0%): it was squeezed by nightly; planned from 2 runs")
+
+
+def test_since_when_it_is_late_is_in_the_line() -> None:
+    running = view(state="running", elapsed_s=48.0, deadline_s=60.0, forecast_end_s=80.0, basis=Basis(late_since_s=31.0))
+    assert "deadline 1m, late since 31s" in describe(running)
+    in_time = view(state="running", elapsed_s=48.0, deadline_s=60.0, forecast_end_s=59.0, basis=Basis())
+    assert "late" not in describe(in_time)
 
 
 def test_an_end_by_force_is_neither_early_nor_late() -> None:

@@ -1,0 +1,37 @@
+"""Makes a `Basis` and its sentence of what a forecast rests on. Pure."""
+
+from __future__ import annotations
+
+from controller.wire.basis import Basis
+from stage_model.forecast.further import Grounds
+from stage_model.units import format_duration
+
+
+def basis(grounds: Grounds | None, recognised: float | None = None, late_since_s: float | None = None) -> Basis:
+    """`grounds` None: no profile is known. The share `recognised` and `late_since_s` as in `Basis`."""
+    parts = [_taught(grounds)]
+    if recognised is not None:
+        parts.append(f"{recognised:.0%} of the work seen is recognised")
+    if late_since_s is not None:
+        parts.append(f"late since {format_duration(late_since_s)} after submission")
+    return Basis(
+        runs=grounds.runs if grounds else 0,
+        same_arguments=grounds.same_arguments if grounds else None,
+        further=round(grounds.further, 4) if grounds else 0.0,
+        recognised=None if recognised is None else round(recognised, 4),
+        late_since_s=None if late_since_s is None else round(late_since_s, 3),
+        sentence="; ".join(parts),
+    )
+
+
+def _taught(grounds: Grounds | None) -> str:
+    if grounds is None:
+        return "no earlier run is known"
+    planned = f"planned from {grounds.runs} run{'s' if grounds.runs > 1 else ''}"
+    if grounds.same_arguments is None:
+        return f"{planned}, whose arguments cannot be compared with this one's"
+    if grounds.same_arguments == 0:
+        return f"{planned} with other arguments: time is kept for {grounds.further:.0%} more work"
+    if grounds.same_arguments == grounds.runs:
+        return f"{planned} with the same arguments"
+    return f"{planned}, {grounds.same_arguments} of them with the same arguments"

@@ -1,0 +1,156 @@
+"""The reason why a run ended late, in one word and one sentence; and the time since when one that runs is late. Pure.
+
+Each reason explains some seconds of the lateness. The first that explains half of it is given, in this order: the deadline
+was shorter than the forecast with all cores; others had the cores; the work was more than planned; the first task came later
+than planned. Where none does, the forecast was wrong, or there was none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controller.printable import printable
+from controller.wire.basis import Lateness
+from stage_model.units import format_duration
+
+EXPLAINS = 0.5
+"""A reason that explains less of the lateness is not the reason."""
+MOST_NAMED = 3
+LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is known of a run at its end; seconds count from submission, works are core-seconds.
+
+    `least_s` is the end that is forecast with all of the most `cores` there are, `planned_core_s` the work planned,
+    `other_arguments` says that it was planned from runs with other arguments, `planned_start_s` when its first task was to
+    come: None, None, False, None without a profile. `used_core_s` is the work of its stages. `owed_core_s` is what squeezes
+    withheld and nobody gave back, `squeezed_by` which applications had cores then, by name. `first_task_s` None: it had none.
+    `waited_for` is what it waited for last before that, as said then."""
+
+    deadline_s: float
+    end_s: float
+    cores: float
+    used_core_s: float
+    least_s: float | None = None
+    planned_core_s: float | None = None
+    other_arguments: bool = False
+    planned_start_s: float | None = None
+    first_task_s: float | None = None
+    waited_for: str = ""
+    owed_core_s: float = 0.0
+    squeezed_by: Mapping[str, float] = field(default_factory=dict)
+    late_since_s: float | None = None
+
+
+def why_late(facts: Facts) -> Lateness | None:
+    """The reason; None for a run that was not late."""
+    late_s = facts.end_s - facts.deadline_s
+    if late_s <= 0:
+        return None
+    found = (_too_short(facts, late_s), _squeezed(facts, late_s), _more_work(facts, late_s), _waited(facts, late_s))
+    reasons = (reason for reason in found if reason is not None and reason.explained_s >= EXPLAINS * late_s)
+    return next(reasons, None) or _none_of_these(facts, late_s)
+
+
+def _too_short(facts: Facts, late_s: float) -> Lateness | None:
+    """With a forecast the deadline is compared with it; else with what all cores could have done of the work there was."""
+    if facts.cores <= 0:
+        return None
+    cores = f"all {facts.cores:.2f} cores"
+    if facts.least_s is not None:
+        least_s, says = facts.least_s, f"{format_duration(facts.least_s)} was the forecast with {cores}"
+    else:
+        least_s = (facts.first_task_s or 0.0) + facts.used_core_s / facts.cores
+        says = f"its work takes {format_duration(least_s)} with {cores}"
+    return Lateness(
+        reason="deadline_too_short",
+        late_s=round(late_s, 3),
+        explained_s=round(min(late_s, least_s - facts.deadline_s), 3),
+        planned_s=round(least_s, 3),
+        cores=facts.cores,
+        sentence=f"the deadline of {format_duration(facts.deadline_s)} was too short: {says}",
+    )
+
+
+def _squeezed(facts: Facts, late_s: float) -> Lateness | None:
+    if facts.cores <= 0 or facts.owed_core_s <= 0:
+        return None
+    names = sorted(facts.squeezed_by, key=lambda name: -facts.squeezed_by[name])
+    shown = ", ".join(printable(name, LONGEST_NAME) for name in names[:MOST_NAMED])
+    shown += f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return Lateness(
+        reason="squeezed",
+        late_s=round(late_s, 3),
+        explained_s=round(min(late_s, facts.owed_core_s / facts.cores), 3),
+        by=tuple(names[:MOST_NAMED]),
+        core_s=round(facts.owed_core_s, 3),
+        sentence=f"it was squeezed by {shown or 'others'}: {facts.owed_core_s:.1f} core-seconds were withheld from it",
+    )
+
+
+def _more_work(facts: Facts, late_s: float) -> Lateness | None:
+    if facts.cores <= 0 or not facts.planned_core_s:
+        return None
+    more = facts.used_core_s / facts.planned_core_s - 1
+    which = ", which had other arguments" if facts.other_arguments else ""
+    did = f"the work, {facts.used_core_s:.1f} core-seconds, was {more:.0%} more"
+    return Lateness(
+        reason="more_work",
+        late_s=round(late_s, 3),
+        explained_s=round(min(late_s, (facts.used_core_s - facts.planned_core_s) / facts.cores), 3),
+        core_s=round(facts.used_core_s, 3),
+        more=round(more, 4),
+        sentence=f"{did} than in the runs that it was planned from{which}",
+    )
+
+
+def _waited(facts: Facts, late_s: float) -> Lateness | None:
+    if facts.planned_start_s is None or facts.first_task_s is None:
+        return None
+    waited_s = facts.first_task_s - facts.planned_start_s
+    why = f" ({facts.waited_for})" if facts.waited_for else ""
+    return Lateness(
+        reason="waited",
+        late_s=round(late_s, 3),
+        explained_s=round(min(late_s, waited_s), 3),
+        sentence=f"it waited{why}: its first task began {format_duration(max(0.0, waited_s))} later than planned",
+    )
+
+
+def _none_of_these(facts: Facts, late_s: float) -> Lateness:
+    if facts.least_s is None:
+        return Lateness(
+            reason="no_forecast",
+            late_s=round(late_s, 3),
+            explained_s=round(late_s, 3),
+            sentence="no earlier run had taught, so nothing was forecast: it took what was free",
+        )
+    since_s = facts.late_since_s
+    kept = since_s is not None and since_s < facts.deadline_s
+    said = f"until {format_duration(since_s or 0.0)}" if kept else "to the deadline"
+    return Lateness(
+        reason="forecast_wrong",
+        late_s=round(late_s, 3),
+        explained_s=round(late_s, 3),
+        kept_until_s=round(since_s or 0.0, 3) if kept else None,
+        sentence=f"the forecast was wrong: {said} it said that the deadline would be kept",
+    )
+
+
+def late_since(before_s: float | None, forecast_end_s: float | None, due_s: float | None, at_s: float) -> float | None:
+    """Since when the forecast is past the deadline without a break, after a forecast made `at_s`; None if it is not.
+
+    `before_s` is the answer to the forecast before. A deadline that has passed is missed since then at the latest. All in
+    seconds after submission."""
+    if due_s is None:
+        return None
+    if at_s > due_s:
+        return due_s if before_s is None else min(before_s, due_s)
+    if forecast_end_s is None:
+        return before_s
+    if forecast_end_s <= due_s:
+        return None
+    return at_s if before_s is None else before_s
