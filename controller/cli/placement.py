@@ -19,18 +19,15 @@ from stage_model.errors import BadInput
 @click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 @output_option
 def explain_placement(home: Home, application: str, as_json: bool) -> None:
-    """Says for each worker why the application's next executor would go there, or why not."""
+    """Says what the application's forecast rests on, and for each worker why its next executor would go there, or why not."""
     client = submit_client(home)
     found = client.explain(choose(client.applications(), application).application_id)
     if as_json:
         print_json(found)
         return
     console = table_console()
-    console.print(headline(found), soft_wrap=True, markup=False)
-    if found.basis is not None:
-        console.print(f"forecast: {found.basis.sentence}", soft_wrap=True, markup=False)
-    if found.lateness is not None:
-        console.print(f"late: {found.lateness.sentence}", soft_wrap=True, markup=False)
+    for line in (headline(found), *sentences(found)):
+        console.print(line, soft_wrap=True, markup=False)
     console.print(explanation_table(found))
     for line in found.evicted:
         console.print(f"evicted: {line}", soft_wrap=True, markup=False)
@@ -70,6 +67,12 @@ def headline(found: Explanation) -> str:
     if found.prefer:
         line += "; input on " + ", ".join(f"{host} {share:.0%}" for host, share in sorted(found.prefer.items()))
     return f"{line}; waits: {found.waiting}" if found.waiting else line
+
+
+def sentences(found: Explanation) -> list[str]:
+    """The lines that say what the forecast rests on, and why it ended late, as far as the master tells."""
+    based = [] if found.basis is None else [f"forecast: {found.basis.sentence}"]
+    return [*based, *([] if found.lateness is None else [f"late: {found.lateness.sentence}"])]
 
 
 def explanation_table(found: Explanation) -> Table:

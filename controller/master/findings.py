@@ -6,7 +6,7 @@ from controller.master.application import Application
 from controller.master.basis import basis
 from controller.master.capacity import Capacity
 from controller.master.feasibility import whole_forecast
-from controller.master.lateness import Facts, why_late
+from controller.master.lateness import RunEnd, why_late
 from controller.master.planning import matched_run
 from controller.wire.basis import Basis, Lateness
 
@@ -28,7 +28,7 @@ def lateness_of(application: Application, most: Capacity) -> Lateness | None:
     attempts = application.run.attempts.items()
     used_core_s = sum(stage.work_core_s(None if use is None else use.get(key, 0.0)) for key, stage in attempts)
     return why_late(
-        Facts(
+        RunEnd(
             deadline_s=deadline_s,
             end_s=record.ended_s,
             cores=most.cores,

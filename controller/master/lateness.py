@@ -21,7 +21,7 @@ LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RunEnd:
     """All that is known of a run at its end; seconds count from submission, works are core-seconds.
 
     `least_s` is the end that is forecast with all of the most `cores` there are, `planned_core_s` the work planned,
@@ -45,7 +45,7 @@ class Facts:
     late_since_s: float | None = None
 
 
-def why_late(facts: Facts) -> Lateness | None:
+def why_late(facts: RunEnd) -> Lateness | None:
     """The reason; None for a run that was not late."""
     late_s = facts.end_s - facts.deadline_s
     if late_s <= 0:
@@ -55,7 +55,7 @@ def why_late(facts: Facts) -> Lateness | None:
     return next(reasons, None) or _none_of_these(facts, late_s)
 
 
-def _too_short(facts: Facts, late_s: float) -> Lateness | None:
+def _too_short(facts: RunEnd, late_s: float) -> Lateness | None:
     """With a forecast the deadline is compared with it; else with what all cores could have done of the work there was."""
     if facts.cores <= 0:
         return None
@@ -75,7 +75,7 @@ def _too_short(facts: Facts, late_s: float) -> Lateness | None:
     )
 
 
-def _squeezed(facts: Facts, late_s: float) -> Lateness | None:
+def _squeezed(facts: RunEnd, late_s: float) -> Lateness | None:
     if facts.cores <= 0 or facts.owed_core_s <= 0:
         return None
     names = sorted(facts.squeezed_by, key=lambda name: -facts.squeezed_by[name])
@@ -91,7 +91,7 @@ def _squeezed(facts: Facts, late_s: float) -> Lateness | None:
     )
 
 
-def _more_work(facts: Facts, late_s: float) -> Lateness | None:
+def _more_work(facts: RunEnd, late_s: float) -> Lateness | None:
     if facts.cores <= 0 or not facts.planned_core_s:
         return None
     more = facts.used_core_s / facts.planned_core_s - 1
@@ -107,7 +107,7 @@ def _more_work(facts: Facts, late_s: float) -> Lateness | None:
     )
 
 
-def _waited(facts: Facts, late_s: float) -> Lateness | None:
+def _waited(facts: RunEnd, late_s: float) -> Lateness | None:
     if facts.planned_start_s is None or facts.first_task_s is None:
         return None
     waited_s = facts.first_task_s - facts.planned_start_s
@@ -120,7 +120,7 @@ def _waited(facts: Facts, late_s: float) -> Lateness | None:
     )
 
 
-def _none_of_these(facts: Facts, late_s: float) -> Lateness:
+def _none_of_these(facts: RunEnd, late_s: float) -> Lateness:
     if facts.least_s is None:
         return Lateness(
             reason="no_forecast",

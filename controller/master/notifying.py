@@ -69,4 +69,5 @@ def _look(application: Application, now_s: float) -> JobLook:
         outcome=outcome,
         error_pct=None if error is None else round(error, 4),
         reason=application.record.end_reason,
+        lateness=application.record.lateness.sentence if application.record.lateness else "",
     )

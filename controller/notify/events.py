@@ -28,7 +28,8 @@ Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.OUTCOMES`, `error_pct` the
-    deadline error in percent of the deadline (negative: early), of those that succeeded. None: it does not apply."""
+    deadline error in percent of the deadline (negative: early), of those that succeeded; `lateness` is the sentence that says
+    why one ended late. None: it does not apply."""
 
     event: Kind
     name: str
@@ -39,6 +40,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None = None
     error_pct: float | None = None
     reason: str | None = None
+    lateness: str | None = None
 
 
 class JobLook(NamedTuple):
@@ -52,6 +54,7 @@ class JobLook(NamedTuple):
     outcome: str | None = None
     error_pct: float | None = None
     reason: str = ""
+    lateness: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,8 @@ def _at_risk(look: JobLook) -> HookEvent:
 
 def _ended(look: JobLook) -> HookEvent:
     event = _of(look, "application_ended", _reason(look.reason) or None)
-    return msgspec.structs.replace(event, outcome=look.outcome, error_pct=look.error_pct)
+    lateness = _reason(look.lateness) or None
+    return msgspec.structs.replace(event, outcome=look.outcome, error_pct=look.error_pct, lateness=lateness)
 
 
 def _of(look: JobLook, kind: Kind, reason: str | None) -> HookEvent:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from controller.wire.message import Message
 
-REASONS = ("deadline_too_short", "squeezed", "more_work", "waited", "forecast_wrong", "no_forecast")
-
 
 class Basis(Message, frozen=True, kw_only=True):
     """`runs` complete runs of the profile have taught, of which `same_arguments` had the arguments of this one (None: they
@@ -22,8 +20,8 @@ class Basis(Message, frozen=True, kw_only=True):
 
 
 class Lateness(Message, frozen=True, kw_only=True):
-    """The `reason`, one of `REASONS`, why a run ended `late_s` seconds after its deadline, of which it explains
-    `explained_s`; the `sentence` says it.
+    """The `reason` why a run ended `late_s` seconds after its deadline: "deadline_too_short", "squeezed", "more_work",
+    "waited", "forecast_wrong" or "no_forecast". It explains `explained_s` of them; the `sentence` says it.
 
     `planned_s` is the end that was forecast with all `cores` (deadline_too_short); `by` names the applications that had the
     cores, the one with most of them first, and `core_s` is what they withheld (squeezed); `core_s` is the work, `more` how

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from controller.cli.main import COMMANDS, main
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
+from controller.runs.run_folder import write_summary
 from stage_model.history.profile import profile
 from tests.fakes.records import run, stage
 
@@ -83,6 +84,20 @@ def test_doctor_names_a_secret_with_which_no_master_would_start(tmp_path: Path) 
     assert (tokens["state"], tokens["found"].partition(",")[0]) == (
         "bad", f"the secret in {home.notify_secret_file} has 1 character(s)",
     )  # fmt: skip
+
+
+def test_a_report_says_in_sentences_what_the_forecast_rested_on_and_why_it_was_late(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "pace-20260101-000000-abcdef"
+    folder.mkdir(parents=True)
+    told = {"basis": {"runs": 2, "sentence": "planned from 2 runs"}, "lateness": {"more": 0.2, "sentence": "20% more work"}}
+    write_summary(folder, {"app_id": folder.name, "name": "app", **told})
+    words = ["report", "last", "--home", str(tmp_path)]
+    lines = [
+        [part.strip() for part in line.split(maxsplit=1)] for line in CliRunner().invoke(main, words).stdout.splitlines()
+    ]
+    assert ["basis", "planned from 2 runs"] in lines
+    assert ["lateness", "20% more work"] in lines
+    assert json.loads(CliRunner().invoke(main, [*words, "--output", "json"]).stdout)["lateness"] == told["lateness"]
 
 
 def test_too_few_runs_for_drift_are_json_too(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from controller.runtime.process_identity import boot_id, uptime
 from controller.start import ours
 from controller.submit.bridge_jar import JAR
 from controller.submit.properties import parse_properties
+from controller.wire.basis import Basis
 from controller.wire.command import ApplicationView, PlanReply
 from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
@@ -102,6 +103,25 @@ def test_the_plan_is_asked_for_with_what_an_executors_memory_follows_from(place:
         "spark.memory.offHeap.size": "64m",
         "spark.buffer.pageSize": "2m",
     }
+
+
+def test_the_plan_is_asked_for_with_the_arguments_by_which_runs_are_compared(place: Place) -> None:
+    for words in (["--dry-run", "app.py", "--date", "today"], ["app.py", "--date", "today"]):
+        assert place.submit(*words).exit_code == 0
+        assert place.master.asked is not None
+        assert place.master.asked.arguments == ("--date", "today")
+    assert json.loads(place.settings["spark.pace.arguments"]) == ["--date", "today"]
+    # too long to be recorded, so not compared
+    assert place.submit("--dry-run", "app.py", "x" * 9000).exit_code == 0
+    asked = place.master.asked
+    assert asked is not None
+    assert asked.arguments is None
+
+
+def test_a_dry_run_says_what_the_plan_rests_on(place: Place) -> None:
+    basis = Basis(runs=1, sentence="planned from a run of last week")
+    place.master.plan = PlanReply(known=True, reason="it fits", basis=basis)
+    assert basis.sentence in place.submit("--dry-run", "app.py").stdout
 
 
 def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -> None:

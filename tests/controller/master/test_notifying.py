@@ -89,6 +89,9 @@ def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     assert (first["elapsed_s"], first["error_pct"]) == (pytest.approx(11.0, abs=0.01), pytest.approx(10.0, abs=0.1))
     assert (second["application_id"], second["outcome"], second["reason"]) == (killed, "killed", "it was killed")
     assert second["error_pct"] is None
+    # 3 s until the first task, and 8 core-seconds on a core
+    assert "the deadline of 10s was too short" in first["lateness"]
+    assert second["lateness"] is None
     counted = scrape(cluster)
     assert value(counted, "applications_ended_total", outcome="succeeded") == 1
     assert value(counted, "notifications_total", outcome="sent") == 2

@@ -107,7 +107,7 @@ def test_the_body_has_its_own_id_and_the_clusters() -> None:
     assert said == {
         "id": "n1", "time": 1.235, "cluster_id": "c1", "event": "submission_refused", "name": "nightly", "reason": "no",
         "application_id": None, "elapsed_s": None, "deadline_s": None, "forecast_end_s": None, "outcome": None,
-        "error_pct": None,
+        "error_pct": None, "lateness": None,
     }  # fmt: skip
 
 
