@@ -86,6 +86,7 @@ class Aim(msgspec.Struct, frozen=True, kw_only=True):
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0
     future_doubt: float = PROFILE_DOUBT
+    further_s: float = 0.0
     whole: bool = False
 
 

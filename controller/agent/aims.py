@@ -75,4 +75,5 @@ def _with_future(plan: ApplicationPlan, aim: Aim, beside: Sequence[Aim]) -> Appl
         future_fixed_s=max([other.future_fixed_s for other in beside]),
         future_task_sd_s=aim.future_task_sd_s,
         future_doubt=max([other.future_doubt for other in beside]),
+        further_s=aim.further_s,
     )

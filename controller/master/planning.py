@@ -248,6 +248,7 @@ def _aims(
                 future_fixed_s=ahead.fixed_s + _margins(application, target, what, elapsed_s),
                 future_task_sd_s=ahead.last_task_sd_s,
                 future_doubt=ahead.doubt,
+                further_s=ahead.further_s,
                 whole=target.jobs is None,
             )
         )

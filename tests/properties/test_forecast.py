@@ -142,7 +142,8 @@ def test_time_kept_for_work_beyond_the_plan_never_means_fewer_cores(
     state: tuple[ApplicationPlan, ObservedExecutor], further_s: float, held: float | None
 ) -> None:
     plan, executor = state
-    wary = msgspec.structs.replace(plan, further_s=further_s)
+    aims = tuple(msgspec.structs.replace(aim, further_s=further_s) for aim in plan.aims)
+    wary = msgspec.structs.replace(plan, further_s=further_s, aims=aims)
     assert decided(wary, executor, held).demand >= decided(plan, executor, held).demand - 1e-9
 
 

@@ -227,6 +227,15 @@ class TestSeveralAims:
         relaxed = msgspec.structs.replace(self.FIFO, aims=(first, second, msgspec.structs.replace(whole, left_s=900.0)))
         assert self.demand(relaxed, 2, 0) == pytest.approx(0.88)
 
+    def test_time_that_the_application_keeps_for_further_work_is_kept_by_its_own_aim_only(self) -> None:
+        # 88 core-seconds in 80 s, as 70 of 150 are kept; the actions, in 50 and 100 s, ask for 0.88 as without it
+        first, second = msgspec.structs.replace(self.AIMS[0], left_s=50.0), self.AIMS[1]
+        whole = Aim(left_s=150.0, deadline_s=200.0, stages=((3, 0), (4, 0)), further_s=70.0, whole=True)
+        several = msgspec.structs.replace(self.FIFO, aims=(first, second, whole))
+        assert self.demand(several, 2, 2) == pytest.approx(88 / 80)
+        kept = msgspec.structs.replace(self.FIFO, aims=(first, second), further_s=70.0)
+        assert self.demand(kept, 2, 2) == pytest.approx(0.88)
+
     def test_another_actions_last_stage_does_not_say_how_much_is_kept_for_the_last_task_of_this_one(self) -> None:
         """Two tasks of 4 s with a standard deviation of 1 s; the other's last stage has tasks that are all alike, nearly."""
         unlike = msgspec.structs.replace(self.FIRST, task_cv=0.25)
