@@ -53,7 +53,7 @@ def main() -> int | str:
 
     ok = best > LEAST_LINEAR and of_forest > LEAST_FOREST
     print(json.dumps({"answer": {"linear": round(best, 3), "forest": round(of_forest, 3)}, "ok": ok}))
-    return 0 if ok else "cross-validate: the models are worse than the data allow"
+    return 0 if ok else "cross-validate: the answer is wrong"
 
 
 if __name__ == "__main__":

@@ -79,6 +79,13 @@ CASES = {
         ("small_queries.py", "--queries", "2", "--millions", "0.001", "--partitions", "2"),
         ("* (query + 1)).alias", "* query).alias"),
     ),
+    "cross-validate": Case(
+        ("cross_validate.py", "--thousands", "3", "--iterations", "5"), ("inputCols=names,", 'inputCols=["x9", "x10"],')
+    ),
+    "stream-query": Case(
+        ("stream_query.py", "--batches", "2", "--thousands", "2", "--partitions", "2"),
+        ('F.sum("digits").alias', 'F.max("digits").alias'),
+    ),
     "side-by-side": Case(("side_by_side.py", *BY_KEY), ("reduceByKey(add,", "reduceByKey(max,")),
     "sql-aggregate": Case(
         ("sql_aggregate.py", "--millions", "0.01", "--groups", "1000", "--partitions", "2"),
