@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import msgspec
 import pytest
 
+from controller.submit.spark_install import find_spark
+from experiments.harness.experiment import read_spec
+from experiments.harness.local_cluster import EXAMPLES
 from experiments.harness.recorded import Data, StepRecord
 from experiments.scenarios.zoo import Program, Zoo
 from experiments.scenarios.zoo_goals import Limits, Run, goals_of, needed_all_cores
+from experiments.workloads.inputs import SPARK_DATA
 from tests.fakes.recorded import CAPACITY, WORKERS, job_record, sample, samples_of, step_record
 
 NAMES = ("als", "graph", "lda", "query", "sort", "stream", "trees", "words")
@@ -283,3 +288,37 @@ def test_whatever_was_run_so_far_is_reported() -> None:
     assert ("every step was run", "all") in failing(told)
     assert {goal.n for goal in ZOO.goals(told) if goal.goal.startswith("develop: runs late")} == {2}
     assert ZOO.goals(replace(data, steps={})) == []
+
+
+# ---------------------------------------------------------------- the spec
+
+JUDGES = """
+    als logistic_regression ml_als ml_gbt_classifier ml_k_means ml_multilayer_perceptron ml_train_validation_split
+    mllib_binary_metrics mllib_gaussian_mixture mllib_k_means mllib_lda mllib_random_forest pi queue_stream sort sql_arrow
+    tpcds_q27 tpcds_q51 tpcds_q67 tpcds_q72 tpcds_q95 tpch_q13 tpch_q18 tpch_q21 tpch_q5 tpch_q9
+"""
+
+
+def spec(name: str) -> Zoo:
+    return msgspec.convert(read_spec(name)[1].settings, type=Zoo)
+
+
+def test_the_halves_of_the_spec_are_those_that_were_written_down() -> None:
+    zoo = spec("zoo")
+    assert [name for name, half in sorted(zoo.halves().items()) if half == "judge"] == JUDGES.split()
+    assert len(zoo.programs) == 52
+    assert (zoo.bases, zoo.tests, zoo.limits) == (2, {"plus20": 1.2, "plus50": 1.5, "x2": 2.0}, Limits())
+
+
+@pytest.mark.parametrize("name", ["zoo", "zoo-first"])
+def test_every_example_is_there_and_reads_the_file_that_is_made_larger_for_it(name: str) -> None:
+    home = find_spark(os.environ).home
+    examples = {n: p for n, p in spec(name).programs.items() if p.words[0].startswith(EXAMPLES)}
+    assert examples
+    for program in examples.values():
+        script = home / "examples" / "src" / "main" / "python" / program.words[0].removeprefix(f"{EXAMPLES}/")
+        said = " ".join((script.read_text(), *program.words))
+        made = SPARK_DATA.fullmatch(program.works_in)
+        assert made or not program.works_in
+        assert not (made and made[2]) or f"/{made[2]}" in said
+        assert made or "data/mllib" not in said
