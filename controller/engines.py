@@ -14,9 +14,8 @@ from pathlib import Path
 import psutil
 
 from controller.runtime.cgroup import CgroupTree
-from stage_model.errors import Unavailable
+from stage_model.errors import Unavailable, Unusable
 
-DOCKER_SOCKET = "unix:///var/run/docker.sock"
 LEAST_JAVA = 11
 """Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and later; the bridge is built for 11."""
 SERVICE_CORES = 0.3
@@ -49,22 +48,31 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def docker_version() -> str:
-    """The engine's version, asked where the environment (DOCKER_HOST) says. Raises `Unavailable` when none answers."""
-    import docker  # slow to import, and only two commands need it
+    """The version of the engine that the `docker` command uses (`engine_place`), and where it is. Raises `Unavailable` when
+    no engine answers there, `Unusable` when what answers does not speak our protocol."""
+    # slow to import, and only two commands need it
     import requests
     from docker.errors import DockerException
-    from docker.utils import kwargs_from_env
 
+    from controller.runtime.engine_client import EngineClients, engine_place
+
+    place = engine_place()
+    where = f"at {place.url}, by {place.chosen_by}"
+    engine = EngineClients(None)
     try:
-        settings = kwargs_from_env()
-        _knock(settings.get("base_url", DOCKER_SOCKET))
-        client = docker.APIClient(version="1.40", timeout=10, **settings)
-        try:
-            return str(client.version()["Version"])
-        finally:
-            client.close()
-    except (DockerException, requests.RequestException, OSError) as error:
-        raise Unavailable(f"no Docker engine answers ({_first_line(error)}); start one, or use --runtime process") from error
+        _knock(place.url)
+        return f"{engine.quick().version()['Version']} {where}"
+    except (ConnectionError, FileNotFoundError, PermissionError, requests.ConnectionError) as error:
+        raise Unavailable(
+            f"no Docker engine answers {where} ({_first_line(error)}); start one, or use --runtime process"
+        ) from error
+    except (DockerException, OSError, KeyError) as error:  # requests' errors are OSErrors
+        raise Unusable(
+            f"what answers {where} cannot be used ({_first_line(error)}); mend it, or give --runtime process, which does not "
+            f"isolate executors"
+        ) from error
+    finally:
+        engine.close()
 
 
 def _knock(url: str) -> None:

@@ -11,11 +11,13 @@ LOCALTIME = Path("/etc/localtime")
 
 
 def local_zone(environment: Mapping[str, str]) -> tzinfo:
-    """That of TZ, else the machine's. Where its rules cannot be read (a TZ like CET-1CEST, no file), the offset of now."""
+    """The zone that TZ names or whose file it names (tzset(3)), else the machine's. Where the rules cannot be read (a TZ like
+    CET-1CEST, no file), the present offset from UTC."""
+    name = environment.get("TZ", "").removeprefix(":")
     try:
-        if name := environment.get("TZ", "").removeprefix(":"):
+        if name and not name.startswith("/"):
             return ZoneInfo(name)
-        with LOCALTIME.open("rb") as file:
+        with Path(name or LOCALTIME).open("rb") as file:
             return ZoneInfo.from_file(file)
     except (KeyError, ValueError, OSError):
         zone = datetime.now().astimezone().tzinfo

@@ -25,6 +25,10 @@ class Unavailable(PaceError):
     exit_code = 69
 
 
+class Unusable(Unavailable):
+    """It is there and answers, but not in a way that we can use."""
+
+
 class TooMuch(Unavailable):
     """More than is taken for now; later it may be."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from controller.agent.masks import Place, Secret
 from controller.home import VARIABLE
+from stage_model.errors import Unavailable
 
 SPARKPACE_HOME = ".sparkpace"
 CREDENTIAL_PLACES = (
@@ -45,10 +46,22 @@ def find_secrets(uid: int, shown: Sequence[Path], home: Path, environment: Mappi
     sparkpace = [home]
     if environment.get(VARIABLE):
         sparkpace.append(Path(environment[VARIABLE]).absolute())
-    engine = [*map(Path, ENGINE)]
-    if environment.get("DOCKER_HOST", "").startswith("unix:///"):
-        engine.append(Path(environment["DOCKER_HOST"].removeprefix("unix://")))
-    return secret_places(homes, sparkpace, engine)
+    return secret_places(homes, sparkpace, [*map(Path, ENGINE), *_chosen_engine(environment)])
+
+
+def _chosen_engine(environment: Mapping[str, str]) -> list[Path]:
+    """The socket of the engine that a variable or a Docker context names."""
+    configuration = Path(environment.get("DOCKER_CONFIG") or Path.home() / ".docker", "config.json")
+    if not (environment.get("DOCKER_HOST") or environment.get("DOCKER_CONTEXT") or configuration.exists()):
+        return []
+    # here, because agents of other runtimes need no engine's library
+    from controller.runtime.engine_client import engine_place
+
+    with suppress(Unavailable):  # no such context: this agent uses no engine
+        kind, _, path = engine_place(environment).url.partition("://")
+        if kind in ("unix", "http+unix"):
+            return [Path("/" + path.lstrip("/"))]
+    return []
 
 
 def homes_near(shown: Sequence[Path], homes: Sequence[Path]) -> list[Path]:

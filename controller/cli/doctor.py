@@ -55,7 +55,7 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
         "Docker engine": docker_version,
         "cgroups": lambda: cgroups(Path("/sys/fs/cgroup")),
         "isolation": lambda: isolation(home.cluster()),
-        "limits": lambda: limits(found.runtime if (found := home.cluster()) else choose_runtime("auto")),
+        "limits": lambda: limits(found.runtime if (found := home.cluster()) else choose_runtime("auto").name),
     }
     looks = [_look(name, check, "bad") for name, check in needed.items()]
     looks += (_look(name, check, "missing") for name, check in optional.items())

@@ -57,7 +57,7 @@ from controller.local.prepare import prepare
 from controller.local_limit import parse_local_limit
 from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
-from controller.runtime.table import ADOPTING, EVERYWHERE, RUNTIMES, choose_runtime, runtime_module
+from controller.runtime.table import ADOPTING, EVERYWHERE, RUNTIMES, Choice, choose_runtime, runtime_module
 from controller.submit.spark_install import find_spark
 from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable
@@ -222,11 +222,13 @@ def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runti
     return 1
 
 
-def _ready(plan: Plan, runtime: str) -> tuple[Plan, Java]:
-    """The plan with its runtime and port, and the Java that is here. Raises `Unavailable` without what a cluster needs."""
+def _ready(plan: Plan, runtime: str) -> tuple[Plan, Choice, Java]:
+    """The plan with its runtime and port, the choice of that runtime, and the Java that is here. Raises `Unavailable` without
+    what a cluster needs."""
     java = find_java(os.environ)
-    plan = replace(plan, runtime=choose_runtime(runtime), port=check_port(plan.host, plan.port))
-    return replace(plan, driver_host=plan.driver_host or _driver_host(plan)), java
+    choice = choose_runtime(runtime)
+    plan = replace(plan, runtime=choice.name, port=check_port(plan.host, plan.port))
+    return replace(plan, driver_host=plan.driver_host or _driver_host(plan)), choice, java
 
 
 def _driver_host(plan: Plan) -> str:
@@ -247,8 +249,8 @@ def _checked_driver_host(given: str | None) -> str:
     return given or ""
 
 
-def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> None:
-    """A new cluster. Says where it is."""
+def _start(home: Home, plan: Plan, choice: Choice, java: Java, options: Mapping[str, Any]) -> None:
+    """Starts a new cluster, and says where it is and why its runtime is not a better one."""
     # without a Spark here, agents prepare executors when they see the first
     if plan.runtime not in ADOPTING:
         with suppress(Unavailable), Steps(Console(stderr=True)) as steps:
@@ -269,6 +271,8 @@ def _start(home: Home, plan: Plan, java: Java, options: Mapping[str, Any]) -> No
         f"Submit with `sparkpace submit --deadline 10min app.py`, or stock spark-submit with "
         f"--properties-file FILE after `sparkpace conf -o FILE`."
     )
+    if choice.why_not_better:
+        click.echo(f"The runtime is {choice.name} because {choice.why_not_better}.")
 
 
 def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import docker
 import docker.utils
 from docker.constants import MINIMUM_DOCKER_API_VERSION
+from docker.context import Context
+from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException
+from docker.utils.config import find_config_file
 
 from controller.runtime.chores import NoAnswer, NotYet
 from stage_model.errors import RuntimeFailed, Unavailable
@@ -26,11 +31,51 @@ UCRED = struct.Struct("iII")
 """The kernel's `ucred`."""
 
 
+DEFAULT_URL = "unix:///var/run/docker.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlace:
+    """An engine's address. `settings` are those of a client; `chosen_by` says what names the engine."""
+
+    settings: Mapping[str, Any]
+    chosen_by: str
+
+    @property
+    def url(self) -> str:
+        return str(self.settings.get("base_url") or DEFAULT_URL)
+
+
+def engine_place(environment: Mapping[str, str] = os.environ) -> EnginePlace:
+    """The engine that the `docker` command uses: DOCKER_HOST names it, else the context that DOCKER_CONTEXT or the command's
+    configuration names, else it is the one at the default socket. Raises `Unavailable` for a context that does not exist."""
+    settings = docker.utils.kwargs_from_env(environment=dict(environment))
+    if "base_url" in settings:
+        return EnginePlace(settings, "DOCKER_HOST")
+    named = environment.get("DOCKER_CONTEXT")
+    name = named or get_current_context_name()
+    if name == "default":
+        return EnginePlace(settings, "the default socket")
+    context: Context | None = None
+    # the package would look below the working directory, which may be anybody's
+    if find_config_file():
+        try:
+            context = Context.load_context(name)
+        except Exception as error:  # the package raises nothing narrower for a file that it cannot read
+            raise Unavailable(f"the Docker context {name!r} cannot be read ({error}); run `docker context ls`") from error
+    if context is None or not context.Host:
+        where = "DOCKER_CONTEXT" if named else "Docker's configuration"
+        raise Unavailable(f"{where} names the context {name!r}, which has no engine; choose one with `docker context use`")
+    tls = context.tls_cfg.get("docker")
+    return EnginePlace({"base_url": context.Host, **({} if tls is None else {"tls": tls})}, f"the Docker context {name!r}")
+
+
 class EngineClients:
     """Clients of one engine, made when they are first needed: the engine's version must be known for that."""
 
     def __init__(self, base_url: str | None) -> None:
-        self.settings: dict[str, Any] = {"base_url": base_url} if base_url else dict(docker.utils.kwargs_from_env())
+        """Raises `Unavailable` as `engine_place`."""
+        self.settings: Mapping[str, Any] = {"base_url": base_url} if base_url else engine_place().settings
         self._clients: dict[int, docker.APIClient] = {}
 
     def patient(self) -> docker.APIClient:
@@ -65,7 +110,7 @@ class EngineClients:
     def pid(self) -> int | None:
         """The engine's process, or that of who made its socket, as it is numbered here; None if it is not on this host or not
         in sight. The kernel's word."""
-        url = str(self.settings.get("base_url") or "unix:///var/run/docker.sock")
+        url = str(self.settings.get("base_url") or DEFAULT_URL)
         kind, _, path = url.partition("://")
         if kind not in ("unix", "http+unix"):
             return None

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 from controller.runtime.base import TMP_MB, Adopter, Starter
 from controller.runtime.networks import NetworkPool
-from stage_model.errors import Unavailable
+from stage_model.errors import Unavailable, Unusable
 
 RUNTIMES: Mapping[str, str] = {
     "docker": "controller.runtime.docker_runtime",
@@ -69,16 +69,29 @@ def runtime_module(name: str) -> RuntimeModule:
     return cast(RuntimeModule, import_module(RUNTIMES[name]))
 
 
-def choose_runtime(wanted: str) -> str:
-    """What was asked for; for "auto" the first one that works here. Raises `Unavailable`."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A runtime that works here. `why_not_better` says why those before it in the table were not taken; empty if none is."""
+
+    name: str
+    why_not_better: str = ""
+
+
+def choose_runtime(wanted: str) -> Choice:
+    """The runtime asked for; for "auto" the first one that works here. Raises `Unavailable`; also, with "auto", `Unusable`
+    where a better one is there and cannot be used: isolation must not be lost because of an old engine or a new one."""
     if wanted != "auto":
         runtime_module(wanted).check()
-        return wanted
+        return Choice(wanted)
     *others, last = STARTING
+    reasons = []
     for name in others:
         try:
             runtime_module(name).check()
-        except Unavailable:
+        except Unusable:
+            raise
+        except Unavailable as error:
+            reasons.append(str(error))
             continue
-        return name
-    return choose_runtime(last)
+        return Choice(name, "; ".join(reasons))
+    return Choice(choose_runtime(last).name, "; ".join(reasons))

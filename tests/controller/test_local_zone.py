@@ -31,7 +31,16 @@ def test_without_a_name_it_is_the_machines(monkeypatch: pytest.MonkeyPatch) -> N
     assert offset(local_zone({"TZ": ""}), SUMMER) == timedelta(hours=2)
 
 
-@pytest.mark.parametrize("name", ["CET-1CEST,M3.5.0,M10.5.0/3", "No/Such", "Europe", "../../etc/passwd"])
+@pytest.mark.skipif(not (ZONES / "Europe/Berlin").exists(), reason="the rules of time zones are not installed here")
+@pytest.mark.parametrize("colon", ["", ":"])
+def test_a_file_of_rules_may_be_named(colon: str) -> None:
+    zone = local_zone({"TZ": f"{colon}{ZONES}/Europe/Berlin"})
+    assert (offset(zone, WINTER), offset(zone, SUMMER)) == (timedelta(hours=1), timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    "name", ["CET-1CEST,M3.5.0,M10.5.0/3", "No/Such", "Europe", "../../etc/passwd", "/etc/passwd", "/no/such/file", "/"]
+)
 def test_a_zone_that_cannot_be_read_is_the_offset_of_now(name: str) -> None:
     assert offset(local_zone({"TZ": name}), SUMMER) == datetime.now().astimezone().utcoffset()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pwd
 from pathlib import Path
@@ -134,6 +136,18 @@ def test_of_this_machine_the_agents_home_its_users_and_the_engine_it_talks_to_ar
     assert got[tmp_path / "ours"] == got[tmp_path / "theirs"] == got[me / ".sparkpace"] == "a home of Sparkpace"
     assert got[tmp_path / "engine.sock"] == "the container engine's"
     assert got[me / ".aws"] == ""
+
+
+def test_the_socket_of_a_docker_context_is_the_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "engine.sock").touch()
+    meta = tmp_path / "docker/contexts/meta" / hashlib.sha256(b"mine").hexdigest()
+    meta.mkdir(parents=True)
+    endpoint = {"docker": {"Host": f"unix://{tmp_path}/engine.sock", "SkipTLSVerify": False}}
+    (meta / "meta.json").write_text(json.dumps({"Name": "mine", "Metadata": {}, "Endpoints": endpoint}))
+    (tmp_path / "docker/config.json").write_text('{"currentContext": "mine"}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    found = find_secrets(os.getuid(), [], tmp_path / "none", {"DOCKER_CONFIG": str(tmp_path / "docker")})
+    assert {secret.name: secret.closed for secret in found}[tmp_path / "engine.sock"] == "the container engine's"
 
 
 def test_the_submitters_home_is_that_of_the_user_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
