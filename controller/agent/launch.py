@@ -118,6 +118,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         cores=cores,
         uid=spec.uid,
         gid=spec.gid,
+        umask=spec.umask,
         image=spec.image,
         network=_network(spec, site),
     )

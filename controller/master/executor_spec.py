@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+from controller.runtime.locale_in_image import language_words
 from controller.submit.job_options import JobOptions
 from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
 from controller.wire.worker import ExecutorSpec, Mount
@@ -138,6 +139,7 @@ def executor_spec(
         *("-cp", entries, f"-Xmx{memory.heap_mb}m"),
         # a JVM started under a small quota would size its pools for it and stay small
         f"-XX:ActiveProcessorCount={slots}",
+        *language_words(registration.environment),
         *user_options,
         *(f"-D{key}={value}" for key, value in sorted(registration.startup_conf.items())),
         MAIN_CLASS,
@@ -178,6 +180,7 @@ def executor_spec(
         off_heap_floor_mb=memory.off_heap_floor_mb,
         uid=registration.uid,
         gid=registration.gid,
+        umask=registration.umask,
         image=options.image,
         python=python,
         working_dir=registration.working_dir,

@@ -70,7 +70,8 @@ class OwnNetwork:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Everything needed to start one executor. `argv[0]` is the program; stdout and stderr go to files in `log_dir`. Without
-    a `network` it has the host's, as it always has in a runtime without networks."""
+    a `network` it has the host's, as it always has in a runtime without networks. `umask` is the permissions that its files
+    lack (None: as the runtime has it)."""
 
     key: ExecutorKey
     argv: Sequence[str]
@@ -82,6 +83,7 @@ class Launch:
     cores: float
     uid: int
     gid: int
+    umask: int | None = None
     image: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     network: OwnNetwork | None = None

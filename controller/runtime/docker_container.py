@@ -23,6 +23,7 @@ from requests.exceptions import ReadTimeout
 from controller.runtime import launching
 from controller.runtime.base import CPU_PERIOD_US, TMP_MB, Bind, ExecutorKey, Launch, Observed, Program
 from controller.runtime.cgroup import quota_us
+from controller.runtime.locale_in_image import host_zone, in_image
 from stage_model.errors import PaceError, RuntimeFailed, RuntimeRefused
 
 CLUSTER = "sparkpace.cluster"
@@ -101,9 +102,9 @@ def create(client: docker.APIClient, name: str, launch: Launch, setting: Contain
     created = client.create_container(
         setting.image,
         name=name,
-        entrypoint=["/bin/sh", "-c", script, str(launch.log_dir)],
+        entrypoint=["/bin/sh", "-c", launching.with_umask(script, launch), str(launch.log_dir)],
         command=list(launch.argv),
-        environment={"HOME": TMP, **launch.environment},
+        environment={"HOME": TMP, **host_zone(), **in_image(launch.environment)},
         user=f"{launch.uid}:{launch.gid}",
         working_dir=str(launch.working_dir),
         labels=dict(setting.labels),

@@ -82,6 +82,11 @@ OUTPUT_LIMIT = 4096
 """Characters of a program's output that are kept."""
 
 
+def with_umask(script: str, launch: Launch) -> str:
+    """The script, whose program makes files with the launch's umask."""
+    return script if launch.umask is None else f"umask {launch.umask:04o}\n{script}"
+
+
 def ensure_log_dir(launch: Launch) -> None:
     """Makes the log directory if it is missing, owned by the executor's user. Raises `RuntimeRefused` if it cannot."""
     if launch.log_dir.is_dir():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import pwd
 import signal
 import subprocess
 import time
@@ -303,9 +304,9 @@ class ProcessRuntime:
 
 def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
     """Starts the gate: a shell that starts the executor when it is told to. Raises OSError."""
-    environment: Mapping[str, str] = {"PATH": PATH, **launch.environment}
+    environment: Mapping[str, str] = {"PATH": PATH, **_home(launch.uid), **launch.environment}
     return subprocess.Popen(
-        ["/bin/sh", "-c", GATE_SCRIPT, str(launch.log_dir), *launch.argv],
+        ["/bin/sh", "-c", launching.with_umask(GATE_SCRIPT, launch), str(launch.log_dir), *launch.argv],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -314,6 +315,14 @@ def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
         start_new_session=True,
         **_identity(launch.uid, launch.gid),
     )
+
+
+def _home(uid: int) -> dict[str, str]:
+    """The variable HOME of a user; none of a user whom this machine does not know."""
+    try:
+        return {"HOME": pwd.getpwuid(uid).pw_dir}
+    except KeyError:
+        return {}
 
 
 def _identity(uid: int, gid: int) -> dict[str, Any]:

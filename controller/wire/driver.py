@@ -16,6 +16,8 @@ Seq = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Ports = Annotated[tuple[Port, ...], msgspec.Meta(max_length=16)]
+Umask = Annotated[int, msgspec.Meta(ge=0, le=0o777)]
+"""Permission bits that new files lack (umask(2))."""
 SparkNumber = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,10}\Z")]
 """Spark's number of a resource profile or, under its own cluster managers, of an executor."""
 MOST_CREDENTIALS = 1 << 12
@@ -83,6 +85,7 @@ class Registration(Message, frozen=True, kw_only=True):
     which is in `credentials`, for the executors; the master keeps them in memory. `boot_id` is
     /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still
     lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
+    `umask` is the permissions that files of the driver lack (None: not known).
     `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
     `address` is the one of IPv4 that `host` means to the driver (None: none, or an older bridge).
     `ports` are those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just
@@ -101,6 +104,7 @@ class Registration(Message, frozen=True, kw_only=True):
     pid_start: int
     boot_id: Text
     pid_namespace: Text = ""
+    umask: Umask | None = None
     host: Text
     address: Text | None = None
     driver_url: Text

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment
+from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment, Umask
 from controller.wire.durations import Timings
 from controller.wire.message import Message
 from stage_model.plan import ApplicationPlan
@@ -36,7 +36,8 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     as much as `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the
     ids of pieces that Spark itself was asked for: the agent writes them as Spark's resource file. `authenticated`: it starts
     with its application's `Desired.credentials`, in the file `{credentials}`. Where executors have a network of their own,
-    they reach the `driver_ports` of `driver_address` (none: not known), and if it is not `closed` the outside."""
+    they reach the `driver_ports` of `driver_address` (none: not known), and if it is not `closed` the outside. `umask` is the
+    permissions that its files lack (None: as the worker has it)."""
 
     application_id: str
     executor_id: str
@@ -49,6 +50,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     off_heap_floor_mb: int | None = None
     uid: int
     gid: int
+    umask: Umask | None = None
     image: str | None = None
     resources: dict[str, tuple[str, ...]] = {}
     python: PythonEnvironment | None = None

@@ -167,6 +167,13 @@ class TestSpec:
         with pytest.raises(BadInput, match="extraJavaOptions"):
             made({"spark.executor.extraJavaOptions": "-Da='b"})
 
+    def test_the_drivers_language_comes_before_the_users_own_words(self) -> None:
+        conf = {"spark.executor.extraJavaOptions": "-Dmine=1"}
+        told = msgspec.structs.replace(REGISTRATION, environment={"LANG": "de_DE.UTF-8"}, umask=0o027, conf=conf)
+        got = executor_spec("app-1", "3", told, JobOptions(), WISH, "0", 2)
+        assert got.java_args.index("-Duser.language=de") < got.java_args.index("-Dmine=1")
+        assert (got.environment["LANG"], got.umask) == ("de_DE.UTF-8", 0o027)
+
     def test_the_users_environment_is_no_argument(self) -> None:
         got = made()
         assert got.environment["USERS_SECRET"] == "hush"

@@ -318,6 +318,17 @@ def test_the_environment_arrives_and_is_written_nowhere(rig: AnyRig) -> None:
         assert path.is_dir() or secret not in path.read_text()
 
 
+@pytest.mark.parametrize("umask", [0o002, 0o027])
+def test_new_files_lack_the_permissions_that_the_launch_names(rig: AnyRig, umask: int) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    runtime = starter(rig)
+    launch = dataclasses.replace(rig.launch("umask"), umask=umask)
+    runtime.start(launch)
+    rig.ended(runtime, launch.key)
+    assert int((launch.log_dir / "stdout").read_text(), 8) == umask
+
+
 def test_an_executor_ends_with_its_children(rig: AnyRig) -> None:
     if not rig.runs_programs:
         pytest.skip("the fake runs no programs")

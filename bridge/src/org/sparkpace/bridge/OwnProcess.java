@@ -13,6 +13,13 @@ final class OwnProcess {
 
   static String bootId() throws IOException { return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim(); }
 
+  /** Which permissions files that it makes lack; null where the kernel does not say (before Linux 4.7). */
+  static Integer umask() throws IOException {
+    for (String line : Files.readAllLines(Path.of("/proc/self/status")))
+      if (line.startsWith("Umask:")) return Integer.parseInt(line.substring(6).trim(), 8);
+    return null;
+  }
+
   /** Process numbers count within it; empty where the kernel does not tell. */
   static String pidNamespace() {
     try {

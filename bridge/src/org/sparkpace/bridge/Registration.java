@@ -17,6 +17,7 @@ final class Registration {
   private static final Pattern SECRET = Pattern.compile("secret|password|token|access[.]?key", Pattern.CASE_INSENSITIVE);
   private static final AtomicBoolean FURTHER = new AtomicBoolean();
   final String instance = UUID.randomUUID().toString();
+  private static final Pattern INHERITED = Pattern.compile("TZ|LANG|LANGUAGE|LC_[A-Z]+|PYTHONUTF8");
   final SteadyClock clock = new SteadyClock();
   final String credentials; // null without authentication
   private final SparkContext sc;
@@ -44,7 +45,7 @@ final class Registration {
     facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
         "uid", OwnProcess.owner("uid"), "gid", OwnProcess.owner("gid"),
         "pid", ProcessHandle.current().pid(), "pid_start", OwnProcess.startTicks(), "boot_id", OwnProcess.bootId(),
-        "pid_namespace", OwnProcess.pidNamespace(),
+        "pid_namespace", OwnProcess.pidNamespace(), "umask", OwnProcess.umask(),
         "host", conf.get("spark.driver.host"), "address", address(conf.get("spark.driver.host")),
         "driver_url", "spark://CoarseGrainedScheduler@" + sc.env().rpcEnv().address().hostPort(),
         "ui_url", sc.uiWebUrl().isDefined() ? sc.uiWebUrl().get() : null,
@@ -102,8 +103,11 @@ final class Registration {
     return entries;
   }
 
+  /** Spark's own for executors, and what makes a task understand time and text as the driver does: under a cluster manager on
+   * one machine it would inherit these. */
   private static Map<String, String> environment(SparkContext sc) {
     Map<String, String> environment = new TreeMap<>();
+    System.getenv().forEach((name, value) -> { if (INHERITED.matcher(name).matches()) environment.put(name, value); });
     for (Object entry : Scala.list(sc.executorEnvs()))
       environment.put((String) ((Tuple2<?, ?>) entry)._1(), (String) ((Tuple2<?, ?>) entry)._2());
     environment.put("SPARK_USER", sc.sparkUser());
