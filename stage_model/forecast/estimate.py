@@ -181,6 +181,13 @@ def _names(stage: StageRecord | StageEstimate, *, result: bool) -> Names:
     return names(kind(stage.signature), stage.structure, stage.name, result=result)
 
 
+def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:
+    """What the run of a stage shows of waiting."""
+    held_s = record.throttled_s or 0.0
+    waited_s = max(0.0, record.run_s - record.work_core_s - held_s) / max(1, min(record.tasks, run.slots))
+    return Shown(fixed_s, mean_cores((record,), record.duration_s, run), record.work_core_s, record.throttled_s, waited_s)
+
+
 def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: Mapping[str, Mapping[str, float]]) -> StageEstimate:
     """Estimate of one stage, not placed yet. `seen` are its records with their runs, `fixed` are `fixed_times` by run id."""
     taught = [(r, run) for r, run in seen if r.teaches] or [(record, reference)]
@@ -192,12 +199,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: Mappin
         return at_size([of(r) for r, _ in among], sizes, record.amounts.read(in_bytes))
 
     work = expected(lambda r: r.work_core_s, measured)
-    fixed_s, waiting_s = split(
-        [
-            Shown(fixed[run.id][r.signature], mean_cores((r,), r.duration_s, run), r.work_core_s, r.throttled_s)
-            for r, run in measured
-        ]
-    )
+    fixed_s, waiting_s = split([_shown(r, run, fixed[run.id][r.signature]) for r, run in measured])
     return StageEstimate(
         index=0,
         signature=record.signature,

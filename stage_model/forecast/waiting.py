@@ -20,21 +20,23 @@ ALIKE = 0.1
 
 
 class Shown(Struct, frozen=True):
-    """One run of a stage: its fixed time, its mean cores, its work, and how long quotas held its threads back (None: not
-    known)."""
+    """One run of a stage: its fixed time, its mean cores, its work, how long quotas held its threads back (None: not known),
+    and for how long its tasks ran and yet neither computed nor were held back, with all slots' tasks at once."""
 
     fixed_s: float
     cores: float
     work_core_s: float
     throttled_s: float | None
+    waited_s: float = 0.0
 
 
 def split(runs: Sequence[Shown]) -> tuple[float, float]:
     """Fixed time of a stage at full speed, and the part of it that is waiting, from at least one run.
 
     The runs that were held back least tell the fixed time. What is left of it in those that were held back most is latency.
-    Where none was held back by much, all is waiting if throttled time says so, and latency if that is not known: to take
-    waiting for latency costs cores, to take latency for waiting costs the deadline.
+    Where none was held back by much, what its tasks waited is waiting, and time in which no task ran is latency; all of it is
+    latency where throttled time is not known. To take waiting for latency costs cores, to take latency for waiting costs the
+    deadline.
     """
     most_cores = max(run.cores for run in runs)
     shares = [_held_back(run, most_cores) for run in runs]
@@ -42,10 +44,10 @@ def split(runs: Sequence[Shown]) -> tuple[float, float]:
     fixed_s = median(run.fixed_s for run, share in zip(runs, shares, strict=True) if share <= least + ALIKE)
     held_most = [run for run, share in zip(runs, shares, strict=True) if share >= most - ALIKE]
     if most >= HELD_BACK:
-        latency_s = min(fixed_s, median(run.fixed_s for run in held_most))
-    else:
-        latency_s = fixed_s if any(run.throttled_s is None for run in held_most) else 0.0
-    return fixed_s, fixed_s - latency_s
+        return fixed_s, fixed_s - min(fixed_s, median(run.fixed_s for run in held_most))
+    if any(run.throttled_s is None for run in held_most):
+        return fixed_s, 0.0
+    return fixed_s, min(fixed_s, median(run.waited_s for run in held_most))
 
 
 def _held_back(run: Shown, most_cores: float) -> float:
