@@ -84,6 +84,9 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
     assert profile is not None
     taught = {run.id: run for run in profile.runs}[stages.summary["app_id"]]
     assert taught.arguments == tuple(stages.words[1:])
+    # what quotas held back is counted of each stage of which an agent saw anything
+    assert any(stage.throttled_s is not None for stage in taught.stages)
+    assert all((stage.throttled_s is None) == (stage.cores_s is None) for stage in taught.stages)
 
     job = cluster.submit("--name", stages.name, "--deadline", stages.deadline, *AIM, *stages.words)
     view = cluster.running(stages.name)
