@@ -64,8 +64,8 @@ def modelled_s(
         return 0.0
     busy, part = _part_busy(tasks, cv, slots)
     speed_limit = min(1.0, most_cores / max(1, slots))
-    lasting, more_s = waits(busy, waiting_s * part / work_core_s, speed_limit)
-    return work_core_s / part * Forecast(lasting, more_s, speed_limit).time_s(cores / part)
+    lasting, more_s = waits(tuple([work_core_s / part * v for v in busy]), waiting_s, speed_limit)
+    return Forecast(lasting, more_s, speed_limit).time_s(cores / part)
 
 
 def with_cores(run: RunRecord, cores: float) -> RunRecord:

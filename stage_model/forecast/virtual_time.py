@@ -25,6 +25,9 @@ Busy = tuple[float, ...]
 STEADY_WAVES = 16
 """Tasks beyond this many waves are taken as a steady flow on all slots: the tail's shape no longer depends on them."""
 
+LEAST_SHARE = 1e-9
+"""Tasks that compute for less of their time do nothing but wait: a profile may claim what divides to nothing."""
+
 _NORMAL = NormalDist()
 
 
@@ -134,9 +137,9 @@ def waits(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy, float
     if waiting_s <= 0:
         return busy, 0.0
     computing_s = sum(busy) / speed_limit
-    if computing_s <= 0:
-        return busy, waiting_s
     share = computing_s / (computing_s + waiting_s)
+    if share < LEAST_SHARE:
+        return busy, waiting_s
     lasting = [0.0] * (len(busy) + 1)
     for k, v in enumerate(busy, 1):
         below = int(k * share)
