@@ -17,6 +17,8 @@ from stage_model.history.profile import RunRecord
 from stage_model.history.signature import call_site
 
 Arguments = tuple[str, ...]
+MOST_FURTHER = 100.0
+"""A profile may claim any works. With so much further work a run gets all cores before any deadline that is asked for."""
 
 
 class Grounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,14 +59,15 @@ def further_share(works: Iterable[float], planned: float) -> float:
     (core-seconds).
 
     The next one may exceed the greatest by as much as that exceeds the next smaller one; by half of it, a quarter, an eighth
-    for 2, 3, 4 of them at least, and by all of it when there is only one, which says nothing of how they differ.
+    for 2, 3, 4 of them at least, and by all of it when there is only one, which says nothing of how they differ. At most
+    `MOST_FURTHER` is answered.
     """
     known = sorted((work for work in works if work > 0), reverse=True)
     if not known or planned <= 0:
         return 1.0
     least = 0.5 ** (len(known) - 1)
     beyond = known[0] / known[1] - 1 if len(known) > 1 else least
-    return max(least, known[0] * (1 + max(least, beyond)) / planned - 1)
+    return min(MOST_FURTHER, max(least, known[0] * (1 + max(least, beyond)) / planned - 1))
 
 
 def marks(names: Iterable[str]) -> frozenset[int]:

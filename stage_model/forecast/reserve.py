@@ -17,6 +17,9 @@ from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey
 
+LONGEST_S = 1e9
+"""A profile may claim any works, and messages carry finite numbers. No deadline is longer."""
+
 
 def reserve_s(
     what: ApplicationEstimate,
@@ -47,7 +50,7 @@ def reserve_s(
     planned_core_s = matched.work_ratio * math.fsum(stage.work_core_s for stage in open_stages)
     unplanned_core_s = math.fsum(_work(key, matched, run, container_core_s) for key in matched.unplanned)
     more = unplanned_core_s / planned_core_s if shown < 0 and planned_core_s > 0 else 0.0
-    return further * (1 + more) * planned_s
+    return min(LONGEST_S, further * (1 + more) * planned_s)
 
 
 def _work(key: StageKey, matched: Matched, run: Run, container_core_s: Mapping[StageKey, float]) -> float:

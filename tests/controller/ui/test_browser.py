@@ -180,6 +180,8 @@ def test_how_applications_ended_and_who_will_be_late_is_said_in_words(page: Serv
     cluster.worker("w1", report(running, "1"))
     cluster.worker("w1", report(running, "1"), samples=told, sample_seq=placed.samples_acknowledged)
     views = {view.application_id: view for view in page.master.client().applications()}
+    reason = views[late].lateness
+    assert reason is not None
     by = {job: 100 * abs(views[job].elapsed_s / (views[job].deadline_s or 1) - 1) for job in (early, late)}
     with tab_of(chromium) as tab:
         open_page(page, tab)
@@ -187,17 +189,22 @@ def test_how_applications_ended_and_who_will_be_late_is_said_in_words(page: Serv
         rows = cells(tab, "Ended applications")
         assert [(row[0], row[1], row[2], row[4]) for row in rows] == [
             ("stopped", "normal", "1m30s", "it was killed"),
-            (f"nightly …{late[-6:]}", "normal", "11.9s", f"late by {by[late]:.1f}%"),
+            (f"nightly …{late[-6:]}", "normal", "11.9s", f"late by {by[late]:.1f}%: {reason.sentence}"),
             (f"nightly …{early[-6:]}", "normal", "11.4s", f"early by {by[early]:.1f}%"),
         ]
         [row] = cells(tab, "Running applications")
-        assert (row[0], row[4]) == (f"nightly …{running[-6:]}", "3m20s, late")
+        assert (row[0], row[4]) == (f"nightly …{running[-6:]}", "3m20s, late since 1.0s")
         tab.get_by_role("link", name="stopped").press("Enter")
         tab.get_by_text("What was recorded is being read.").wait_for()
         page.look()
         tab.get_by_role("cell", name="cut off").wait_for()
         assert tab.locator(".bar.active").count() == 0
-        assert tab.locator("[data-figure=distance]").inner_text() == "–"
+        for figure in ("distance", "lateness"):
+            assert tab.locator(f"[data-figure={figure}]").inner_text() == "–"
+        open_page(page, tab, f"#/application/{late}")
+        for figure, said in (("lateness", reason), ("basis", views[late].basis)):
+            assert said is not None
+            tab.locator(f"[data-figure={figure}]", has_text=said.sentence).wait_for()
 
 
 def test_jobs_of_a_pipeline_are_told_where_there_is_one(page: ServedPage, chromium: Path) -> None:

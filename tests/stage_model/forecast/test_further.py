@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_model.forecast.estimate import estimate
-from stage_model.forecast.further import Grounds, further_share, grounds, marks
+from stage_model.forecast.further import MOST_FURTHER, Grounds, further_share, grounds, marks
 from stage_model.history.profile import RunRecord, profile
 from tests.fakes.records import run, stage
 
@@ -39,11 +39,15 @@ def test_without_work_to_compare_as_much_again_may_come() -> None:
     assert further_share([], 10.0) == further_share([0.0], 10.0) == further_share([10.0], 0.0) == 1.0
 
 
+def test_a_profile_that_claims_anything_gives_a_finite_number() -> None:
+    assert further_share([1e12, 5e-324], 1e-300) == further_share([1e12], 5e-324) == MOST_FURTHER
+
+
 @given(works, st.floats(0.01, 1e6))
 def test_it_covers_the_greatest_run_and_never_vanishes(known: list[float], planned: float) -> None:
     further = further_share(known, planned)
     assert further > 0
-    assert planned * (1 + further) >= max(known) * (1 - 1e-9)
+    assert planned * (1 + further) >= max(known) * (1 - 1e-9) or further == MOST_FURTHER
 
 
 @given(works, st.integers(0, 19))

@@ -7,7 +7,7 @@ import pytest
 
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
-from stage_model.forecast.reserve import reserve_s
+from stage_model.forecast.reserve import LONGEST_S, reserve_s
 from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run import Run
@@ -84,6 +84,14 @@ def test_what_comes_beyond_the_plan_may_come_again_too() -> None:
     assert kept(what, ran(*[LOOP] * 6)) == pytest.approx(2 * whole_s)
     # one under way counts as a whole one
     assert kept(what, ran(*[LOOP] * 6, ended=5)) == pytest.approx(2 * whole_s)
+
+
+def test_a_plan_that_claims_anything_gives_a_finite_time() -> None:
+    what = planned(LOOP, LOOP)
+    nothing = [msgspec.structs.replace(stage, work_core_s=5e-324) for stage in what.stages]
+    assert kept(msgspec.structs.replace(what, stages=tuple(nothing)), ran(*[LOOP] * 6)) <= LONGEST_S
+    endless = [msgspec.structs.replace(stage, fixed_s=1e12) for stage in what.stages]
+    assert kept(msgspec.structs.replace(what, stages=tuple(endless)), Run()) == LONGEST_S
 
 
 def test_a_stage_that_stands_alone_closes_what_is_before_it() -> None:
