@@ -154,6 +154,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     all_cores=needed_all_cores(job.summary, data.samples.get(job.app_id, ()), record.capacity, job.workers),
                     failed=job.exit_code != 0,
                     unequal=unequal,
+                    said=(job.summary.get("lateness") or {}).get("sentence", ""),
                     explained=data.explained.get(name, ""),
                 )
             )

@@ -39,7 +39,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A run with a deadline. `all_cores`: it needed them throughout; `unequal`: how its answer differs from the unpaced
-    one's, None for one that does not; `explained`: why it missed what it missed, where someone wrote it."""
+    one's, None for one that does not; `said`: why it was late, as its own record says; `explained`: why it missed what it
+    missed, where someone wrote it."""
 
     step: str
     half: str
@@ -53,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     all_cores: bool = False
     failed: bool = False
     unequal: str | None = None
+    said: str = ""
     explained: str = ""
 
     @property

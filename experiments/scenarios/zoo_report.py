@@ -11,7 +11,7 @@ from experiments.harness.markdown import table
 from experiments.scenarios.zoo_goals import Limits, Run, goals_of, long_programs
 
 RUNS = ("program", "kind", "test", "deadline s", "end s", "error %", "late s", "all cores", "granted / used", "answer")
-MISSES = ("step", "missed", "error %", "late s", "why")
+MISSES = ("step", "missed", "error %", "late s", "what its record says", "why")
 
 
 def tables(
@@ -62,8 +62,8 @@ def _row(run: Run, is_random: str) -> list[str]:
 
 
 def _miss(run: Run, limits: Limits) -> list[str]:
-    missed = ", ".join(run.misses(limits))
-    return [run.step, missed, f"{run.error_pct:+.2f}", f"{run.late_s:+.2f}", run.explained or "**not explained**"]
+    missed, why = ", ".join(run.misses(limits)), run.explained or "**not explained**"
+    return [run.step, missed, f"{run.error_pct:+.2f}", f"{run.late_s:+.2f}", run.unequal or run.said, why]
 
 
 def _by_kind(runs: Sequence[Run]) -> list[str]:

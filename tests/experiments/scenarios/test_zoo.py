@@ -221,15 +221,18 @@ def test_a_late_run_fails_its_half_and_has_to_be_explained() -> None:
     name = list(ZOO.halves())[2]
     half, step = ZOO.halves()[name], step_of(name, "plus20")
     late = recorded(step, 74.1, 72)
+    late.jobs[0].summary["lateness"] = {"reason": "waited", "sentence": "It waited 2 s for data."}
     names = [
         (f"{half}: runs late by more than 2% and 2 s", half),
         (f"{half}: share of runs late by more than 0.5%", half),
     ]
     assert failing(long_story(late)) == [*names, ("every miss is explained", "all")]
-    told = long_story(late, explained={step: "It waited for another job."})
+    told = long_story(late, explained={step: "The disk was slow."})
     assert failing(told) == names, "an explained miss stays a miss"
-    assert f"| {step} | too late | +2.92 | +2.10 | It waited for another job. |" in ZOO.tables(told)
-    assert f"| {step} | too late | +2.92 | +2.10 | **not explained** |" in ZOO.tables(long_story(late))
+    assert f"| {step} | too late | +2.92 | +2.10 | It waited 2 s for data. | The disk was slow. |" in ZOO.tables(told)
+    assert f"| {step} | too late | +2.92 | +2.10 | It waited 2 s for data. | **not explained** |" in ZOO.tables(
+        long_story(late)
+    )
     assert ZOO.pictures(told) == {step: [step]}
 
 
