@@ -177,7 +177,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         unexplained = [run.step for run in runs if run.misses(self.limits) and not run.explained]
         return [
             complete(data, self.steps()),
-            *(judged(goal, part) for part in self.parts() for goal in goals_of(part, runs, self.limits)),
+            *(judged(g, part) for part in self.parts() for g in goals_of(part, runs, self.limits) if g.measured is not None),
             Condition("enough programs with long deadlines", "all", long >= least, f"{long} of at least {least}"),
             Condition("every miss is explained", "all", not unexplained, ", ".join(unexplained) or f"n={len(runs)}"),
             *self._same_answers(data),
