@@ -30,7 +30,7 @@ from placement.request import Request
 from placement.worker import WorkerState
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.forecast.match import Matched
-from stage_model.forecast.virtual_time import Busy
+from stage_model.forecast.virtual_time import Busy, Forecast
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.history.run import Run
@@ -155,9 +155,11 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The schedule of the stages to come, the pace so far, and the seconds kept for work beyond the plan."""
+    """The schedule of the stages to come, that of all stages (`shape`), the pace so far, and the seconds kept for work beyond
+    the plan."""
 
     busy: Busy
+    shape: Forecast
     fixed_s: float
     last_task_sd_s: float
     doubt: float
@@ -400,6 +402,10 @@ class Application:
             line = f"there were {limits.NOTICES} lines like these; further ones are left out"
         if len(self.notices) <= limits.NOTICES and line not in self.notices:
             self.notices.append(line)
+
+    def used_core_s(self) -> float:
+        """Container CPU of all executors since their starts, in stages or not, core-seconds."""
+        return math.fsum(executor.record.cpu_core_s for executor in self.executors.values())
 
     def stage_use(self) -> dict[StageKey, float]:
         """Container CPU per stage attempt over all executors, core-seconds."""

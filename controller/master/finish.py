@@ -177,6 +177,7 @@ def _lesson(application: Application, most: Capacity) -> RunRecord | None:
         container_core_s=application.stage_use(),
         allocated_core_s=application.stage_allocation(),
         throttled_s=application.stage_throttling(),
+        used_core_s=round(application.used_core_s(), 3),
     )
 
 

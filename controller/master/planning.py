@@ -6,6 +6,7 @@ puts estimate, run and clock together. Seconds count from submission unless said
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -18,6 +19,7 @@ from controller.master.executor_state import Executor
 from controller.master.lateness import late_since
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
+from stage_model.forecast.budget import like, untold_core_s
 from stage_model.forecast.doubt import PROFILE_DOUBT, doubt
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
@@ -26,7 +28,7 @@ from stage_model.forecast.pace import pace
 from stage_model.forecast.promises import Claim
 from stage_model.forecast.reserve import reserve_s
 from stage_model.forecast.schedule import to_come
-from stage_model.forecast.virtual_time import Busy, Forecast
+from stage_model.forecast.virtual_time import Busy, Forecast, add
 from stage_model.history.events import AnyEvent, StageSubmitted
 from stage_model.history.stage_run import StageKey, StageRun
 from stage_model.laws.paper import PaperSettings
@@ -181,8 +183,8 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     if what is not None:
         matched = matched_run(application, what)
         ahead = _schedule(application, target, matched, slots, most)
-        busy, paced = ahead.busy, ahead.pace
-        fixed_s = ahead.fixed_s + _margins(application, target, what, elapsed_s)
+        paced = ahead.pace
+        busy, fixed_s = _future(application, target, what, matched, ahead, elapsed_s)
     return ApplicationPlan(
         application_id=application.id,
         name=application.name,
@@ -239,13 +241,14 @@ def _aims(
         if len(targets) == 1 and len(mine) == len(active):
             return ()
         ahead = _schedule(application, target, matched, slots, most)
+        busy, fixed_s = _future(application, target, what, matched, ahead, elapsed_s)
         found.append(
             Aim(
                 left_s=target.due_s - elapsed_s,
                 deadline_s=target.deadline_s,
                 stages=tuple(mine),
-                future_busy=ahead.busy,
-                future_fixed_s=ahead.fixed_s + _margins(application, target, what, elapsed_s),
+                future_busy=busy,
+                future_fixed_s=fixed_s,
                 future_task_sd_s=ahead.last_task_sd_s,
                 future_doubt=ahead.doubt,
                 further_s=ahead.further_s,
@@ -267,7 +270,8 @@ def _schedule(application: Application, target: Target | None, matched: Matched,
         unsure = doubt([stage.work_core_s for stage in stages], matched.shown)
         paced = _pace(application, matched, most)
         further_s = paced * _reserve_s(application, outline.estimate, matched, slots, most) if jobs is None else 0.0
-        known = outline.ahead[jobs, slots, most] = Ahead(busy, fixed_s, last_task_sd_s, unsure, paced, further_s)
+        shape = Forecast(*to_come(matched.stages, slots, 1.0, most.speed_limit))
+        known = outline.ahead[jobs, slots, most] = Ahead(busy, shape, fixed_s, last_task_sd_s, unsure, paced, further_s)
     return known
 
 
@@ -277,6 +281,46 @@ def _reserve_s(application: Application, what: ApplicationEstimate, matched: Mat
         return 0.0
     use, limit = application.stage_use(), most.speed_limit
     return reserve_s(what, matched, application.run, use, slots=slots, cores=most.cores, speed_limit=limit)
+
+
+def _future(
+    application: Application,
+    target: Target | None,
+    what: ApplicationEstimate,
+    matched: Matched,
+    ahead: Ahead,
+    elapsed_s: float,
+) -> tuple[Busy, float]:
+    """Busy tuple and fixed seconds of all that is to come of what is aimed at: of its stages, of an application also what no
+    stage tells and the driver's own time."""
+    if target is not None and target.jobs is not None:
+        return ahead.busy, ahead.fixed_s
+    untold = _untold(application, what, matched, ahead)
+    margins_s = _margins(application, target, what, elapsed_s)
+    return add(ahead.busy, untold.busy), ahead.fixed_s + untold.fixed_s + margins_s
+
+
+def _untold(application: Application, what: ApplicationEstimate, matched: Matched, ahead: Ahead) -> Forecast:
+    """What the application still has to do by its total, and no stage tells (`stage_model.forecast.budget`). What the stages
+    under way have used counts as theirs: both come with one report."""
+    if what.used_core_s is None:
+        return Forecast(())
+    used, ratio = application.stage_use(), matched.work_ratio
+    left = ratio * math.fsum(stage.work_core_s for stage in matched.to_come)
+    left += math.fsum(max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items())
+    stages = math.fsum(stage.work_core_s for stage in matched.stages)
+    # stages that needed more than profiled say nothing of what lies beside them
+    whole = min(1.0, ratio) * _input_share(what, matched) * what.used_core_s
+    untold = untold_core_s(whole, stages, application.used_core_s(), left)
+    return like(ahead.shape, stages, untold) if untold > 0 else Forecast(())
+
+
+def _input_share(what: ApplicationEstimate, matched: Matched) -> float:
+    """How much input this run has, as a share of the profile's: by the stages that read some. What others read depends on
+    which stage is taken for which."""
+    sources = [place for place, stage in enumerate(what.stages) if stage.amounts.input(stage.in_bytes)]
+    then = math.fsum(what.stages[place].work_core_s for place in sources)
+    return math.fsum(matched.stages[place].work_core_s for place in sources) / then if then > 0 else 1.0
 
 
 def _ahead(application: Application, target: Target | None, matched: Matched) -> tuple[StageEstimate, ...]:

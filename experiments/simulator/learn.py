@@ -82,6 +82,7 @@ def told_pre_run(
         allocated_core_s={
             (stage, 0): cores * (app.stage_ends_s[stage] - app.stage_starts_s[stage]) for stage in app.stage_ends_s
         },
+        used_core_s=math.fsum(executor.cpu_core_s for executor in app.executors),
     )
     return app, record, recorder.events
 

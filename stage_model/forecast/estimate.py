@@ -92,7 +92,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission; `grounds` are the
+    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission. `used_core_s` is the
+    container CPU of the whole run, in stages or not; None where no run with these arguments tells; `grounds` are the
     runs that it rests on."""
 
     startup_s: float
@@ -100,6 +101,7 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     stages: tuple[StageEstimate, ...]
     cpu_source: CpuSource = "container"
     grounds: Grounds
+    used_core_s: float | None = None
 
     @cached_property
     def expected(self) -> Expected:
@@ -148,7 +150,20 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
         stages=tuple(stages),
         cpu_source="container" if any(run.cpu_source == "container" for run in runs) else "executor",
         grounds=grounds(runs, reference, arguments),
+        used_core_s=_used_core_s(runs, reference, arguments),
     )
+
+
+def _used_core_s(runs: Sequence[RunRecord], reference: RunRecord, arguments: tuple[str, ...] | None) -> float | None:
+    """The CPU of the whole application when it reads what the reference run did: of the runs with its arguments, as others
+    may have done something else."""
+    if arguments is not None and reference.arguments != arguments:
+        return None
+    alike = [run for run in runs if run.used_core_s is not None and run.arguments == reference.arguments]
+    if not alike:
+        return None
+    used = [run.used_core_s or 0.0 for run in alike]
+    return at_size(used, [run.input_records for run in alike], reference.input_records).amount
 
 
 def record_traits(run: RunRecord) -> list[ProfiledTraits]:

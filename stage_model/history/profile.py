@@ -86,7 +86,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     clock that was set back is dated after those before it). `cores` = cores of the cluster that the run could get, `slots` =
     tasks at once over all executors. `startup_s` = application start to first stage, `tail_s` = last stage's end to the
     application's. `cpu_source`: "container" (counts Python workers) or "executor" (JVM task threads; task run time for
-    stages with Python workers). `complete` False: nothing is learned from it.
+    stages with Python workers). `used_core_s` = container CPU of all executors from their starts on, in stages and between
+    them; None where no container was measured. `complete` False: nothing is learned from it.
     """
 
     id: Annotated[str, msgspec.Meta(min_length=1)]
@@ -103,6 +104,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     duration_s: Amount
     input_records: Count
     cpu_source: CpuSource
+    used_core_s: Amount | None = None
     complete: bool = True
     stages: tuple[StageRecord, ...] = ()
 

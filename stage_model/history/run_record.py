@@ -30,14 +30,15 @@ def to_record(
     container_core_s: Mapping[StageKey, float] | None = None,
     allocated_core_s: Mapping[StageKey, float] | None = None,
     throttled_s: Mapping[StageKey, float] | None = None,
+    used_core_s: float | None = None,
 ) -> RunRecord:
     """The record of `run`.
 
     `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are; `when_ms` is the
     wall clock's.
     `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the executors'
-    own CPU counts. `throttled_s` are the seconds, by stage, that quotas held threads back. `ended_well`: its driver did; else
-    nothing is learned from it.
+    own CPU counts. `used_core_s` is that of all executors from their starts on, in stages or not; `throttled_s` are the
+    seconds, by stage, that quotas held threads back. `ended_well`: its driver did; else nothing is learned from it.
 
     Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. What they did
     counts as time of the driver, which had its own reasons to wait.
@@ -66,6 +67,7 @@ def to_record(
         duration_s=_seconds(end_ms - started_ms),
         input_records=sum(stage.input_records for stage in records),
         cpu_source="executor" if container_core_s is None else "container",
+        used_core_s=used_core_s,
         complete=run.complete and ended_well,
         stages=records,
     )

@@ -99,3 +99,24 @@ def test_what_work_does_not_explain_is_fixed_time() -> None:
     # 4 equal tasks of 2.5 core-seconds on 2 slots and 2 cores take 5 s; the stage lasted 6 s
     record = stage("x", task_cv=0.0, cores_s=12.0)
     assert estimate(profile("k", [run("a", 1, record)])).stages[0].fixed_s == pytest.approx(1.0)
+
+
+def test_the_total_is_that_of_runs_with_the_same_arguments() -> None:
+    short = run("a", 1, stage("x"), arguments=("12",), used_core_s=40.0)
+    long = [
+        run(name, when, stage("x"), arguments=("24",), used_core_s=used)
+        for name, when, used in (("b", 2, 70.0), ("c", 3, 90.0))
+    ]
+    known = profile("k", [short, *long])
+    assert estimate(known, ("24",)).used_core_s == 80.0
+    assert estimate(known, ("12",)).used_core_s == 40.0
+    # these have never run: no total is known of them
+    assert estimate(known, ("48",)).used_core_s is None
+    # an older record does not tell
+    assert estimate(profile("k", [run("a", 1, stage("x"))])).used_core_s is None
+
+
+def test_the_total_follows_what_the_runs_read() -> None:
+    half, whole = stage("x", records=500, input_records=500), stage("x", records=1000, input_records=1000)
+    known = profile("k", [run("a", 1, half, used_core_s=40.0), run("b", 2, whole, used_core_s=70.0)])
+    assert estimate(known).used_core_s == pytest.approx(70.0)

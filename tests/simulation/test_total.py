@@ -1,0 +1,47 @@
+"""The CPU of a whole application bounds its parts: profiles that lack half of their stages, in virtual time, through the
+production's planning, agents and law."""
+
+from __future__ import annotations
+
+import random
+import statistics
+
+import pytest
+
+from experiments.simulator.learn import pre_run
+from experiments.simulator.state import REAL
+from experiments.simulator.trials import SimCluster, all_cores, run
+from stage_model.forecast.budget import USUAL
+from stage_model.history.profile import profile
+from tests.fakes import random_applications
+
+CLUSTER = SimCluster(executors=2, slots=1, cores=0.85)
+SEEDS = range(4)
+HALF = 0.5
+TIMES = 1.2
+LITTLE_S = 4.0
+"""For waits and gaps of the stages that are missing, which no CPU foretells."""
+
+
+def late(kind: str, seed: int) -> tuple[float, float]:
+    """Seconds after the deadline, and those that what neither stages nor total foretold takes one task at once."""
+    rng = random.Random(f"{kind} {seed}")
+    before = random_applications.draw(rng, kind, (30.0, 100.0))
+    job = random_applications.again(rng, before, cv=0.1)
+    record = pre_run(before, CLUSTER.workers, effects=REAL, seed=seed)[1]
+    known = random_applications.truncated(profile(kind, [record]), HALF, rng)
+    deadline_s = TIMES * all_cores(job, CLUSTER, effects=REAL, seed=seed).end_s
+    end = run(job, CLUSTER, deadline_s, profile=known, effects=REAL, seed=seed)
+    assert record.used_core_s is not None
+    unforeseen = max(0.0, end.used_core_s - record.used_core_s) + USUAL * sum(s.work_core_s for s in known.runs[0].stages)
+    return end.end_s - deadline_s, unforeseen / CLUSTER.cores
+
+
+@pytest.mark.parametrize("kind", random_applications.KINDS)
+def test_a_profile_without_half_of_its_stages_makes_a_run_late_by_no_more_than_its_total_did_not_foretell(kind: str) -> None:
+    lates_s = []
+    for seed in SEEDS:
+        late_s, unforeseen_s = late(kind, seed)
+        assert late_s <= unforeseen_s + LITTLE_S, f"seed {seed}"
+        lates_s.append(late_s)
+    assert statistics.fmean(lates_s) <= LITTLE_S
