@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from experiments.simulator.jobs import SimJob, SimStage, log_normal
+from experiments.simulator.jobs import SimJob, SimStage, SparkJob, log_normal
 from experiments.simulator.learn import pre_run
 from experiments.simulator.state import IDEAL, REAL
 from experiments.simulator.trials import SimCluster, all_cores, run
@@ -21,13 +21,15 @@ STARTUP_S = 4.0
 
 
 def stream(batches: int, seed: int = 0, shape: Sequence[tuple[int, float]] = BATCH) -> SimJob:
+    """Each batch is a job, in which a stage waits for the one before it; the next batch waits for it all."""
     rng = random.Random(seed)
     stages = [
         SimStage(tuple(log_normal(rng, mean, 0.3) for _ in range(tasks)), gap_s=0.1, name="start at app.py:1")
         for _ in range(batches)
         for tasks, mean in shape
     ]
-    return SimJob(tuple(stages), STARTUP_S, name="stream")
+    jobs = [SparkJob(tuple(range(at, at + len(shape)))) for at in range(0, len(stages), len(shape))]
+    return SimJob(tuple(stages), STARTUP_S, name="stream", jobs=tuple(jobs))
 
 
 def taught(*batches: int) -> Profile:
