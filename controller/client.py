@@ -20,6 +20,7 @@ from controller.wire.command import (
     ApplicationList,
     ApplicationView,
     Change,
+    DriverEnded,
     Explanation,
     Failure,
     Health,
@@ -32,7 +33,7 @@ from controller.wire.command import (
 from controller.wire.course import Course, EndedRun, EndedRuns
 from controller.wire.reading import reader
 from stage_model.decoding import UNREADABLE
-from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError, Unavailable
+from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
 
 T = TypeVar("T")
 Exchange = tuple[http.client.HTTPResponse, bytes]
@@ -76,6 +77,11 @@ class MasterClient:
     def kill(self, application_id: str) -> None:
         """Asks for the end of an application and its executors; returns before they are gone."""
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
+
+    def driver_ended(self, submission: str, exit_code: int) -> None:
+        """Tells how the driver of a submission has ended."""
+        body = msgspec.json.encode(DriverEnded(exit_code=exit_code))
+        self._request("POST", f"/v1/submissions/{_quoted(submission)}/ended", body)
 
     def change(self, application_id: str, change: Change) -> None:
         """Gives a running application another deadline or priority."""
@@ -133,6 +139,8 @@ class MasterClient:
             failure = Failure(error=f"the master at {self.url} answered with status {status}")
         if status == 401:
             return Denied(failure.error)
+        if status == 404:  # the master is of another release, which has no such call
+            return OtherVersion(failure.error)
         known: dict[int, type[PaceError]] = {
             kind.exit_code: kind for kind in (BadInput, Unavailable, InfeasibleDeadline, Denied)
         }

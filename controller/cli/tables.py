@@ -35,7 +35,7 @@ def applications_table(views: Sequence[ApplicationView]) -> Table:
             name,
             view.name,
             *((view.pipeline or "-",) if of_pipelines else ()),
-            view.state if view.queue_position is None else f"{view.state} {view.queue_position}",
+            _state(view),
             _PRIORITY_NAMES.get(view.priority, str(view.priority)),
             format_duration(view.elapsed_s),
             _duration(view.deadline_s),
@@ -89,6 +89,13 @@ def short_ids(ids: Sequence[str]) -> list[str]:
     return [
         start if sum(one.startswith(start) for one in ids) == 1 else whole for start, whole in zip(starts, ids, strict=True)
     ]
+
+
+def _state(view: ApplicationView) -> str:
+    """With the place of one that waits; of one that has ended how, once that is settled."""
+    if view.queue_position is not None:
+        return f"{view.state} {view.queue_position}"
+    return view.outcome.replace("_", " ") or view.state
 
 
 def _table(left: Sequence[str], right: Sequence[str]) -> Table:

@@ -12,7 +12,7 @@ from controller.master.executor_state import Executor
 from controller.master.guard import guarded
 from controller.master.identity import Identity
 from controller.master.lifecycle import Lifecycle
-from controller.master.outcome import DRIVER_DIED
+from controller.master.outcome import Outcome
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
@@ -70,7 +70,7 @@ class Agents:
             if gone and not gone.ended and gone.record.registration.boot_id == worker.info.boot_id:
                 changed[application_id] = gone
                 with guarded(gone, "ending it"):
-                    self.registry.end(gone, DRIVER_DIED, now_s)
+                    self.registry.end(gone, now_s, Outcome.DRIVER_DIED)
         worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
         if changed or joins:
             self.lifecycle.reconcile_all(now_s)
@@ -210,7 +210,8 @@ class Agents:
             return False
         elif report.state == "refused":
             executors.gone(application, executor, None, report.reason, now_s)
-            self.registry.end(application, f"an executor was refused on worker {worker_id}: {report.reason}", now_s)
+            why = f"an executor was refused on worker {worker_id}: {report.reason}"
+            self.registry.end(application, now_s, Outcome.STOPPED, why)
         else:
             return False
         self.registry.save_executor(application, executor)

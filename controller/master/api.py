@@ -37,6 +37,7 @@ from controller.wire.command import (
     ApplicationList,
     ApplicationView,
     Change,
+    DriverEnded,
     Empty,
     Explanation,
     Failure,
@@ -233,6 +234,10 @@ class Api:
 
     async def kill(self, request: Request) -> Empty:
         self.cluster.commands.kill(request.path_params["id"], self.clock())
+        return Empty()
+
+    async def driver_ended(self, request: Request, said: DriverEnded) -> Empty:
+        self.cluster.commands.driver_ended(request.path_params["id"], said.exit_code)
         return Empty()
 
     async def change(self, request: Request, asked: Change) -> Empty:

@@ -17,6 +17,7 @@ import msgspec
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, known_sum
+from controller.master.outcome import SERVERS, DriverEnd, Known, Outcome
 from controller.master.starved import Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
@@ -70,6 +71,14 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     options: JobOptions
     ended_s: float | None = None
     end_reason: str = ""
+    """For people; empty for success."""
+    cut_off: Outcome | None = None
+    """Who ended it, if it did not end by itself."""
+    driver_end: DriverEnd | None = None
+    exit_code: int | None = None
+    """Its driver's, from `sparkpace submit`."""
+    outcome: Outcome | None = None
+    """None until it is settled."""
     next_executor: int = 1
     changes: list[AppliedChange] = []
     data_waits: list[DataWait] = []
@@ -85,10 +94,16 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     spark_application_id: str = ""
     """What an attached one is called by its cluster manager."""
     succeeded: bool | None = None
-    """Whether all its jobs were done when it ended; None before its record was written."""
+    """What a release without `outcome` has stored instead."""
     basis: Basis | None = None
     """As it was when it ended."""
     lateness: Lateness | None = None
+
+    def __post_init__(self) -> None:
+        if self.outcome is None and self.succeeded is not None:
+            self.outcome = Outcome.SUCCEEDED if self.succeeded else Outcome.UNKNOWN
+        if self.outcome is None and self.cut_off is None and self.end_reason:
+            self.cut_off = Outcome.STOPPED
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -247,6 +262,8 @@ class Application:
     """Events that its driver or an earlier life of the master had lost before they were stored."""
     first_task_ms: int | None = None
     last_task_ms: int | None = None
+    driver_gone_s: float | None = None
+    """Since when its driver is known to be gone, while its outcome is not settled; monotonic."""
     finished: bool = False
     farewell: bool = False
     """Its driver has said that it goes."""
@@ -287,6 +304,16 @@ class Application:
     @property
     def ended(self) -> bool:
         return self.record.ended_s is not None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.record.outcome is Outcome.SUCCEEDED
+
+    def known(self) -> Known:
+        """What its outcome follows from, now."""
+        record = self.record
+        server = record.registration.main in SERVERS
+        return Known(record.cut_off, record.exit_code, record.driver_end, server, self.run.seems_well)
 
     @property
     def lacks_credentials(self) -> bool:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from controller.wire.command import Change, Labels, PlanRequest
+from controller.wire.command import Change, DriverEnded, Labels, PlanRequest
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.worker import WorkerSync
@@ -17,6 +17,7 @@ MOST: dict[type[Message], int] = {
     WorkerSync: 32 * MIB,
     PlanRequest: 16 * MIB,  # a profile from a file
     Change: MIB // 16,
+    DriverEnded: MIB // 16,
     Labels: MIB // 16,
 }
 """Bytes of a body by its type."""

@@ -37,6 +37,7 @@ CALLS = (
         "POST", "/v1/applications/{id}/sync", "application", "driver_sync", "A driver says what it wants and what happened."
     ),
     Call("POST", "/v1/applications/{id}/kill", "submit", "kill", "Ends an application; answers before executors are gone."),
+    Call("POST", "/v1/submissions/{id}/ended", "submit", "driver_ended", "The driver of a submission has ended."),
     Call("POST", "/v1/applications/{id}/set", "submit", "change", "Another deadline, priority, or other workers."),
     Call("GET", "/v1/applications/{id}/course", "submit", "course", "What was recorded of an application behind offsets."),
     Call(

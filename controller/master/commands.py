@@ -12,7 +12,7 @@ from controller.master.explanation import explanation
 from controller.master.finish import stage_spans
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
-from controller.master.outcome import KILLED
+from controller.master.outcome import Outcome
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
 from controller.master.view import application_view, bare_view
@@ -20,7 +20,7 @@ from controller.runs.course import ended_runs, read_course
 from controller.wire.command import ApplicationView, Change, Explanation
 from controller.wire.course import Course, EndedRun
 from placement.topology import Topology
-from stage_model.errors import BadInput
+from stage_model.errors import BadInput, NotStored
 
 
 class Commands:
@@ -78,9 +78,20 @@ class Commands:
         happens to one that has ended."""
         application = self.registry.known(application_id)
         if not application.ended:
-            self.registry.end(application, KILLED, now_s)
+            self.registry.end(application, now_s, Outcome.KILLED)
             self.lifecycle.versions.bump(application)
             self.registry.store.catch_up()
+
+    def driver_ended(self, submission: str, exit_code: int) -> None:
+        """The driver of a submission has ended: each of its applications whose outcome is still open keeps the exit code.
+        Asked again, nothing changes. Raises `NotStored`; then whoever asks should ask again."""
+        for application in self.registry.applications.values():
+            if application.options.submission == submission and application.record.outcome is None:
+                application.record.exit_code = exit_code
+                self.registry.save(application)
+        store = self.registry.store
+        if not store.catch_up():
+            raise NotStored(store.failing)
 
     async def change(
         self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.master.application import ID, Application, ApplicationRecord
+from controller.master.outcome import Outcome
 from controller.master.pipeline_place import PipelinePlace, pipeline_place
 from placement.dependencies import After, check_acyclic
 from stage_model.errors import BadInput
@@ -27,7 +28,7 @@ class Past:
 
 def past_of(record: ApplicationRecord) -> Past:
     """What is kept of it."""
-    return Past(record.registration.name, bool(record.succeeded), pipeline_place(record), record.names)
+    return Past(record.registration.name, record.outcome is Outcome.SUCCEEDED, pipeline_place(record), record.names)
 
 
 FORGOTTEN = Past("its record is gone", succeeded=False)
@@ -73,7 +74,7 @@ def settle(application: Application, applications: Mapping[str, Application], pa
         first = applications.get(first_id)
         if first is not None and not first.finished:
             application.held_back = f"it comes after {first.id} ({first.name}), which has not ended"
-        elif after.success and not (first.record.succeeded if first else past.get(first_id, FORGOTTEN).succeeded):
+        elif after.success and not (first.succeeded if first else past.get(first_id, FORGOTTEN).succeeded):
             name = first.name if first else past.get(first_id, FORGOTTEN).name
             application.held_back = f"it comes after the success of {first_id} ({name}), which did not succeed"
             return True

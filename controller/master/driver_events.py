@@ -162,7 +162,7 @@ def _follow(application: Application, event: AnyEvent, registry: Registry, now_s
             registry.save_executor(application, executor)
     if isinstance(event, ApplicationEnd):
         ended_s = min(application.since_submission(event.time_ms), application.elapsed_s(now_s))
-        registry.end(application, "", now_s, ended_s=max(0.0, ended_s))
+        registry.end(application, now_s, ended_s=max(0.0, ended_s))
 
 
 def _stored_snapshot(application: Application, next_seq: int, data: bytes, registry: Registry, now_s: float) -> None:

@@ -15,6 +15,7 @@ from controller.master.beside import Beside
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.locality import locality
+from controller.master.outcome import DriverEnd, driver_end
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.tokens import digest, mint
@@ -123,9 +124,12 @@ class Drivers:
             changed = True
         if sync.credentials and application.lacks_credentials:
             application.credentials, changed = sync.credentials, True
+        if sync.driver_end and application.record.driver_end in (None, DriverEnd.TO_COME):
+            application.record.driver_end = driver_end(sync.driver_end)
+            self.registry.save(application)
         application.farewell = application.farewell or sync.ended
         if sync.ended and not application.ended:
-            self.registry.end(application, "", now_s)
+            self.registry.end(application, now_s)
             changed = True
         if application.attached:
             changed = attached.take_executors(application, sync, self.registry, now_s) or changed
@@ -133,7 +137,7 @@ class Drivers:
             self.registry.stir(application)
             self.lifecycle.reconcile(application, now_s)
             self.lifecycle.versions.bump(application)
-        stop = application.record.end_reason if application.ended and not sync.ended else ""
+        stop = application.record.end_reason if application.record.cut_off and not sync.ended else ""
         near, starved = None, dict[str, int]()
         with guarded(application, "planning its waits for data"):
             near = None if application.attached else SAME_HOST if self._on_one_host(application) else locality(application)

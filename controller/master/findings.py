@@ -19,9 +19,9 @@ def basis_of(application: Application) -> Basis:
 
 
 def lateness_of(application: Application, most: Capacity) -> Lateness | None:
-    """The reason why an application that has ended by itself was late; None where it was not, or had no deadline."""
+    """The reason why an application that has ended well was late; None where it was not, or had no deadline."""
     record, what, deadline_s = application.record, application.estimate, application.options.deadline_s
-    if record.ended_s is None or record.end_reason or deadline_s is None:
+    if record.ended_s is None or not application.succeeded or deadline_s is None:
         return None
     # measured as the profile's was, so that both can be compared
     use = application.stage_use() if what is None or what.cpu_source == "container" else None

@@ -125,7 +125,6 @@ class Finisher:
 
 def prepare_ending(application: Application, most: Capacity, runtime: str) -> Ending:
     """What the record will say, as far as it is known without the samples."""
-    application.record.succeeded = succeeded(application)
     start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
     return Ending(
         application_id=application.id,
@@ -151,15 +150,10 @@ def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> 
     return recorder.finish(ending.application_id, summary, ending.stages)
 
 
-def succeeded(application: Application) -> bool:
-    """It ended by itself, and well as far as its jobs show."""
-    return application.ended and not application.record.end_reason and application.run.complete and application.run.seems_well
-
-
 def _lesson(application: Application, most: Capacity) -> RunRecord | None:
-    """Every run that ended by itself with all its jobs done updates its profile; others would teach what never ended."""
-    if not application.record.succeeded or application.left_out:
-        why = "it did not run to its end" if not application.record.succeeded else "not all that it told could be taken in"
+    """A run that ended well and of which all is known updates its profile; another would teach what never ended."""
+    if not application.succeeded or not application.run.complete or application.left_out:
+        why = "not all that it did is known" if application.succeeded else "it did not end well"
         log.info("%s teaches nothing: %s", application.id, why)
         return None
     return to_record(
@@ -213,9 +207,10 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "pipeline": _pipeline(options.pipeline),
         "changes": [structs.asdict(change) for change in record.changes],
         "end_s": round(ended_s, 3),
-        "error_pct": _rounded(error_pct(ended_s, options.deadline_s)) if record.succeeded else None,
+        "error_pct": _rounded(error_pct(ended_s, options.deadline_s)) if application.succeeded else None,
         "actions": [_action(application, action) for action in application.actions.by_key.values()],
-        "violated": late if late or record.succeeded else None,  # one that was cut off before it was neither
+        "violated": late if late or application.succeeded else None,  # one that was cut off before it was neither
+        "outcome": record.outcome,
         "end_reason": record.end_reason,
         "first_task_s": round(start_s, 3),
         "last_task_s": round(end_s, 3),

@@ -9,7 +9,7 @@ from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.finish import Finisher, Written
 from controller.master.guard import guarded
-from controller.master.outcome import DRIVER_DIED
+from controller.master.outcome import DriverEnd, Outcome
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.versions import Versions
@@ -19,6 +19,8 @@ from stage_model.errors import NotStored, PaceError
 
 CLEAN_UP_S = 15.0
 """Longest wait for the last words of driver and executors before a run's record is written."""
+WORD_S = 15.0
+"""From a driver's end until `submit` must have told its exit code: it tells it at once, and again until it is taken."""
 HEARD_S = 2.5
 """A driver that was heard of so lately lives: bridges speak every second."""
 SILENCE_S = 60.0
@@ -40,9 +42,11 @@ class Lifecycle:
 
     def _turn(self, application: Application, now_s: float) -> None:
         if not application.ended and self._driver_gone(application, now_s):
-            self.registry.end(application, DRIVER_DIED, now_s)
+            self.registry.end(application, now_s, Outcome.DRIVER_DIED)
             self.versions.bump(application)
         if application.ended:
+            if application.record.outcome is None and not self._word_to_come(application, now_s):
+                self.registry.settle(application, now_s)
             self._try_finish(application, now_s)
         elif self.reconcile(application, now_s):
             self.versions.bump(application)
@@ -61,11 +65,11 @@ class Lifecycle:
 
     def _bring_executors(self, application: Application, now_s: float) -> bool:
         if reason := executors.too_many_failures(application):
-            self.registry.end(application, reason, now_s)
+            self.registry.end(application, now_s, Outcome.STOPPED, reason)
             return True
         found, held_back = len(application.record.comes_after), application.held_back
         if dependencies.settle(application, self.registry.applications, self.registry.past):
-            self.registry.end(application, application.held_back, now_s)
+            self.registry.end(application, now_s, Outcome.STOPPED, application.held_back)
             return True
         if application.held_back != held_back:
             self.registry.stir(application)
@@ -79,8 +83,10 @@ class Lifecycle:
             return False
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
-        """A silent driver on the master's host is looked at; one elsewhere, or in a container that
-        cannot be looked into, is gone when its executors are silent, too."""
+        """A driver whose exit code is known is gone. A silent one on the master's host is looked at; one elsewhere, or in a
+        container that cannot be looked into, is gone when its executors are silent, too."""
+        if application.record.exit_code is not None:
+            return True
         silent_s = now_s - application.heard_s
         if silent_s < HEARD_S:
             return False
@@ -91,15 +97,29 @@ class Lifecycle:
         running = any(e.report and e.report.state == "running" for e in application.live_executors())
         return not running and silent_s > SILENCE_S
 
+    def _word_to_come(self, application: Application, now_s: float) -> bool:
+        """Whether somebody will still say how the driver of an application that has ended did: `submit`, once the driver is
+        gone, or its bridge before."""
+        record, stays = application.record, application.options.submission is not None
+        if record.exit_code is not None or record.cut_off in (Outcome.KILLED, Outcome.STOPPED):
+            return False
+        if not stays and record.driver_end is not DriverEnd.TO_COME:
+            return False
+        if not self._driver_gone(application, now_s):
+            application.driver_gone_s = None
+            return True
+        if application.driver_gone_s is None:
+            application.driver_gone_s = now_s
+        return stays and now_s - application.driver_gone_s < WORD_S
+
     def _driver_to_be_told(self, application: Application, now_s: float) -> bool:
         """That its application has ended: it has not said that it goes, and lives. One that waits has no executors that would
         take a while to end."""
-        reason = application.record.end_reason
-        told = application.farewell or reason in ("", DRIVER_DIED)
+        told = application.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
         return not told and not self._driver_gone(application, now_s)
 
     def _try_finish(self, application: Application, now_s: float) -> None:
-        if application.finished or application.ended_monotonic_s is None:
+        if application.finished or application.ended_monotonic_s is None or application.record.outcome is None:
             return
         if not self.finisher.begun(application):
             heard, waited_s = self.registry.workers.fresh(now_s), now_s - application.ended_monotonic_s

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from controller.master.application import Application
 from controller.master.guard import guarded
-from controller.master.outcome import ended_how
+from controller.master.outcome import Outcome
 from controller.master.summary import error_pct
 from controller.master.view import forecast_end_s
 from controller.notify.events import MOST_REFUSALS, EventWatch, HookEvent, JobLook, Refusals, body, refused_event
@@ -55,12 +55,13 @@ class Notifying:
 def _look(application: Application, now_s: float) -> JobLook:
     """Deadline and forecast end as `ps` and the metrics show them; of one that has ended, as they are counted."""
     elapsed_s = application.elapsed_s(now_s)
-    if not application.ended:
+    outcome = application.record.outcome
+    if outcome is None:
         target = application.target()
         deadline_s = None if target is None else target.due_s
         return JobLook(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
-    outcome, deadline_s = ended_how(application), application.options.deadline_s
-    error = error_pct(elapsed_s, deadline_s) if outcome == "succeeded" else None
+    deadline_s = application.options.deadline_s
+    error = error_pct(elapsed_s, deadline_s) if outcome is Outcome.SUCCEEDED else None
     return JobLook(
         application.id,
         application.name,

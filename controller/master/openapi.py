@@ -25,7 +25,7 @@ TOKENS = {
     "worker": "The token of that worker's agent.",
     "metrics": "Scope metrics.",
 }
-IDS = {"applications": "The application's id.", "workers": "The worker's id."}
+IDS = {"applications": "The application's id.", "submissions": "The submission's id.", "workers": "The worker's id."}
 ABOUT = (
     "HTTPS with the cluster's own CA; tokens are bearer tokens. What each message means, and who sends what when, is "
     "in protocol.md. The version is that of the wire: the oldest and the newest that this release speaks."

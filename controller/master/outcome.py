@@ -1,40 +1,112 @@
-"""How applications ended, counted in one life of the master. What survives a restart is in their records, not here."""
+"""How an application ended, decided of what is known about its driver. Pure.
+
+An application's outcome is its driver's: `sparkpace submit` knows the exit code, the bridge sees how its JVM ends, and where
+neither says anything, the jobs have to do. Not covered: how long the word is waited for (`lifecycle`), counting (`tally`).
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
 
-from controller.master.application import Application
-from controller.master.finish import succeeded
-from controller.master.summary import error_pct
-
-KILLED = "it was killed"
-DRIVER_DIED = "its driver died"
-OUTCOMES = ("succeeded", "failed", "killed", "driver_died", "stopped")
-"""All its jobs done; ended by itself without; by `sparkpace kill`; without a driver; by the master, which says why."""
-ERROR_BOUNDS = (-0.5, -0.2, -0.1, -0.05, -0.02, -0.01, 0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Of the deadline error, as a part of the deadline; negative is early."""
-
-
-class Tally:
-    def __init__(self) -> None:
-        self.ended: Counter[str] = Counter()
-        self.errors = [0] * (len(ERROR_BOUNDS) + 1)
-        """By bound, as `ERROR_BOUNDS`; the last one is of what is beyond all."""
-
-    def take(self, application: Application) -> None:
-        """One that has just ended. A deadline is kept or missed by those that have done all their jobs."""
-        how = ended_how(application)
-        self.ended[how] += 1
-        error = error_pct(application.record.ended_s or 0.0, application.options.deadline_s)
-        if how == "succeeded" and error is not None:
-            self.errors[bisect_left(ERROR_BOUNDS, error / 100)] += 1
+SHELL_SIGNAL = 128
+"""An exit code above this one is this plus the number of the signal that ended the process."""
+ASKING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+"""Signals that ask a process to end."""
+SERVERS = frozenset(
+    (
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+    )
+)
+"""Main classes that serve until they are asked to end."""
 
 
-def ended_how(application: Application) -> str:
-    """One of `OUTCOMES`, of one that has ended."""
-    known = {KILLED: "killed", DRIVER_DIED: "driver_died"}
-    if reason := application.record.end_reason:
-        return known.get(reason, "stopped")
-    return "succeeded" if succeeded(application) else "failed"
+class Outcome(StrEnum):
+    """Stored with the application's record."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+    """By `sparkpace kill`, or by a signal that asked its driver to end."""
+    DRIVER_DIED = "driver_died"
+    """Its driver was gone without a last word."""
+    STOPPED = "stopped"
+    """By the master, which says why."""
+    UNKNOWN = "unknown"
+    """No one has seen how its driver ended, and its jobs do not show that it ended well."""
+
+
+class DriverEnd(StrEnum):
+    """How the driver's JVM ends, as the bridge in it sees that."""
+
+    TO_COME = "to_come"
+    """The SparkContext has ended, the JVM goes on, and the bridge will say how it ends."""
+    WELL = "well"
+    """Its main program came to its end."""
+    FAILED = "failed"
+    """Its main program ended with an error."""
+    ASKED = "asked"
+    """A signal asked it to end."""
+    UNKNOWN = "unknown"
+    """It ends by an exit whose code no one in it can see."""
+
+
+def driver_end(said: str) -> DriverEnd:
+    """What a bridge says; one of a newer release may say what is not known here."""
+    return DriverEnd(said) if said in set(DriverEnd) else DriverEnd.UNKNOWN
+
+
+REASONS = {Outcome.KILLED: "it was killed", Outcome.DRIVER_DIED: "its driver died"}
+"""For people, of those that were ended from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an application that has ended. `cut_off`: who ended it, None if it ended by itself. `exit_code` is the
+    driver's (None: no one has told it), `driver_end` what its bridge saw (None: nothing); `server`: it is one of `SERVERS`;
+    `seems_well`: its jobs show no failure at its end."""
+
+    cut_off: Outcome | None
+    exit_code: int | None
+    driver_end: DriverEnd | None
+    server: bool
+    seems_well: bool
+
+
+def judge(known: Known) -> tuple[Outcome, str]:
+    """The outcome, and why for people; empty for success, and where who ended it has said why."""
+    if known.cut_off in (Outcome.KILLED, Outcome.STOPPED):
+        return known.cut_off, ""
+    if known.exit_code is not None:
+        return _of_exit_code(known.exit_code, server=known.server)
+    match known.driver_end:
+        case DriverEnd.WELL:
+            return Outcome.SUCCEEDED, ""
+        case DriverEnd.FAILED:
+            return Outcome.FAILED, "its driver failed"
+        case DriverEnd.ASKED:
+            return _asked("a signal", server=known.server)
+        case DriverEnd.TO_COME:
+            return Outcome.DRIVER_DIED, REASONS[Outcome.DRIVER_DIED]
+    if known.cut_off is not None:
+        return known.cut_off, ""
+    if known.seems_well:
+        return Outcome.SUCCEEDED, ""
+    return Outcome.UNKNOWN, "no one saw how its driver ended, and its last job failed or was under way then"
+
+
+def _of_exit_code(code: int, *, server: bool) -> tuple[Outcome, str]:
+    number = code - SHELL_SIGNAL
+    if code == 0:
+        return Outcome.SUCCEEDED, ""
+    if number in ASKING:
+        return _asked(signal.Signals(number).name, server=server)
+    if number in signal.valid_signals():
+        return Outcome.DRIVER_DIED, REASONS[Outcome.DRIVER_DIED]
+    return Outcome.FAILED, f"its driver ended with exit code {code}"
+
+
+def _asked(by: str, *, server: bool) -> tuple[Outcome, str]:
+    return (Outcome.SUCCEEDED, "") if server else (Outcome.KILLED, f"its driver was ended by {by}")

@@ -25,8 +25,9 @@ from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.findings import basis_of, lateness_of
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
-from controller.master.outcome import Tally
+from controller.master.outcome import REASONS, Outcome, judge
 from controller.master.store import Store
+from controller.master.tally import Tally
 from controller.master.workers import Workers
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
@@ -124,20 +125,39 @@ class Registry:
         with self.store.transaction():
             self.store.put_application(record.application_id, True, msgspec.json.encode(record))
 
-    def end(self, application: Application, reason: str, now_s: float, ended_s: float | None = None) -> None:
-        """From now on it has ended, `ended_s` after submission (None: now); `reason` is empty if it did so by itself.
-        One that has ended stays as it is."""
+    def end(
+        self,
+        application: Application,
+        now_s: float,
+        cut_off: Outcome | None = None,
+        why: str = "",
+        ended_s: float | None = None,
+    ) -> None:
+        """From now on it has ended, `ended_s` after submission (None: now). `cut_off` says who ended it, None: it did so by
+        itself; `why` is for people, where the `REASONS` have nothing to say. One that has ended stays as it is."""
         if application.ended:
             return
         application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
-        application.record.end_reason = reason
+        application.record.cut_off = cut_off
+        application.record.end_reason = why or (REASONS.get(cut_off, "") if cut_off else "")
         application.ended_monotonic_s = now_s
         application.credentials = None
-        with guarded(application, "saying what it was planned from, and why it is late"):
+        with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
+        log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, application.record.end_reason)
+        if cut_off in (Outcome.KILLED, Outcome.STOPPED):  # whatever its driver says
+            self.settle(application, now_s)
+        self.save(application)
+
+    def settle(self, application: Application, now_s: float) -> None:
+        """Decides the outcome of an application that has ended, by what is known now, for good."""
+        outcome, why = judge(application.known())
+        application.record.outcome = outcome
+        application.record.end_reason = why or ("" if outcome is Outcome.SUCCEEDED else application.record.end_reason)
+        with guarded(application, "saying why it is late"):
             application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
-        self.tally.take(application)
-        log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, reason)
+        self.tally.take(application, outcome)
+        log.info("%s: outcome %s %s", application.id, outcome, application.record.end_reason)
         self.save(application)
 
     def save(self, application: Application) -> None:

@@ -76,6 +76,7 @@ def bare_view(application: Application) -> ApplicationView:
         pipeline=pipeline.shown if pipeline else "",
         pipeline_job=pipeline.plan.job if pipeline and pipeline.plan else "",
         reason=application.record.end_reason or "what it does cannot be shown, see the master's log",
+        outcome=application.record.outcome or "",
         notices=tuple(application.notices),
         faults=application.faults,
         finished=application.finished,
@@ -109,7 +110,7 @@ def _progress(application: Application) -> float | None:
     if application.estimate is None:
         return None
     if application.ended:
-        return 1.0 if application.run.complete else None
+        return 1.0 if application.succeeded else None
     matched = matched_run(application, application.estimate)
     total = sum(s.work_core_s for s in matched.stages)
     left = sum(s.work_core_s for s in matched.to_come)

@@ -18,13 +18,17 @@ from types import FrameType
 from controller.client import MasterClient
 from controller.submit.parent_death import end_with_parent
 from controller.wire.command import ApplicationView
-from stage_model.errors import PaceError, Unavailable
+from stage_model.errors import OtherVersion, PaceError, Unavailable
 
 LOOK_S = 1.0
 DRIVER_END_S = 10.0
 """From a handed-on signal until the driver is killed; Spark's own shutdown takes about a second."""
 RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
+TELL_S = 120.0
+"""So long the master is told again how the driver has ended, while it does not take it; a signal ends that."""
+NO_SUCCESS = 1
+"""The driver ended with 0, though its application was killed, or stopped by the master."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
 
 Show = Callable[[ApplicationView | None], None]
@@ -42,8 +46,8 @@ class DriverRun:
         self._child: subprocess.Popen[bytes] | None = None
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], show: Show, passed: Sequence[int] = ()) -> int:
-        """The command's exit code: the driver's own, or 128 + the signal that ended it. `show` is called each second. It gets
-        the descriptors `passed`.
+        """The command's exit code: the driver's own, or 128 + the signal that ended it; `NO_SUCCESS` instead of 0. `show` is
+        called each second. The driver gets the descriptors `passed`.
 
         Raises `Unavailable` when spark-submit cannot be started.
         """
@@ -62,11 +66,18 @@ class DriverRun:
             if self._signalled is not None:
                 self._child.send_signal(self._signalled)
             code = self._watch(self._child, show)
+            code = 128 - code if code < 0 else code
             if self._signalled is not None:
-                self._end_application()
-                return 128 + self._signalled
-            self._await(lambda view: view.finished)
-            return 128 - code if code < 0 else code
+                code = 128 + self._signalled
+                if not self._told(code, RECORD_S):
+                    self._end_application()
+                self._await(lambda view: view.state == "ended" and view.executors == 0)
+            else:
+                taken = self._told(code, TELL_S)
+                self._await(lambda view: view.finished)
+                if taken and not code and self.view is not None and self.view.outcome not in ("", "succeeded"):
+                    return NO_SUCCESS
+            return code
 
     @property
     def interrupted(self) -> bool:
@@ -95,6 +106,25 @@ class DriverRun:
                 show(self.look())
                 next_look = now + LOOK_S
 
+    def _told(self, code: int, most_s: float) -> bool:
+        """Tells the master the exit code, again until it is taken. By it the master judges all the driver's applications, and
+        ends those that have not ended. False if it was not taken in `most_s`, or by a master of an older release. A driver
+        that no master was seen to know is told of once."""
+        until, signalled = time.monotonic() + most_s, self._signalled
+        while True:
+            try:
+                self._client.driver_ended(self._submission, code)
+                return True
+            except OtherVersion:
+                return False
+            except Unavailable:
+                self.look()
+            except PaceError:
+                return False
+            if self.view is None or time.monotonic() > until or self._signalled != signalled:
+                return False
+            time.sleep(LOOK_S)
+
     def _await(self, done: Callable[[ApplicationView], bool]) -> None:
         until = time.monotonic() + RECORD_S
         while (view := self.look()) is not None and not done(view) and time.monotonic() < until:
@@ -107,7 +137,6 @@ class DriverRun:
         with contextlib.suppress(PaceError):
             if view.state != "ended":
                 self._client.kill(view.application_id)
-        self._await(lambda view: view.state == "ended" and view.executors == 0)
 
     @contextlib.contextmanager
     def _forwarding(self) -> Iterator[None]:

@@ -97,6 +97,8 @@ def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
     ended = f"application {view.application_id} ended at {format_duration(view.elapsed_s)}"
     if interrupted or view.reason:
         return f"{ended}: {'it was interrupted' if interrupted else view.reason}{record}"
+    if not view.outcome and not view.finished:
+        return f"{ended}, and the master has not said how yet{record}"
     if view.deadline_s is None:
         return f"{ended}, no deadline{record}"
     error_s = view.elapsed_s - view.deadline_s

@@ -72,6 +72,13 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     """Of the program: which runs are alike; None: not known."""
 
 
+class DriverEnded(Message, frozen=True, kw_only=True):
+    """POST /v1/submissions/ID/ended (scope submit), again until it is taken: the driver of a submission has ended, with this
+    exit code; 128 + the number of the signal that ended it."""
+
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
 class Change(Message, frozen=True, kw_only=True):
     """POST /v1/applications/ID/set (scope submit): None leaves as it is. `deadline_s` counts from submission; `labels` is
     what its executors ask of workers from now on, in the form of `spark.pace.placement.labels`."""
@@ -186,6 +193,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     pipeline: str = ""
     pipeline_job: str = ""
     reason: str = ""
+    outcome: str = ""
+    """How it ended (docs/metrics.md, Outcomes); empty before that is settled."""
     notices: tuple[str, ...] = ()
     faults: int = 0
     """How often the master could not take in or do something of this application, see its notices."""

@@ -52,6 +52,7 @@ class EndedRun(Message, frozen=True, kw_only=True):
     end_s: float | None = None
     error_pct: float | None = None
     violated: bool | None = None
+    outcome: str | None = None
     end_reason: str = ""
     allocated_core_s: float | None = None
     used_core_s: float | None = None

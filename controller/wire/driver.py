@@ -154,7 +154,9 @@ class DriverSync(Message, frozen=True, kw_only=True):
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
     `steady_ms` is what the driver's steady clock shows at sending, `ports` as at registration. `credentials` come, as at
     registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
-    live and have told of themselves (level), `spark_application_id` is its cluster manager's id."""
+    live and have told of themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once the
+    application has ended (`controller.master.outcome.DriverEnd`): how the driver's JVM ends, or that this is still to come;
+    then one more message says it."""
 
     instance: Text
     wanted: Wishes = {}
@@ -168,6 +170,7 @@ class DriverSync(Message, frozen=True, kw_only=True):
     credentials: ExecutorCredentials | None = None
     executors: Annotated[tuple[AttachedExecutor, ...], msgspec.Meta(max_length=10_000)] = ()
     spark_application_id: Text | None = None
+    driver_end: Text | None = None
 
 
 class ExecutorGone(Message, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from controller.client import MasterClient
 from controller.home import Home
-from controller.wire.command import ApplicationView, PlanReply, PlanRequest, WorkerView
+from controller.wire.command import ApplicationView, DriverEnded, PlanReply, PlanRequest, WorkerView
 from controller.wire.version import HEADER
 from tests.fakes.tls import secure
 
@@ -24,6 +24,10 @@ class Server(ThreadingHTTPServer):
     view: ApplicationView | None = None
     workers: tuple[WorkerView, ...] = ()
     killed = 0
+    told: list[int]
+    """Exit codes of drivers, each as often as it was told."""
+    away = 0
+    """So often it answers a POST as one that cannot store anything."""
     plan = PlanReply(known=False)
     asked: PlanRequest | None = None
     refuse: tuple[int, bytes] | None = None
@@ -34,6 +38,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, home: Home) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.home = home
+        self.told = []
         secure(self, home)
 
     @property
@@ -72,6 +77,15 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/plan":
             self.server.asked = msgspec.json.decode(body, type=PlanRequest)
             self._answer(200, msgspec.json.encode(self.server.plan))
+            return
+        if self.path.endswith("/ended"):
+            self.server.told.append(msgspec.json.decode(body, type=DriverEnded).exit_code)
+            self.server.away -= 1
+            refused = (507, b'{"error": "the disk is full", "exit_code": 69}')
+            taken = self.server.away < 0
+            if taken and self.server.view is not None:
+                self.server.view = msgspec.structs.replace(self.server.view, state="ended", executors=0, finished=True)
+            self._answer(*((200, b"{}") if taken else refused))
             return
         self.server.killed += 1
         assert self.server.view is not None

@@ -36,7 +36,9 @@ def ended(cluster: LocalCluster, server: Job, name: str) -> dict[str, Any]:
     """The record of a server that is told to end."""
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(timeout=300) in {-signal.SIGTERM, 128 + signal.SIGTERM}
-    return cluster.summary(name)
+    summary = cluster.summary(name)
+    assert (summary["outcome"], summary["end_reason"], summary["taught"]) == ("succeeded", "", True)
+    return summary
 
 
 def assert_one_query_had_it(summary: dict[str, Any], deadline_s: float) -> None:

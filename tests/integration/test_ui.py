@@ -87,16 +87,16 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
         assert running.finish().ok().answer["ok"]
 
         summary = process_cluster.summary("watched")
-        wait_for_figure(tab, "state", "^ended$")
+        wait_for_figure(tab, "state", "^succeeded$")
         assert_shown(figure(tab, "elapsed_s"), figure(tab, "distance"), summary)
         # The driver has gone; also who comes now sees it.
         for _ in range(2):
             rows(tab, "Changes of CPU quotas").first.wait_for()
             rows(tab, "Stages").nth(ALL - 1).wait_for()
-            assert figure(tab, "state") == "ended"
+            assert figure(tab, "state") == "succeeded"
             assert not tab.get_by_role("button", name="End it…").is_visible()
             tab.reload()
-            wait_for_figure(tab, "state", "^ended$")
+            wait_for_figure(tab, "state", "^succeeded$")
 
         tab.get_by_role("link", name="History").click()
         tab.get_by_role("region", name="Jobs, by profile").get_by_role("link", name="watched").click()

@@ -58,12 +58,14 @@ function duration(seconds) {
 const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const moment = (epoch_s) => new Date(1000 * epoch_s).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 const ended = (view) => view.state === "ended";
+const succeeded = (one) => one.outcome === "succeeded";
+const whole = (run) => (run.outcome ? succeeded(run) : !run.end_reason); // records of older releases have no outcome
 const priorityName = (view) => PRIORITIES[view.priority] ?? String(view.priority);
 const inPipeline = (view) => [view.pipeline || "–", view.pipeline_job].filter(Boolean).join(": ");
 const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
 
 // Of the deadline, in percent; null for one without a deadline, or that did not end by itself: its reason says why it ended.
-const distance = (view) => (ended(view) && view.deadline_s && !view.reason ? 100 * (view.elapsed_s / view.deadline_s - 1) : null);
+const distance = (view) => (ended(view) && view.deadline_s && succeeded(view) ? 100 * (view.elapsed_s / view.deadline_s - 1) : null);
 const late = (view) => (ended(view) ? distance(view) > 0
   : view.deadline_s != null && Math.max(view.elapsed_s, view.forecast_end_s ?? 0) > view.deadline_s);
 const lateSince = (view) => (view.basis?.late_since_s == null ? "" : ` since ${duration(view.basis.late_since_s)}`);
@@ -399,7 +401,7 @@ class ClusterPage {
 // ------------------------------------------------------------------ application
 
 const FIGURES = [
-  ["state", "State", (view) => (view.place == null ? view.state : `${view.state}, place ${view.place}`)],
+  ["state", "State", (view) => (view.place != null ? `${view.state}, place ${view.place}` : view.outcome ? view.outcome.replace("_", " ") : view.state)],
   ["pipeline", "Pipeline", inPipeline],
   ["elapsed_s", "Elapsed", (view) => duration(view.elapsed_s)],
   ["deadline_s", "Deadline", (view) => duration(view.deadline_s)],
@@ -602,7 +604,8 @@ class HistoryPage {
       ["Deadline", (run) => duration(run.deadline_s), true], ["End", (run) => duration(run.end_s), true],
       ["Off by", (run) => offBy(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
       ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
-      ["Recog\u00adnised", (run) => share(run.profile_match), true], ["Why it ended", (run) => run.end_reason || run.lateness?.sentence || "by itself"],
+      ["Recog\u00adnised", (run) => share(run.profile_match), true],
+      ["Why it ended", (run) => run.end_reason || run.lateness?.sentence || (whole(run) ? "by itself" : run.outcome)],
     ], "No run of this job is kept.");
     this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;
@@ -633,9 +636,9 @@ class HistoryPage {
   show(runs) {
     const byJob = Map.groupBy ? Map.groupBy(runs, keyOf) : grouped(runs, keyOf);
     const jobs = [...byJob].map(([key, of]) => {
-      const whole = of.filter((run) => !run.end_reason);
-      return { key, name: of.at(-1).name || key, runs: of, whole, last: whole.at(-1),
-        errors: whole.map((run) => run.error_pct).filter((value) => value != null) };
+      const well = of.filter(whole);
+      return { key, name: of.at(-1).name || key, runs: of, whole: well, last: well.at(-1),
+        errors: well.map((run) => run.error_pct).filter((value) => value != null) };
     });
     this.jobs.show(jobs.reverse(), (one) => one.key);
     const chosen = jobs.find((one) => one.key === this.job) ?? jobs[0];
@@ -646,7 +649,7 @@ class HistoryPage {
     this.whatIf.setAttribute("href", `#/whatif/${encodeURIComponent(chosen.key)}`);
     const numbers = chosen.runs.map((_, index) => index + 1);
     const range = () => [0.5, numbers.length + 0.5];
-    const of = (field) => chosen.runs.map((run) => (run.end_reason ? null : run[field]));
+    const of = (field) => chosen.runs.map((run) => (whole(run) ? run[field] : null));
     this.errors.draw([{ label: "distance from deadline: above 0 is late", colour: () => colour("--progress"), points: true }], [numbers, of("error_pct")], [],
       `Of the last run: ${offBy(chosen.last?.error_pct)}.`, range);
     this.core_s.draw([

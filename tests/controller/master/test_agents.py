@@ -100,6 +100,7 @@ def test_one_that_has_ended_by_itself_is_not_stopped_for_an_executor_that_is_ref
     cluster.driver(application_id, *one_stage_run(1000), ended=True)
     cluster.worker("w1", report(application_id, "1", "refused", reason="mount '/secret' is outside"))
     assert cluster.state.commands.view(application_id, cluster.now_s).reason == ""
+    cluster.state.tick(cluster.now_s)
     assert cluster.state.registry.tally.ended == {"succeeded": 1}
 
 

@@ -15,10 +15,11 @@ import msgspec
 import pytest
 
 from controller.home import Home
+from controller.submit import driver_run
 from controller.submit.driver_run import DriverRun, find
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, Unavailable
-from tests.fakes.master import Server, serving
+from tests.fakes.master import Handler, Server, serving
 
 SUBMISSION = "0a1b2c3d-0000-0000-0000-000000000000"
 
@@ -49,12 +50,52 @@ def drive(master: Server, script: str, show: object = None) -> tuple[int, Driver
 
 
 @pytest.mark.parametrize("code", [0, 1, 42])
-def test_the_drivers_exit_code_is_ours(master: Server, code: int) -> None:
+def test_the_drivers_exit_code_is_ours_and_the_master_is_told(master: Server, code: int) -> None:
     assert drive(master, f"raise SystemExit({code})")[0] == code
+    assert master.told == [code]
 
 
 def test_a_driver_that_died_of_a_signal_counts_as_in_a_shell(master: Server) -> None:
     assert drive(master, "import os; os.kill(os.getpid(), 9)")[0] == 137
+    assert master.told == [137]
+
+
+def test_the_exit_code_is_told_again_until_it_is_taken(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_run, "LOOK_S", 0.01)
+    master.view, master.away = running(state="ended", executors=0, finished=True), 3
+    assert drive(master, "pass")[0] == 0
+    assert master.told == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("", 0), ("succeeded", 0), ("killed", 1), ("stopped", 1)])
+def test_what_was_killed_is_no_success_even_if_its_driver_does_not_mind(master: Server, outcome: str, code: int) -> None:
+    master.view = running(state="ended", executors=0, finished=True, outcome=outcome)
+    assert drive(master, "pass")[0] == code
+    assert master.told == [0]
+
+
+def test_a_driver_that_no_master_knows_is_told_of_once(master: Server) -> None:
+    master.away = 3
+    assert drive(master, "pass")[0] == 0
+    assert master.told == [0]
+
+
+def test_a_master_of_an_older_release_is_asked_to_kill_instead(master: Server, tmp_path: Path) -> None:
+    class Older(Handler):
+        def do_POST(self) -> None:  # noqa: N802 - the server's name for it
+            if not self.path.endswith("/ended"):
+                return super().do_POST()
+            self.rfile.read(int(self.headers["Content-Length"]))
+            return self._answer(404, b'{"error": "no such call", "exit_code": 69}')
+
+    master.RequestHandlerClass = Older
+    master.view = running()
+
+    def interrupt(_view: ApplicationView | None) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert drive(master, "import time; time.sleep(60)", interrupt)[0] == 128 + signal.SIGTERM
+    assert (master.killed, master.told) == (1, [])
 
 
 def test_the_record_is_awaited(master: Server) -> None:
@@ -81,7 +122,7 @@ def test_a_signal_ends_driver_and_application(master: Server, number: int, tmp_p
 
     code, run = drive(master, script, interrupt)
     assert code == 128 + number
-    assert master.killed == 1
+    assert (master.killed, master.told) == (0, [128 + number])
     assert run.view is not None
     assert run.view.state == "ended"
 

@@ -19,14 +19,22 @@ def view(**fields: Any) -> ApplicationView:
 
 def test_the_end_is_told_against_the_deadline() -> None:
     # 12 s early of 100 s is 12%
-    assert "ended at 1m28s of deadline 1m40s (12s early, 12.0%)" in ending(view(elapsed_s=88.0, deadline_s=100.0))
-    assert "(25s late, 25.0%)" in ending(view(elapsed_s=125.0, deadline_s=100.0))
-    assert ending(view(elapsed_s=5.0, run_dir="/runs/pace-1")).endswith("no deadline; run folder /runs/pace-1")
+    well = {"outcome": "succeeded"}
+    assert "ended at 1m28s of deadline 1m40s (12s early, 12.0%)" in ending(view(elapsed_s=88.0, deadline_s=100.0, **well))
+    assert "(25s late, 25.0%)" in ending(view(elapsed_s=125.0, deadline_s=100.0, **well))
+    assert ending(view(elapsed_s=5.0, run_dir="/runs/pace-1", **well)).endswith("no deadline; run folder /runs/pace-1")
+    assert "25.0%" in ending(view(elapsed_s=125.0, deadline_s=100.0, finished=True)), "a master of an older release"
+
+
+def test_an_end_of_which_the_outcome_is_open_is_neither_early_nor_late() -> None:
+    said = ending(view(elapsed_s=88.0, deadline_s=100.0))
+    assert said == "application pace-1 ended at 1m28s, and the master has not said how yet"
 
 
 def test_a_late_end_says_why_and_what_the_forecast_rested_on() -> None:
     lateness = Lateness(reason="squeezed", late_s=25.0, explained_s=20.0, sentence="it was squeezed by nightly")
-    late = view(elapsed_s=125.0, deadline_s=100.0, lateness=lateness, basis=Basis(runs=2, sentence="planned from 2 runs"))
+    basis = Basis(runs=2, sentence="planned from 2 runs")
+    late = view(elapsed_s=125.0, deadline_s=100.0, lateness=lateness, basis=basis, outcome="succeeded")
     assert ending(late).endswith("(25s late, 25.0%): it was squeezed by nightly; planned from 2 runs")
 
 

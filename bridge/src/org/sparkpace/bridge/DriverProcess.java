@@ -18,6 +18,9 @@ final class DriverProcess {
     return command(parent).stream().skip(1).filter(word -> !word.startsWith("-")).findFirst().filter(word -> word.endsWith(".py")).orElse(null);
   }
 
+  /** Python started this JVM, or somebody types what it does: how its program ends is not seen here. */
+  static boolean inShell() { return Set.of("pyspark-shell", "org.apache.spark.repl.Main").contains(String.valueOf(resource())); }
+
   static boolean runsPython() {
     String resource = String.valueOf(resource());
     return resource.endsWith(".py") || resource.equals("pyspark-shell");

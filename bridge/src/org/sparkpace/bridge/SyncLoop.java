@@ -26,6 +26,7 @@ final class SyncLoop implements Runnable {
   private volatile Map<String, Object> wanted;
   private volatile String applicationId;
   private volatile boolean closing;
+  private volatile String driverEnd; // as last told
   private boolean urgent = true, away, finished, lacksCredentials;
   private int failures;
   private String token; // null: to be registered
@@ -40,6 +41,8 @@ final class SyncLoop implements Runnable {
     this.wanted = reports != null ? Map.of() : Wishes.initial(conf, sc.resourceProfileManager().defaultResourceProfile());
     sc.listenerBus().addToQueue(new EventListener(journal, clock, this::wake), "sparkpace");
     thread.setDaemon(true);
+    DriverEnd.watchMain();
+    Runtime.getRuntime().addShutdownHook(new Thread(this::lastWord, "sparkpace-last-word"));
   }
 
   /** Returns the application's id once the master has accepted it, and goes on in the background. */
@@ -95,6 +98,11 @@ final class SyncLoop implements Runnable {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
+  }
+
+  /** The JVM ends. Where the application had ended before, that is not known yet. */
+  private void lastWord() {
+    if (closing && !thread.isAlive() && DriverEnd.TO_COME.equals(driverEnd)) farewell(System.nanoTime() + FAREWELL_MS * 1_000_000);
   }
 
   @Override public void run() {
@@ -170,6 +178,7 @@ final class SyncLoop implements Runnable {
     Map<String, Object> message = journal.take(MOST_EVENTS);
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
         "steady_ms", clock.nowMs(), "ports", registration.ports()));
+    if (finished) message.put("driver_end", driverEnd = DriverEnd.now());
     if (reports != null)
       message.putAll(Json.object("executors", reports.living(), "spark_application_id", reports.applicationId()));
     if (lacksCredentials) message.put("credentials", registration.credentials);

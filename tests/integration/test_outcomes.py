@@ -1,0 +1,71 @@
+"""How applications end, on real Spark: the driver decides, whoever sees it end, and `--after APP:success` follows."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.local_cluster import LocalCluster, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+PYTHON = Path(sys.executable)
+
+
+def outcome(summary: dict[str, Any]) -> tuple[str, str, bool]:
+    return summary["outcome"], summary["end_reason"], summary["taught"]
+
+
+def test_a_streaming_query_that_stops_amid_a_batch_teaches(process_cluster: LocalCluster, tmp_path: Path) -> None:
+    done = process_cluster.run("--name", "stream", "ends.py", "stream", str(tmp_path)).ok()
+    assert done.answer["ok"]
+    summary = process_cluster.summary("stream")
+    assert outcome(summary) == ("succeeded", "", True)
+    profile = process_cluster.command("profile", "show", summary["profile"], "--output", "json").stdout
+    assert "sleep" not in profile
+    assert summary["tasks_failed"] == 0, "tasks of what was cancelled have not failed"
+
+
+def test_a_driver_that_fails_after_its_last_job_teaches_nothing_and_no_one_comes_after_it(
+    process_cluster: LocalCluster,
+) -> None:
+    after = process_cluster.submit("--name", "after", "--after", "fails:success", "ends.py", "well")
+    eventually(lambda: process_cluster.views("after"), "the one that waits")
+    assert process_cluster.run("--name", "fails", "ends.py", "fail").code == 3
+    assert outcome(process_cluster.summary("fails")) == ("failed", "its driver ended with exit code 3", False)
+    assert after.finish().code != 0
+    stopped = process_cluster.summary("after")
+    assert (stopped["outcome"], stopped["taught"]) == ("stopped", False)
+    assert "did not succeed" in stopped["end_reason"]
+
+
+@pytest.mark.parametrize("stock", [False, True])
+def test_a_signal_between_two_jobs_is_no_success(process_cluster: LocalCluster, tmp_path: Path, stock: bool) -> None:
+    ready, name = tmp_path / "ready", "stock" if stock else "own"
+    words = ("--name", name, "ends.py", "wait", str(ready))
+    job = process_cluster.stock(PYTHON, *settings(process_cluster), *words) if stock else process_cluster.submit(*words)
+    eventually(ready.exists, "the end of its job")
+    job.process.send_signal(signal.SIGTERM)
+    assert job.finish().code in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    by = "a signal" if stock else "SIGTERM"
+    assert outcome(process_cluster.summary(name)) == ("killed", f"its driver was ended by {by}", False)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"), [("well", ("succeeded", "", True)), ("fail", ("failed", "its driver failed", False))]
+)
+def test_the_bridge_sees_how_a_stock_driver_ends(
+    process_cluster: LocalCluster, python: Path, how: str, expected: tuple[str, str, bool]
+) -> None:
+    """Its SparkContext ends before it does where it fails."""
+    name = f"{how} {python.parent.parent.name}"
+    assert process_cluster.stock(python, *settings(process_cluster), "--name", name, "ends.py", how).finish().code in (0, 3)
+    assert outcome(process_cluster.summary(name)) == expected
+
+
+def settings(cluster: LocalCluster) -> tuple[str, ...]:
+    return ("--properties-file", str(cluster.properties()))
