@@ -79,7 +79,7 @@ class MasterClient:
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
-        """Tells how the driver of a submission has ended."""
+        """Reports how the driver of a submission has ended."""
         body = msgspec.json.encode(DriverEnded(exit_code=exit_code))
         self._request("POST", f"/v1/submissions/{_quoted(submission)}/ended", body)
 

@@ -20,7 +20,7 @@ from stage_model.errors import NotStored, PaceError
 CLEAN_UP_S = 15.0
 """Longest wait for the last words of driver and executors before a run's record is written."""
 WORD_S = 15.0
-"""From a driver's end until `submit` must have told its exit code: it tells it at once, and again until it is taken."""
+"""From a driver's end until `submit` must have reported its exit code: it does so at once, and again until that is taken."""
 HEARD_S = 2.5
 """A driver that was heard of so lately lives: bridges speak every second."""
 SILENCE_S = 60.0

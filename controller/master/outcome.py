@@ -65,7 +65,7 @@ REASONS = {Outcome.KILLED: "it was killed", Outcome.DRIVER_DIED: "its driver die
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an application that has ended. `cut_off`: who ended it, None if it ended by itself. `exit_code` is the
-    driver's (None: no one has told it), `driver_end` what its bridge saw (None: nothing); `server`: it is one of `SERVERS`;
+    driver's (None: not reported), `driver_end` what its bridge saw (None: nothing); `server`: it is one of `SERVERS`;
     `seems_well`: its jobs show no failure at its end."""
 
     cut_off: Outcome | None

@@ -26,7 +26,7 @@ DRIVER_END_S = 10.0
 RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
 TELL_S = 120.0
-"""So long the master is told again how the driver has ended, while it does not take it; a signal ends that."""
+"""Longest time in which the driver's end is reported again to a master that does not take it; a signal ends that."""
 NO_SUCCESS = 1
 """The driver ended with 0, though its application was killed, or stopped by the master."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
@@ -69,11 +69,11 @@ class DriverRun:
             code = 128 - code if code < 0 else code
             if self._signalled is not None:
                 code = 128 + self._signalled
-                if not self._told(code, RECORD_S):
+                if not self._reported(code, RECORD_S):
                     self._end_application()
                 self._await(lambda view: view.state == "ended" and view.executors == 0)
             else:
-                taken = self._told(code, TELL_S)
+                taken = self._reported(code, TELL_S)
                 self._await(lambda view: view.finished)
                 if taken and not code and self.view is not None and self.view.outcome not in ("", "succeeded"):
                     return NO_SUCCESS
@@ -106,10 +106,10 @@ class DriverRun:
                 show(self.look())
                 next_look = now + LOOK_S
 
-    def _told(self, code: int, most_s: float) -> bool:
-        """Tells the master the exit code, again until it is taken. By it the master judges all the driver's applications, and
-        ends those that have not ended. False if it was not taken in `most_s`, or by a master of an older release. A driver
-        that no master was seen to know is told of once."""
+    def _reported(self, code: int, most_s: float) -> bool:
+        """Reports the exit code to the master, again until it is taken. By it the master judges the driver's applications,
+        and ends those that have not ended. False if it was not taken in `most_s`, or by a master of an older release. A
+        driver that no master was seen to know is reported once."""
         until, signalled = time.monotonic() + most_s, self._signalled
         while True:
             try:

@@ -264,7 +264,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "network": CLOSED if job.closed else None,
         "after": job.arguments.own.get("after"),
         "placement.evict": "true" if "evict" in job.arguments.flags else None,
-        # it says that somebody stays who will tell how the driver has ended
+        # it says that this process stays, and will report how the driver has ended
         "submission": None if "exec" in job.arguments.flags else job.submission,
         "name": job.name,
         "submit.time.ms": str(job.submitted_ms),

@@ -74,8 +74,8 @@ def test_who_ends_spark_submit_ends_the_driver(
     assert job.process.wait(timeout=300) in {-number, 128 + number}
     eventually(lambda: not group_of(job.process.pid), "the end of the driver's processes")
     eventually(lambda: not executors_of(view.application_id), "the end of its executors")
-    died = process_cluster.summary(name)["end_reason"] == "its driver died"
-    assert died is (number is signal.SIGKILL)
+    outcome = process_cluster.summary(name)["outcome"]
+    assert outcome == ("driver_died" if number is signal.SIGKILL else "killed")
 
 
 @ONE_SPARK

@@ -64,7 +64,7 @@ const priorityName = (view) => PRIORITIES[view.priority] ?? String(view.priority
 const inPipeline = (view) => [view.pipeline || "–", view.pipeline_job].filter(Boolean).join(": ");
 const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
 
-// Of the deadline, in percent; null for one without a deadline, or that did not end by itself: its reason says why it ended.
+// Of the deadline, in percent; null for one without a deadline, or that did not succeed: its reason says why.
 const distance = (view) => (ended(view) && view.deadline_s && succeeded(view) ? 100 * (view.elapsed_s / view.deadline_s - 1) : null);
 const late = (view) => (ended(view) ? distance(view) > 0
   : view.deadline_s != null && Math.max(view.elapsed_s, view.forecast_end_s ?? 0) > view.deadline_s);
@@ -78,7 +78,7 @@ function offBy(percentage) {
 
 function howEnded(view) {
   const percentage = distance(view);
-  if (percentage == null) return view.reason || "by itself";
+  if (percentage == null) return view.reason || (succeeded(view) ? "by itself" : "–");
   const why = view.lateness ? `: ${view.lateness.sentence}` : "";
   return `${percentage > 0 ? "late" : "early"} by ${Math.abs(percentage).toFixed(1)}%${why}`;
 }
@@ -595,9 +595,9 @@ class HistoryPage {
     this.heading = element("h2", {}, "");
     this.whatIf = element("a", {}, "What if it had fewer cores?");
     this.errors = new Chart("Distance from the deadline, run by run", { height: 200, unit: "% of the deadline", across: "run", whole: true,
-      empty: "No run that ended by itself had a deadline." });
+      empty: "No run that succeeded had a deadline." });
     this.core_s = new Chart("Core-seconds granted and used, run by run", { height: 200, unit: "core-seconds", across: "run", whole: true,
-      empty: "No core-seconds are known of a run that ended by itself." });
+      empty: "No core-seconds are known of a run that succeeded." });
     this.runs = new Table("Runs, the newest first", [
       ["Run", (run) => applicationLink(run.app_id, run.app_id)],
       ["Submitted", (run) => (run.submitted_epoch_s == null ? "–" : moment(run.submitted_epoch_s)), true],
@@ -610,7 +610,7 @@ class HistoryPage {
     this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;
     this.node = element("div", {}, element("h1", {}, "History"), this.problem,
-      element("p", { class: "quiet" }, "Distances, core-seconds and drift are of runs that ended by themselves. Drift: how much more the last one used " +
+      element("p", { class: "quiet" }, "Distances, core-seconds and drift are of runs that succeeded. Drift: how much more the last one used " +
         "than the median of those before it."),
       this.jobs.node, this.details);
   }

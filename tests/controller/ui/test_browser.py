@@ -238,7 +238,7 @@ def test_where_there_is_nothing_to_draw_a_sentence_says_so(page: ServedPage, chr
     page.now_s += RUNS_S
     with tab_of(chromium) as tab:
         open_page(page, tab, "#/history")
-        tab.get_by_text("No run that ended by itself had a deadline.").wait_for()
+        tab.get_by_text("No run that succeeded had a deadline.").wait_for()
         tab.get_by_role("link", name="Application").click()
         tab.get_by_role("heading", name="waits").wait_for()
         tab.get_by_text("No stage has told of its progress.").wait_for()
