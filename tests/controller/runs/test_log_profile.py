@@ -152,7 +152,10 @@ def test_a_log_with_gaps_is_planned_from_and_each_is_a_sentence(
     ("change", "sentence"),
     [
         (lambda content: without(content, "ApplicationEnd"), "is truncated: no SparkListenerApplicationEnd"),
-        (lambda content: without(content, "JobEnd", but=16), "is of a run that failed or was cut short (2 jobs never ended)"),
+        (
+            lambda content: without(content, "JobEnd", but=16),
+            "is of a run that failed or was cut short (2 jobs did not end before the application)",
+        ),
         (job_failed, "is of a run that failed or was cut short (18 jobs failed)"),
         (lambda content: without(content, "JobStart"), "is of a run that failed or was cut short (it has no job)"),
         (lambda content: without(content, "ExecutorAdded"), "log tells of no executor that could run a task"),
