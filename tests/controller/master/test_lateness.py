@@ -16,7 +16,7 @@ from controller.runs.run_folder import read_summary
 from controller.wire.basis import Lateness
 from controller.wire.command import ApplicationView
 from stage_model.history.profile import Profile, profile
-from tests.fakes.cluster import FakeCluster, report, sample
+from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
 from tests.fakes.records import run, stage
 
 KEPT = RunEnd(deadline_s=100.0, end_s=99.0, cores=2.0, used_core_s=80.0)
@@ -284,3 +284,27 @@ def test_since_when_it_is_late_is_shown_while_it_runs_and_survives_a_restart(clu
     cluster.state.store.catch_up()
     cluster.restart()
     assert late_since_s() == 6.0
+
+
+def test_a_run_that_waited_for_another_names_it(cluster: FakeCluster) -> None:
+    teach(cluster, 8.0)
+    cluster.worker("w1")
+    first = cluster.register(name="load", instance="first")
+    job = cluster.register(conf=asks("25s", after="load"))
+    cluster.driver(job)
+    cluster.state.commands.kill(first, cluster.now_s)
+    cluster.now_s += 20
+    for _ in range(2):
+        cluster.worker("w1")
+        cluster.state.tick(cluster.now_s)
+    events = one_stage_run(20_000)
+    cluster.driver(job, *events[:-1])
+    cluster.now_s += 9
+    cluster.worker("w1", report(job, "1", stages=(use(0, 8.0, done=4),)))
+    cluster.driver(job, events[-1], first=len(events), ended=True)
+    lateness = shown(cluster, job).lateness
+    assert lateness is not None
+    # submitted 2 s before the clock of the driver began: 30 s, and its first task after 22 where 1 was planned
+    assert (lateness.reason, lateness.late_s) == ("waited", pytest.approx(5.0, abs=0.1))
+    assert first in lateness.sentence
+    assert "21s" in lateness.sentence
