@@ -302,6 +302,7 @@ def test_a_run_that_waited_for_another_names_it(cluster: FakeCluster) -> None:
     cluster.now_s += 9
     cluster.worker("w1", report(job, "1", stages=(use(0, 8.0, done=4),)))
     cluster.driver(job, events[-1], first=len(events), ended=True)
+    cluster.state.tick(cluster.now_s)
     lateness = shown(cluster, job).lateness
     assert lateness is not None
     # submitted 2 s before the clock of the driver began: 30 s, and its first task after 22 where 1 was planned
