@@ -11,11 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import structs
 
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
-from stage_model.history.eventlog_schema import KNOWN, ApplicationStart, EnvironmentUpdate, Kind, LogLine, LogStart
-from stage_model.history.events import ExecutorAdded, ExecutorRemoved, TaskEnd
+from stage_model.history.eventlog_schema import (
+    KNOWN,
+    ApplicationStart,
+    EnvironmentUpdate,
+    Kind,
+    LogLine,
+    LogStart,
+    SQLExecutionEndLine,
+    SQLExecutionStartLine,
+)
+from stage_model.history.events import ExecutorAdded, ExecutorRemoved, JobStart, TaskEnd
 from stage_model.history.profile import RunRecord
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
@@ -68,11 +78,13 @@ class EventLog:
 
 @dataclass(slots=True)
 class _Living:
-    """Executors at one point of a log: the cores of each, and of all; and who `came` until then."""
+    """Executors at one point of a log: the cores of each, and of all; and who `came` until then. Ids of the `queries`
+    (SQL executions) that are under way."""
 
     by_id: dict[str, int] = field(default_factory=dict)
     cores: int = 0
     came: set[str] = field(default_factory=set)
+    queries: set[str] = field(default_factory=set)
 
 
 def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
@@ -132,6 +144,10 @@ def _take(log: EventLog, found: Kind, living: _Living) -> None:
         log.main, log.arguments = main_and_arguments(found.system.get("sun.java.command", ""))
         if log.started_ms is not None:
             log.started_ms = _submitted_ms(log.spark, log.started_ms)
+    elif isinstance(found, SQLExecutionStartLine):
+        living.queries.add(str(found.execution))
+    elif isinstance(found, SQLExecutionEndLine):
+        living.queries.discard(str(found.execution))
     elif not isinstance(found, LogStart) and (event := found.event()) is not None:
         if isinstance(event, ExecutorAdded):
             living.cores += event.cores - living.by_id.get(event.executor, 0)
@@ -143,6 +159,8 @@ def _take(log: EventLog, found: Kind, living: _Living) -> None:
             living.cores -= living.by_id.pop(event.executor, 0)
         elif isinstance(event, TaskEnd) and event.executor not in living.came:
             log.strangers.add(event.executor)
+        elif isinstance(event, JobStart) and event.sql_execution not in living.queries:
+            event = structs.replace(event, sql_execution=None)
         log.run.apply(event)
 
 

@@ -109,6 +109,23 @@ class JobStartLine(msgspec.Struct, frozen=True):
         )
 
 
+class _QueryLine(msgspec.Struct, frozen=True):
+    """Which jobs a query's id counts for follows from it (`JobStart`); it is no event by itself."""
+
+    execution: Long = msgspec.field(name="executionId")
+
+    def event(self) -> AnyEvent | None:
+        return None
+
+
+class SQLExecutionStartLine(_QueryLine, frozen=True):
+    pass
+
+
+class SQLExecutionEndLine(_QueryLine, frozen=True):
+    pass
+
+
 class _Exception(msgspec.Struct, frozen=True):
     message: str | None = msgspec.field(name="Message", default=None)
 
@@ -255,10 +272,16 @@ EventLine = (
     | ExecutorAddedLine
     | ExecutorRemovedLine
     | ApplicationEndLine
+    | SQLExecutionStartLine
+    | SQLExecutionEndLine
 )
 Kind = LogStart | ApplicationStart | EnvironmentUpdate | EventLine
 
-KNOWN: dict[str, msgspec.json.Decoder[Kind]] = {
-    f"SparkListener{kind.__name__.removesuffix('Line')}": msgspec.json.Decoder(kind) for kind in get_args(Kind)
-}
+
+def _event(kind: type[Kind]) -> str:
+    package = "org.apache.spark.sql.execution.ui." if issubclass(kind, _QueryLine) else ""
+    return f"{package}SparkListener{kind.__name__.removesuffix('Line')}"
+
+
+KNOWN: dict[str, msgspec.json.Decoder[Kind]] = {_event(kind): msgspec.json.Decoder(kind) for kind in get_args(Kind)}
 """By Spark's name of the event."""

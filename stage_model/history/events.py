@@ -47,7 +47,10 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class JobStart(Event, frozen=True, kw_only=True, tag="job_start"):
     """A job and every stage it may run (some will be skipped). `properties` holds only the few local properties we use.
-    `wall_ms`: epoch milliseconds of its start, for properties that name a time of day (None: `time_ms` is one, too)."""
+    `wall_ms`: epoch milliseconds of its start, for properties that name a time of day (None: `time_ms` is one, too).
+    `sql_execution`: the SQL execution that it belongs to. The property `spark.sql.execution.id` counts only while that
+    execution is under way: a PySpark pool's threads share their properties, and Spark leaves the id of an ended query in
+    them, for jobs of no query."""
 
     job: Number
     time_ms: Epoch

@@ -82,6 +82,14 @@ def test_a_run_with_aqe_matches_another_ones_profile_at_every_moment() -> None:
     assert waiting == []
 
 
+def test_the_id_of_a_query_counts_only_while_it_is_under_way() -> None:
+    """Spark leaves it in the properties that a PySpark pool's threads share."""
+    told = [job.sql for job in read_event_log(lines(), "log").run.jobs.values()]
+    found = [job.sql for job in read_event_log(leaked(), "log").run.jobs.values()]
+    assert {None, 0, 1} == set(told)
+    assert found == [sql if sql == 0 else None for sql in told]
+
+
 def test_another_spark_version_matches_nearly_all() -> None:
     expected = estimate(profile("k", [read_event_log_file(OLD).record()]))
     share = match(expected, read_event_log_file(ROLLING).run).matched_share
@@ -91,6 +99,15 @@ def test_another_spark_version_matches_nearly_all() -> None:
 
 def lines() -> list[bytes]:
     return gzip.decompress(SHIFTED.read_bytes()).splitlines(keepends=True)
+
+
+def leaked() -> list[bytes]:
+    """Each job has the id of the first query."""
+    told = [json.loads(line) for line in lines()]
+    for event in told:
+        if event["Event"] == "SparkListenerJobStart":
+            event["Properties"]["spark.sql.execution.id"] = "0"
+    return [json.dumps(event).encode() + b"\n" for event in told]
 
 
 def events(content: list[bytes]) -> Iterator[AnyEvent]:

@@ -3,13 +3,16 @@ import java.util.*;
 import org.apache.spark.*;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.*;
+import org.apache.spark.sql.execution.ui.*;
 import org.apache.spark.storage.RDDInfo;
 
 /** Spark's listener events as the wire's events (stage_model.history.events), in steady time, written into the journal. */
 final class EventListener extends SparkListener {
+  private static final String QUERY = "spark.sql.execution.id";
   private final Journal journal;
   private final SteadyClock clock;
   private final Runnable urgent;
+  private final Set<String> queries = new HashSet<>(); // ids of the SQL executions under way
 
   /** `urgent` is run after events that change what has to be done: they should not wait for a batch. */
   EventListener(Journal journal, SteadyClock clock, Runnable urgent) {
@@ -21,9 +24,17 @@ final class EventListener extends SparkListener {
   @Override public void onJobStart(SparkListenerJobStart e) {
     Object[] stages = Scala.members(e, "stageInfos").stream().map(info -> stage((StageInfo) info)).toArray();
     Map<String, String> properties = properties(e.properties());
+    String query = properties.get(QUERY);
     journal.begin("job " + e.jobId(), Json.object("type", "job_start", "job", e.jobId(), "time_ms", clock.steady(e.time()),
-        "wall_ms", e.time(), "stages", stages, "sql_execution", properties.get("spark.sql.execution.id"), "properties", properties));
+        "wall_ms", e.time(), "stages", stages, "sql_execution", queries.contains(query) ? query : null, "properties", properties));
     urgent.run();
+  }
+
+  /** Threads keep the id of a query that has ended, for jobs of no query (stage_model.history.events, JobStart). */
+  @Override public void onOtherEvent(SparkListenerEvent e) {
+    String name = e.getClass().getSimpleName(); // an application without Spark SQL has no such class
+    if (name.equals("SparkListenerSQLExecutionStart")) queries.add("" + ((SparkListenerSQLExecutionStart) e).executionId());
+    if (name.equals("SparkListenerSQLExecutionEnd")) queries.remove("" + ((SparkListenerSQLExecutionEnd) e).executionId());
   }
 
   @Override public void onJobEnd(SparkListenerJobEnd e) {
@@ -98,7 +109,7 @@ final class EventListener extends SparkListener {
     if (all == null) return kept;
     for (String key : all.stringPropertyNames())
       if (key.startsWith("spark.pace.") || key.equals("spark.job.description") || key.equals("spark.jobGroup.id")
-          || key.equals("spark.sql.execution.id")) kept.put(key, all.getProperty(key));
+          || key.equals(QUERY)) kept.put(key, all.getProperty(key));
     return kept;
   }
 
