@@ -132,8 +132,8 @@ def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(applicati
 
 
 def waited() -> Profile:
-    """Two stages of 20 s, of which 15 s were work on all cores: no quota held them back, and on each of two slots tasks ran for
-    5 s more than they computed."""
+    """Two stages of 20 s, of which 15 s were work on all cores: no quota held them back, and on each of two slots tasks ran
+    for 5 s more than they computed."""
     known = taught(20.0, 20.0)
     [run] = known.runs
     stages = tuple(structs.replace(one, work_core_s=25.5, run_s=25.5 + 2 * 5, throttled_s=0.0) for one in run.stages)
@@ -154,6 +154,22 @@ def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(tmp_path: Path
     assert future.time_s(1.7) == pytest.approx(20.0)
     # two tasks that compute for 3 of 4 s use 1.5 tasks' worth; with one task's worth their work is all that counts
     assert future.time_s(0.85) == pytest.approx(30.0)
+
+
+def test_what_the_rest_of_a_stage_waits_is_promised_with_its_work(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application = cluster.state.applications[cluster.register(conf={"spark.pace.deadline": "100s"})]
+    application.estimate = estimate(waited())
+    submit(application, 0, now_s=108.0, count=2)
+    for task in range(2):
+        ended = TaskEnd(stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=1, ok=True)
+        application.apply(ended)
+    [claim] = planning.promises(application, MOST, now_s=108.0)
+    # half of the first stage and all of the second: 30 s of 20 + 20, of which 7.5 s are hidden with one task's worth of cores
+    assert claim.forecast.time_s(1.7) == pytest.approx(30.0)
+    assert claim.forecast.time_s(0.85) == pytest.approx(1.5 * 25.5 / 0.85)
 
 
 def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(tmp_path: Path) -> None:

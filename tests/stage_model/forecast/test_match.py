@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
@@ -73,6 +74,13 @@ def test_an_unknown_stage_is_the_mean_of_its_neighbours() -> None:
     found = match(learned(), story.run)
     stand_in = found.active[9, 0]
     assert (stand_in.work_core_s, stand_in.tasks) == (15.0, 7)  # between READ (10) and SORT (20)
+    known = learned()
+    waits = tuple(
+        structs.replace(one, fixed_s=fixed_s, waiting_s=waiting_s)
+        for one, fixed_s, waiting_s in zip(known.stages, (3.0, 5.0, 9.0, 9.0), (1.0, 4.0, 9.0, 9.0), strict=True)
+    )
+    stand_in = match(structs.replace(known, stages=waits), story.run).active[9, 0]
+    assert (stand_in.fixed_s, stand_in.waiting_s) == (4.0, 2.5)
     assert found.exact == {(0, 0)}
     assert found.matched_share == pytest.approx(10 / 25)
 
