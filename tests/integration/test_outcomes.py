@@ -55,6 +55,24 @@ def test_a_signal_between_two_jobs_is_no_success(process_cluster: LocalCluster, 
     assert outcome(process_cluster.summary(name)) == ("killed", f"its driver was ended by {by}", False)
 
 
+def test_a_master_that_is_away_at_the_end_learns_the_exit_code_when_it_is_back(
+    process_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """The bridge gives up after 5 s, so the master has not all events: nothing is learned."""
+    ready, end = tmp_path / "ready", tmp_path / "end"
+    job = process_cluster.submit("--name", "away", "ends.py", "wait", str(ready), str(end))
+    driver = job.driver()
+    eventually(ready.exists, "the end of its job")
+    eventually(lambda: process_cluster.views("away")[0].stages_done, "the job's events")
+    process_cluster.kill_master()
+    end.touch()
+    driver.wait(120)
+    assert job.process.poll() is None, "submit waits for the master"
+    process_cluster.restore()
+    job.finish().ok()
+    assert outcome(process_cluster.summary("away")) == ("succeeded", "", False)
+
+
 @pytest.mark.parametrize(
     ("how", "expected"), [("well", ("succeeded", "", True)), ("fail", ("failed", "its driver failed", False))]
 )

@@ -1,5 +1,5 @@
 """Runs a job, then ends in its own way: well, after a streaming query that is stopped amid a batch, or with exit code 3 after
-its SparkContext; or it waits between two jobs for ever."""
+its SparkContext; or it waits after that job, for ever or until a file is there."""
 
 import json
 import sys
@@ -34,6 +34,8 @@ elif how == "fail":
     spark.stop()
     sys.exit(3)
 elif how == "wait":
-    Path(sys.argv[2]).touch()
-    time.sleep(600)
+    ready, *until = map(Path, sys.argv[2:])
+    ready.touch()
+    while not (until and until[0].exists()):
+        time.sleep(0.1)
 print(json.dumps({"ok": True}))

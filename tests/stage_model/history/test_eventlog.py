@@ -158,6 +158,26 @@ def test_what_follows_the_applications_end_may_be_cut() -> None:
     assert read_event_log([*lines(), b'{"Event":"Spark'], "log").run.ended
 
 
+@pytest.mark.parametrize(
+    ("message", "complete"),
+    [
+        ("[SPARK_JOB_CANCELLED] Job 17 cancelled part of cancelled job group g SQLSTATE: XXKDA", True),  # as 4.3.0 writes it
+        ("Job 17 cancelled part of cancelled job group g", True),  # as 3.5.9 writes it
+        ("Job aborted due to stage failure: Task 0 in stage 22.0 failed 1 times", False),
+        (None, False),
+    ],
+)
+def test_a_log_whose_last_job_was_cancelled_teaches_and_one_whose_last_job_failed_does_not(
+    message: str | None, complete: bool
+) -> None:
+    content = lines()
+    last = max(number for number, line in enumerate(content) if b'"SparkListenerJobEnd"' in line)
+    told = json.loads(content[last])
+    told["Job Result"] = {"Result": "JobFailed", "Exception": {"Message": message, "Stack Trace": []}}
+    content[last] = json.dumps(told, separators=(",", ":")).encode() + b"\n"
+    assert read_event_log(content, "log").record().complete is complete
+
+
 def test_unknown_events_are_passed_over() -> None:
     content = lines()
     assert read_event_log([*content[:9], b'{"Event":"org.example.New","a":1}\n', *content[9:]], "log").run.complete
