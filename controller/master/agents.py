@@ -12,7 +12,7 @@ from controller.master.executor_state import Executor
 from controller.master.guard import guarded
 from controller.master.identity import Identity
 from controller.master.lifecycle import Lifecycle
-from controller.master.outcome import Outcome
+from controller.master.outcome import HowEnded
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
@@ -70,7 +70,7 @@ class Agents:
             if gone and not gone.ended and gone.record.registration.boot_id == worker.info.boot_id:
                 changed[application_id] = gone
                 with guarded(gone, "ending it"):
-                    self.registry.end(gone, now_s, Outcome.DRIVER_DIED)
+                    self.registry.end(gone, now_s, HowEnded.DRIVER_DIED)
         worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
         if changed or joins:
             self.lifecycle.reconcile_all(now_s)
@@ -211,7 +211,7 @@ class Agents:
         elif report.state == "refused":
             executors.gone(application, executor, None, report.reason, now_s)
             why = f"an executor was refused on worker {worker_id}: {report.reason}"
-            self.registry.end(application, now_s, Outcome.STOPPED, why)
+            self.registry.end(application, now_s, HowEnded.STOPPED, why)
         else:
             return False
         self.registry.save_executor(application, executor)

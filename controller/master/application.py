@@ -17,7 +17,7 @@ import msgspec
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, known_sum
-from controller.master.outcome import SERVERS, DriverEnd, Known, Outcome
+from controller.master.outcome import SERVERS, DriverEnd, Evidence, HowEnded
 from controller.master.starved import Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
@@ -72,12 +72,12 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     ended_s: float | None = None
     end_reason: str = ""
     """For people; empty for success."""
-    cut_off: Outcome | None = None
+    cut_off: HowEnded | None = None
     """Who ended it, if it did not end by itself."""
     driver_end: DriverEnd | None = None
     exit_code: int | None = None
     """Its driver's, from `sparkpace submit`."""
-    outcome: Outcome | None = None
+    outcome: HowEnded | None = None
     """None until it is settled."""
     next_executor: int = 1
     changes: list[AppliedChange] = []
@@ -101,9 +101,9 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.outcome is None and self.succeeded is not None:
-            self.outcome = Outcome.SUCCEEDED if self.succeeded else Outcome.UNKNOWN
+            self.outcome = HowEnded.SUCCEEDED if self.succeeded else HowEnded.UNKNOWN
         if self.outcome is None and self.cut_off is None and self.end_reason:
-            self.cut_off = Outcome.STOPPED
+            self.cut_off = HowEnded.STOPPED
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -307,13 +307,13 @@ class Application:
 
     @property
     def succeeded(self) -> bool:
-        return self.record.outcome is Outcome.SUCCEEDED
+        return self.record.outcome is HowEnded.SUCCEEDED
 
-    def known(self) -> Known:
+    def evidence(self) -> Evidence:
         """What its outcome follows from, now."""
         record = self.record
         server = record.registration.main in SERVERS
-        return Known(record.cut_off, record.exit_code, record.driver_end, server, self.run.seems_well)
+        return Evidence(record.cut_off, record.exit_code, record.driver_end, server, self.run.seems_well)
 
     @property
     def lacks_credentials(self) -> bool:

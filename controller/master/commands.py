@@ -12,7 +12,7 @@ from controller.master.explanation import explanation
 from controller.master.finish import stage_spans
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
-from controller.master.outcome import Outcome
+from controller.master.outcome import HowEnded
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
 from controller.master.view import application_view, bare_view
@@ -78,7 +78,7 @@ class Commands:
         happens to one that has ended."""
         application = self.registry.known(application_id)
         if not application.ended:
-            self.registry.end(application, now_s, Outcome.KILLED)
+            self.registry.end(application, now_s, HowEnded.KILLED)
             self.lifecycle.versions.bump(application)
             self.registry.store.catch_up()
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.master.application import ID, Application, ApplicationRecord
-from controller.master.outcome import Outcome
+from controller.master.outcome import HowEnded
 from controller.master.pipeline_place import PipelinePlace, pipeline_place
 from placement.dependencies import After, check_acyclic
 from stage_model.errors import BadInput
@@ -28,7 +28,7 @@ class Past:
 
 def past_of(record: ApplicationRecord) -> Past:
     """What is kept of it."""
-    return Past(record.registration.name, record.outcome is Outcome.SUCCEEDED, pipeline_place(record), record.names)
+    return Past(record.registration.name, record.outcome is HowEnded.SUCCEEDED, pipeline_place(record), record.names)
 
 
 FORGOTTEN = Past("its record is gone", succeeded=False)

@@ -9,7 +9,7 @@ from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.finish import Finisher, Written
 from controller.master.guard import guarded
-from controller.master.outcome import DriverEnd, Outcome
+from controller.master.outcome import DriverEnd, HowEnded
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.versions import Versions
@@ -42,7 +42,7 @@ class Lifecycle:
 
     def _turn(self, application: Application, now_s: float) -> None:
         if not application.ended and self._driver_gone(application, now_s):
-            self.registry.end(application, now_s, Outcome.DRIVER_DIED)
+            self.registry.end(application, now_s, HowEnded.DRIVER_DIED)
             self.versions.bump(application)
         if application.ended:
             if application.record.outcome is None and not self._word_to_come(application, now_s):
@@ -65,11 +65,11 @@ class Lifecycle:
 
     def _bring_executors(self, application: Application, now_s: float) -> bool:
         if reason := executors.too_many_failures(application):
-            self.registry.end(application, now_s, Outcome.STOPPED, reason)
+            self.registry.end(application, now_s, HowEnded.STOPPED, reason)
             return True
         found, held_back = len(application.record.comes_after), application.held_back
         if dependencies.settle(application, self.registry.applications, self.registry.past):
-            self.registry.end(application, now_s, Outcome.STOPPED, application.held_back)
+            self.registry.end(application, now_s, HowEnded.STOPPED, application.held_back)
             return True
         if application.held_back != held_back:
             self.registry.stir(application)
@@ -101,7 +101,7 @@ class Lifecycle:
         """Whether somebody will still say how the driver of an application that has ended did: `submit`, once the driver is
         gone, or its bridge before."""
         record, stays = application.record, application.options.submission is not None
-        if record.exit_code is not None or record.cut_off in (Outcome.KILLED, Outcome.STOPPED):
+        if record.exit_code is not None or record.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
             return False
         if not stays and record.driver_end is not DriverEnd.TO_COME:
             return False
@@ -115,7 +115,7 @@ class Lifecycle:
     def _driver_to_be_told(self, application: Application, now_s: float) -> bool:
         """That its application has ended: it has not said that it goes, and lives. One that waits has no executors that would
         take a while to end."""
-        told = application.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
+        told = application.farewell or application.record.cut_off in (None, HowEnded.DRIVER_DIED)
         return not told and not self._driver_gone(application, now_s)
 
     def _try_finish(self, application: Application, now_s: float) -> None:

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from controller.master.application import Application
 from controller.master.cluster import ClusterState
 from controller.master.metric_table import METRICS
-from controller.master.outcome import Outcome
+from controller.master.outcome import HowEnded
 from controller.master.registry import AT_A_TIME
 from controller.master.tally import ERROR_BOUNDS
 from controller.notify.deliveries import OUTCOMES_OF_SENDING
@@ -102,7 +102,7 @@ def _of_the_master(families: Families, cluster: ClusterState) -> None:
     families.value("sparkpace_build_info", 1, VERSION)
     families.value("sparkpace_store_writable", 0 if cluster.store.failing else 1)
     tally = cluster.registry.tally
-    for outcome in Outcome:
+    for outcome in HowEnded:
         families.value("sparkpace_applications_ended", tally.ended[outcome], outcome)
     families.histogram("sparkpace_application_deadline_error_ratio", ERROR_BOUNDS, tally.errors, 0.0)
     counts, waiting = cluster.notifying.counts() if cluster.notifying is not None else ({}, 0)

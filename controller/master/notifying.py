@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from controller.master.application import Application
 from controller.master.guard import guarded
-from controller.master.outcome import Outcome
+from controller.master.outcome import HowEnded
 from controller.master.summary import error_pct
 from controller.master.view import forecast_end_s
 from controller.notify.events import MOST_REFUSALS, EventWatch, HookEvent, JobLook, Refusals, body, refused_event
@@ -61,7 +61,7 @@ def _look(application: Application, now_s: float) -> JobLook:
         deadline_s = None if target is None else target.due_s
         return JobLook(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
     deadline_s = application.options.deadline_s
-    error = error_pct(elapsed_s, deadline_s) if outcome is Outcome.SUCCEEDED else None
+    error = error_pct(elapsed_s, deadline_s) if outcome is HowEnded.SUCCEEDED else None
     return JobLook(
         application.id,
         application.name,

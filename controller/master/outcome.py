@@ -23,7 +23,7 @@ SERVERS = frozenset(
 """Main classes that serve until they are asked to end."""
 
 
-class Outcome(StrEnum):
+class HowEnded(StrEnum):
     """Stored with the application's record."""
 
     SUCCEEDED = "succeeded"
@@ -58,55 +58,55 @@ def driver_end(said: str) -> DriverEnd:
     return DriverEnd(said) if said in set(DriverEnd) else DriverEnd.UNKNOWN
 
 
-REASONS = {Outcome.KILLED: "it was killed", Outcome.DRIVER_DIED: "its driver died"}
+REASONS = {HowEnded.KILLED: "it was killed", HowEnded.DRIVER_DIED: "its driver died"}
 """For people, of those that were ended from outside."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Evidence:
     """What is known of an application that has ended. `cut_off`: who ended it, None if it ended by itself. `exit_code` is the
     driver's (None: not reported), `driver_end` what its bridge saw (None: nothing); `server`: it is one of `SERVERS`;
     `seems_well`: its jobs show no failure at its end."""
 
-    cut_off: Outcome | None
+    cut_off: HowEnded | None
     exit_code: int | None
     driver_end: DriverEnd | None
     server: bool
     seems_well: bool
 
 
-def judge(known: Known) -> tuple[Outcome, str]:
+def judge(found: Evidence) -> tuple[HowEnded, str]:
     """The outcome, and why for people; empty for success, and where who ended it has said why."""
-    if known.cut_off in (Outcome.KILLED, Outcome.STOPPED):
-        return known.cut_off, ""
-    if known.exit_code is not None:
-        return _of_exit_code(known.exit_code, server=known.server)
-    match known.driver_end:
+    if found.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
+        return found.cut_off, ""
+    if found.exit_code is not None:
+        return _of_exit_code(found.exit_code, server=found.server)
+    match found.driver_end:
         case DriverEnd.WELL:
-            return Outcome.SUCCEEDED, ""
+            return HowEnded.SUCCEEDED, ""
         case DriverEnd.FAILED:
-            return Outcome.FAILED, "its driver failed"
+            return HowEnded.FAILED, "its driver failed"
         case DriverEnd.ASKED:
-            return _asked("a signal", server=known.server)
+            return _asked("a signal", server=found.server)
         case DriverEnd.TO_COME:
-            return Outcome.DRIVER_DIED, REASONS[Outcome.DRIVER_DIED]
-    if known.cut_off is not None:
-        return known.cut_off, ""
-    if known.seems_well:
-        return Outcome.SUCCEEDED, ""
-    return Outcome.UNKNOWN, "no one saw how its driver ended, and its last job failed or was under way then"
+            return HowEnded.DRIVER_DIED, REASONS[HowEnded.DRIVER_DIED]
+    if found.cut_off is not None:
+        return found.cut_off, ""
+    if found.seems_well:
+        return HowEnded.SUCCEEDED, ""
+    return HowEnded.UNKNOWN, "no one saw how its driver ended, and its last job failed or was under way then"
 
 
-def _of_exit_code(code: int, *, server: bool) -> tuple[Outcome, str]:
+def _of_exit_code(code: int, *, server: bool) -> tuple[HowEnded, str]:
     number = code - SHELL_SIGNAL
     if code == 0:
-        return Outcome.SUCCEEDED, ""
+        return HowEnded.SUCCEEDED, ""
     if number in ASKING:
         return _asked(signal.Signals(number).name, server=server)
     if number in signal.valid_signals():
-        return Outcome.DRIVER_DIED, REASONS[Outcome.DRIVER_DIED]
-    return Outcome.FAILED, f"its driver ended with exit code {code}"
+        return HowEnded.DRIVER_DIED, REASONS[HowEnded.DRIVER_DIED]
+    return HowEnded.FAILED, f"its driver ended with exit code {code}"
 
 
-def _asked(by: str, *, server: bool) -> tuple[Outcome, str]:
-    return (Outcome.SUCCEEDED, "") if server else (Outcome.KILLED, f"its driver was ended by {by}")
+def _asked(by: str, *, server: bool) -> tuple[HowEnded, str]:
+    return (HowEnded.SUCCEEDED, "") if server else (HowEnded.KILLED, f"its driver was ended by {by}")

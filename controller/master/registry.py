@@ -25,7 +25,7 @@ from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.findings import basis_of, lateness_of
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
-from controller.master.outcome import REASONS, Outcome, judge
+from controller.master.outcome import REASONS, HowEnded, judge
 from controller.master.store import Store
 from controller.master.tally import Tally
 from controller.master.workers import Workers
@@ -129,7 +129,7 @@ class Registry:
         self,
         application: Application,
         now_s: float,
-        cut_off: Outcome | None = None,
+        cut_off: HowEnded | None = None,
         why: str = "",
         ended_s: float | None = None,
     ) -> None:
@@ -145,15 +145,15 @@ class Registry:
         with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, application.record.end_reason)
-        if cut_off in (Outcome.KILLED, Outcome.STOPPED):  # whatever its driver says
+        if cut_off in (HowEnded.KILLED, HowEnded.STOPPED):  # whatever its driver says
             self.settle(application, now_s)
         self.save(application)
 
     def settle(self, application: Application, now_s: float) -> None:
         """Decides the outcome of an application that has ended, by what is known now, for good."""
-        outcome, why = judge(application.known())
+        outcome, why = judge(application.evidence())
         application.record.outcome = outcome
-        application.record.end_reason = why or ("" if outcome is Outcome.SUCCEEDED else application.record.end_reason)
+        application.record.end_reason = why or ("" if outcome is HowEnded.SUCCEEDED else application.record.end_reason)
         with guarded(application, "saying why it is late"):
             application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
         self.tally.take(application, outcome)

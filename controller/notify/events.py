@@ -27,7 +27,7 @@ Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.Outcome`, `error_pct` the
+    """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.HowEnded`, `error_pct` the
     deadline error in percent of the deadline (negative: early), of those that succeeded; `lateness` is the sentence that says
     why one ended late. None: it does not apply."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from controller.master.application import ApplicationRecord
 from controller.master.lifecycle import HEARD_S, WORD_S
-from controller.master.outcome import DriverEnd, Known, Outcome, driver_end, judge
+from controller.master.outcome import DriverEnd, Evidence, HowEnded, driver_end, judge
 from controller.runtime.process_identity import of
 from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, JobEnd
@@ -24,48 +24,48 @@ SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 def judged(
-    cut_off: Outcome | None = None,
+    cut_off: HowEnded | None = None,
     code: int | None = None,
     end: DriverEnd | None = None,
     *,
     server: bool = False,
     seems_well: bool = True,
-) -> Outcome:
-    return judge(Known(cut_off, code, end, server, seems_well))[0]
+) -> HowEnded:
+    return judge(Evidence(cut_off, code, end, server, seems_well))[0]
 
 
 @pytest.mark.parametrize(
     ("code", "of_a_job", "of_a_server"),
     [
-        (0, Outcome.SUCCEEDED, Outcome.SUCCEEDED),
-        (1, Outcome.FAILED, Outcome.FAILED),
-        (255, Outcome.FAILED, Outcome.FAILED),
-        (128 + 1, Outcome.KILLED, Outcome.SUCCEEDED),
-        (128 + 2, Outcome.KILLED, Outcome.SUCCEEDED),
-        (128 + 15, Outcome.KILLED, Outcome.SUCCEEDED),
-        (128 + 9, Outcome.DRIVER_DIED, Outcome.DRIVER_DIED),
-        (128 + 11, Outcome.DRIVER_DIED, Outcome.DRIVER_DIED),
+        (0, HowEnded.SUCCEEDED, HowEnded.SUCCEEDED),
+        (1, HowEnded.FAILED, HowEnded.FAILED),
+        (255, HowEnded.FAILED, HowEnded.FAILED),
+        (128 + 1, HowEnded.KILLED, HowEnded.SUCCEEDED),
+        (128 + 2, HowEnded.KILLED, HowEnded.SUCCEEDED),
+        (128 + 15, HowEnded.KILLED, HowEnded.SUCCEEDED),
+        (128 + 9, HowEnded.DRIVER_DIED, HowEnded.DRIVER_DIED),
+        (128 + 11, HowEnded.DRIVER_DIED, HowEnded.DRIVER_DIED),
     ],
 )
 def test_the_exit_code_decides_and_servers_that_are_asked_to_end_have_ended_well(
-    code: int, of_a_job: Outcome, of_a_server: Outcome
+    code: int, of_a_job: HowEnded, of_a_server: HowEnded
 ) -> None:
     for seems_well in (True, False):
         assert judged(code=code, seems_well=seems_well) is of_a_job
         assert judged(code=code, seems_well=seems_well, server=True) is of_a_server
-        assert judged(Outcome.DRIVER_DIED, code, DriverEnd.UNKNOWN) is of_a_job, "the master was away when it ended"
+        assert judged(HowEnded.DRIVER_DIED, code, DriverEnd.UNKNOWN) is of_a_job, "the master was away when it ended"
 
 
 @pytest.mark.parametrize(
     ("end", "outcome", "of_a_server"),
     [
-        (DriverEnd.WELL, Outcome.SUCCEEDED, Outcome.SUCCEEDED),
-        (DriverEnd.FAILED, Outcome.FAILED, Outcome.FAILED),
-        (DriverEnd.ASKED, Outcome.KILLED, Outcome.SUCCEEDED),
-        (DriverEnd.TO_COME, Outcome.DRIVER_DIED, Outcome.DRIVER_DIED),
+        (DriverEnd.WELL, HowEnded.SUCCEEDED, HowEnded.SUCCEEDED),
+        (DriverEnd.FAILED, HowEnded.FAILED, HowEnded.FAILED),
+        (DriverEnd.ASKED, HowEnded.KILLED, HowEnded.SUCCEEDED),
+        (DriverEnd.TO_COME, HowEnded.DRIVER_DIED, HowEnded.DRIVER_DIED),
     ],
 )
-def test_without_an_exit_code_the_bridge_s_word_decides(end: DriverEnd, outcome: Outcome, of_a_server: Outcome) -> None:
+def test_without_an_exit_code_the_bridge_s_word_decides(end: DriverEnd, outcome: HowEnded, of_a_server: HowEnded) -> None:
     for seems_well in (True, False):
         assert judged(end=end, seems_well=seems_well) is outcome
         assert judged(end=end, seems_well=seems_well, server=True) is of_a_server
@@ -73,13 +73,13 @@ def test_without_an_exit_code_the_bridge_s_word_decides(end: DriverEnd, outcome:
 
 @pytest.mark.parametrize("end", [None, DriverEnd.UNKNOWN])
 def test_where_no_one_knows_the_jobs_do(end: DriverEnd | None) -> None:
-    assert judged(end=end) is Outcome.SUCCEEDED
-    assert judged(end=end, seems_well=False) is Outcome.UNKNOWN
-    assert judged(Outcome.DRIVER_DIED, end=end) is Outcome.DRIVER_DIED
+    assert judged(end=end) is HowEnded.SUCCEEDED
+    assert judged(end=end, seems_well=False) is HowEnded.UNKNOWN
+    assert judged(HowEnded.DRIVER_DIED, end=end) is HowEnded.DRIVER_DIED
 
 
-@pytest.mark.parametrize("cut_off", [Outcome.KILLED, Outcome.STOPPED])
-def test_what_was_ended_by_a_command_or_the_master_is_no_success_whatever_its_driver_says(cut_off: Outcome) -> None:
+@pytest.mark.parametrize("cut_off", [HowEnded.KILLED, HowEnded.STOPPED])
+def test_what_was_ended_by_a_command_or_the_master_is_no_success_whatever_its_driver_says(cut_off: HowEnded) -> None:
     assert judged(cut_off, 0, DriverEnd.WELL, server=True) is cut_off
 
 
@@ -275,9 +275,9 @@ def test_submit_is_to_ask_again_while_it_cannot_be_stored(
     assert cluster.state.applications[application_id].record.exit_code == 1, "control goes on from memory"
 
 
-@pytest.mark.parametrize(("succeeded", "outcome"), [(True, Outcome.SUCCEEDED), (False, Outcome.UNKNOWN), (None, None)])
+@pytest.mark.parametrize(("succeeded", "outcome"), [(True, HowEnded.SUCCEEDED), (False, HowEnded.UNKNOWN), (None, None)])
 def test_a_record_of_an_older_release_keeps_what_it_says(
-    cluster: FakeCluster, succeeded: bool | None, outcome: Outcome | None
+    cluster: FakeCluster, succeeded: bool | None, outcome: HowEnded | None
 ) -> None:
     application_id = cluster.register()
     stored = json.loads(msgspec.json.encode(cluster.state.applications[application_id].record))
