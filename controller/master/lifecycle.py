@@ -46,6 +46,8 @@ class Lifecycle:
             self.versions.bump(application)
         if application.ended:
             if application.record.outcome is None and not self._word_to_come(application, now_s):
+                if application.record.driver_end is DriverEnd.TO_COME and not _in_sight(application):
+                    application.record.driver_end = DriverEnd.UNKNOWN  # the silence of who is not seen is no death
                 self.registry.settle(application, now_s)
             self._try_finish(application, now_s)
         elif self.reconcile(application, now_s):
@@ -91,7 +93,7 @@ class Lifecycle:
         if silent_s < HEARD_S:
             return False
         registration = application.record.registration
-        if registration.boot_id == application.record.boot_id and seen_here(registration.pid_namespace):
+        if _in_sight(application):
             driver = ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)
             return not alive(driver)
         running = any(e.report and e.report.state == "running" for e in application.live_executors())
@@ -144,3 +146,9 @@ class Lifecycle:
             # a restart will try again; nobody waits for it here
             application.finished, application.record.unrecorded = True, given_up.problem
         self.finisher.over(application)
+
+
+def _in_sight(application: Application) -> bool:
+    """Whether its driver's process can be seen from here: on this host, in a pid namespace that shows here."""
+    registration = application.record.registration
+    return registration.boot_id == application.record.boot_id and seen_here(registration.pid_namespace)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from controller.master.application import ApplicationRecord
-from controller.master.lifecycle import HEARD_S, WORD_S
+from controller.master.lifecycle import HEARD_S, SILENCE_S, WORD_S
 from controller.master.outcome import DriverEnd, Evidence, HowEnded, driver_end, judge
 from controller.runtime.process_identity import of
 from stage_model.errors import NotStored
@@ -195,6 +195,19 @@ def test_a_bridge_that_promises_a_word_is_waited_for_while_its_driver_lives(
         cluster.driver(application_id, ended=True, driver_end=said)
     die(cluster, driver)
     assert told(cluster, application_id) == (outcome, True)
+
+
+def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register(boot_id="another machine's")
+    cluster.worker("w1", report(application_id, "1"))
+    end(cluster, application_id, said="to_come")
+    cluster.now_s += SILENCE_S
+    cluster.state.tick(cluster.now_s)
+    assert told(cluster, application_id) == ("", False)
+    cluster.now_s += 1
+    cluster.state.tick(cluster.now_s)
+    assert told(cluster, application_id) == ("succeeded", True)
 
 
 @pytest.mark.parametrize("said", [None, "unknown"])
