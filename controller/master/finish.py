@@ -194,7 +194,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
     ended_s = record.ended_s or 0.0
     late = None if options.deadline_s is None else ended_s > options.deadline_s
     workers = {e.record.worker_id for e in application.executors.values()}
-    matched = match(application.estimate, run).matched_share if application.estimate else None
+    found = match(application.estimate, run, application.stage_use()) if application.estimate else None
     return {
         "app_id": application.id,
         "name": application.name,
@@ -234,7 +234,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         ],
         "profile": application.profile_key,
         "profile_runs": application.profile_runs,
-        "profile_match": _rounded(matched),
+        "profile_match": _rounded(found.matched_share if found else None),
         "basis": None if record.basis is None else structs.asdict(record.basis),
         "lateness": None if record.lateness is None else structs.asdict(record.lateness),
         "faults": application.faults,

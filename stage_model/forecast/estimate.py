@@ -132,8 +132,9 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
     seen: list[list[tuple[StageRecord, RunRecord]]] = [[] for _ in reference.stages]
     expected = Expected(record_traits(reference))
     for run in runs:
-        for record, place in zip(run.stages, same_stages(expected, record_traits(run)).places, strict=True):
-            if place is not None:
+        same = same_stages(expected, record_traits(run))
+        for record, place in zip(run.stages, same.places, strict=True):
+            if place is not None and place not in same.alike:
                 seen[place].append((record, run))
     places = {record.signature: place for place, record in enumerate(reference.stages)}
     startup_s, fixed = median(run.startup_s for run in runs), {run.id: fixed_times(run) for run in runs}

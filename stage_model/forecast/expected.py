@@ -38,6 +38,12 @@ class Traits(Struct, frozen=True, kw_only=True):
     amounts: Amounts
     counted: int
 
+    def per_task(self) -> tuple[float, ...]:
+        """What one of its tasks reads, in bytes and in records, and writes to a shuffle."""
+        amounts = self.amounts
+        sizes = (amounts.bytes, amounts.records, amounts.written_bytes, amounts.written_records)
+        return tuple([size / self.counted for size in sizes])
+
 
 class ProfiledTraits(Traits, frozen=True, kw_only=True):
     """Those of a stage of a whole run. Seconds are of any one clock."""
@@ -101,6 +107,7 @@ class Expected:
 
     def __init__(self, stages: Sequence[ProfiledTraits]) -> None:
         self.stages = stages
+        self.per_task = [stage.per_task() for stage in stages]
         self.jobs, self.job_of = _jobs(stages)
         _mark(self.jobs)
         self._sites = {stages[place].names.site for job in self.jobs if job.threads for place in job.places} - {""}

@@ -21,11 +21,9 @@ from stage_model.forecast.nominal import of_this_run
 from stage_model.forecast.same_stage import same_stages
 from stage_model.history.profile import CpuSource
 from stage_model.history.run import Run
-from stage_model.history.signature import call_site, kind, names
+from stage_model.history.signature import kind, names
 from stage_model.history.stage_run import StageKey, StageRun
 
-ALIKE_WINDOW = 8
-"""How far ahead in the order an unknown stage is looked for by its call site: about one SQL query."""
 RATIO_LIMITS = (0.25, 4.0)
 """A stage that is off by more than this is another stage; it must not carry the others along."""
 RATIO_PRIOR_SHARE = 0.05
@@ -62,28 +60,24 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
     cannot be compared with a profile of container CPU, and `work_ratio` is 1."""
     firsts = run.first_attempts()
     same = same_stages(estimate.expected, _live_traits(firsts, run))
-    known = {stage.info.stage: place for stage, place in zip(firsts, same.places, strict=True) if place is not None}
-    places, taken = dict(known), set(known.values())
-    first = {place: stage for stage, place in zip(firsts, same.places, strict=True) if place is not None}
+    places = dict(zip([stage.info.stage for stage in firsts], same.places, strict=True))
+    taken = {place for place in same.places if place is not None}
+    first = {p: stage for stage, p in zip(firsts, same.places, strict=True) if p is not None and p not in same.alike}
     stages = of_this_run(estimate.stages, first)
     seen: dict[StageKey, StageEstimate] = {}
     exact: set[StageKey] = set()
     unplanned: set[StageKey] = set()
     latest = -1
     for key, stage in run.attempts.items():
-        place = places.get(stage.info.stage)
-        if place is None:
-            place = _alike(stage, stages[latest + 1 : latest + 1 + ALIKE_WINDOW], taken)
-        elif stage.info.stage in known:
-            exact.add(key)
+        place = places[stage.info.stage]
         if place is None:
             found = _mean(stages[max(0, latest) : latest + 2], stage)
             unplanned.add(key)
         else:
             found = stages[place]
-            places[stage.info.stage] = place  # further attempts are the same
-            taken.add(place)
             latest = max(latest, place)
+            if place not in same.alike:
+                exact.add(key)
         seen[key] = _sized(found, stage, run)
     over = taken | _passed(estimate.expected, taken, same.jobs, run)
     work_ratio, shown = _work_ratio(stages, estimate.cpu_source, run, seen, exact, container_core_s)
@@ -94,7 +88,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
         unplanned=frozenset(unplanned),
         stages=tuple(stages),
         to_come=tuple(s for s in stages if s.index not in over),
-        matched_share=_share(seen, exact),
+        matched_share=_share(run, exact, container_core_s),
         work_ratio=work_ratio,
         shown=shown,
     )
@@ -120,20 +114,6 @@ def _live_traits(firsts: Sequence[StageRun], run: Run) -> list[Traits]:
             )
         )
     return found
-
-
-def _alike(stage: StageRun, following: Sequence[StageEstimate], taken: set[int]) -> int | None:
-    """Place of the stage that an unknown one stands for: the next with its call site and number of tasks.
-
-    AQE chooses the side to broadcast by what ended first; then the stages after it have other parents, so other
-    signatures, yet do the same.
-    """
-    site = call_site(stage.info.name)
-    for expected in following:
-        alike = expected.tasks == stage.info.tasks and call_site(expected.name) == site
-        if alike and expected.index not in taken:
-            return expected.index
-    return None
 
 
 def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate:
@@ -181,7 +161,7 @@ def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
 
 def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: Run) -> set[int]:
     """Stages that will not come: the rest of a job that has ended; in a job what a stage that was submitted waited for; and
-    jobs that came before one that has begun, unless threads may begin them in another order.
+    jobs that came before one that has begun, except where threads may begin them in another order.
 
     `jobs` are the numbers of expected jobs, by those of the run.
     """
@@ -201,18 +181,23 @@ def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: R
             begun_s = max(begun_s, one.start_s)
     come = set(jobs.values())
     for number, one in enumerate(expected.jobs):
-        if one.end_s <= begun_s and number not in come:
+        if one.ordered and one.end_s <= begun_s and number not in come:
             passed.update(one.places)
     return passed
 
 
-def _share(seen: Mapping[StageKey, StageEstimate], exact: set[StageKey]) -> float | None:
-    if not seen:
+def _share(run: Run, exact: set[StageKey], container_core_s: Mapping[StageKey, float] | None) -> float | None:
+    """Share of the work seen that known stages did, as it was measured: what is expected of an unknown stage is a guess."""
+    if not run.attempts:
         return None
-    total = sum(s.work_core_s for s in seen.values())
+    works = {
+        key: stage.work_core_s(None if container_core_s is None else container_core_s.get(key, 0.0))
+        for key, stage in run.attempts.items()
+    }
+    total = sum(works.values())
     if total <= 0:
-        return len(exact) / len(seen)
-    return sum(s.work_core_s for key, s in seen.items() if key in exact) / total
+        return len(exact) / len(works)
+    return sum(works[key] for key in exact) / total
 
 
 def _work_ratio(

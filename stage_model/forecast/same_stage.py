@@ -18,18 +18,23 @@ from itertools import islice
 from typing import NamedTuple
 
 from stage_model.forecast.expected import SIDE_BY_SIDE, Expected, Jobs, Traits
-from stage_model.history.amounts import Amounts
-from stage_model.history.signature import Names
+from stage_model.history.signature import RESULT, Names
 
 SIZES_ALIKE = math.log(1.25)
 """What a task reads or writes tells two stages apart only where it differs by more: a factor's logarithm."""
 
 
+ALIKE_WINDOW = 8
+"""How far ahead in the order an unknown stage is looked for by its call site: about one SQL query."""
+
+
 class Same(NamedTuple):
     """`places`: for each stage seen the place of the expected one that it is, None where there is none left that it may be.
-    `jobs`: for each job seen the number of the expected one."""
+    `alike`: places that were found by call site and number of tasks only. `jobs`: for each job seen the number of the
+    expected one."""
 
     places: list[int | None]
+    alike: set[int]
     jobs: dict[int, int]
 
 
@@ -37,10 +42,15 @@ def same_stages(expected: Expected, seen: Sequence[Traits]) -> Same:
     """`seen` are the stages of a run in order of submission, so far. Linear in their number."""
     left = _Left(expected)
     places: list[int | None] = []
-    for stage in seen:
+    for number, stage in enumerate(seen):
         parents = [place for parent in stage.parents if (place := places[parent]) is not None]
-        places.append(left.take(stage, parents))
-    return Same(places, left.jobs())
+        place = left.take(stage, parents)
+        if place is None:
+            place = left.take_alike(stage, number)
+        elif (instead := left.alike.pop(place, None)) is not None:
+            places[instead] = None
+        places.append(place)
+    return Same(places, set(left.alike), left.jobs())
 
 
 class _Left:
@@ -56,7 +66,12 @@ class _Left:
         self._found_jobs: set[int] = set()
         self._gone_jobs: set[int] = set()
         """Found or guessed."""
-        self._first: dict[int, int] = {}
+        self.alike: dict[int, int] = {}
+        """What stages seen were only found to be alike, by place: one that is the same takes it from them."""
+        self._latest = -1
+        self._first: dict[tuple[int, int], int] = {}
+        self._sized: Traits | None = None
+        self._sizes: tuple[float, ...] = ()
 
     def jobs(self) -> dict[int, int]:
         """Each expected job once: what a result stage says counts for more than a guess."""
@@ -72,7 +87,29 @@ class _Left:
             best = self._elsewhere(stage)
         if best is not None:
             self._taken.add(best)
+            self._latest = max(self._latest, best)
         return best
+
+    def take_alike(self, stage: Traits, number: int) -> int | None:
+        """A stage of the same call site and number of tasks, of its job or among the next ones.
+
+        AQE chooses the side to broadcast by what ended first; then the stages after it have other parents, so another kind,
+        yet do the same.
+        """
+        expected, job = self._expected, self._job(stage)
+        inside: list[int] = [] if job is None else expected.jobs[job].places[:SIDE_BY_SIDE]
+        following = range(self._latest + 1, min(self._latest + 1 + ALIKE_WINDOW, len(expected.stages)))
+        place: int
+        site = _plain(stage.names)
+        for place in (*inside, *following):
+            one, free = expected.stages[place], place not in self._taken and place not in self.alike
+            if free and one.tasks == stage.tasks and _plain(one.names) == site:
+                self.alike[place] = number
+                self._latest = max(self._latest, place)
+                if job is None:
+                    self._guess(stage, expected.job_of[place])
+                return place
+        return None
 
     def _job(self, stage: Traits) -> int | None:
         """The expected job that the stage's job is, found by the first of its stages that is seen."""
@@ -81,28 +118,30 @@ class _Left:
         job = self._found.get(stage.job, self._guessed.get(stage.job))
         if job is not None:
             return job
-        by_result, by_stage = self._expected.by_result, self._expected.by_stage
-        likely = self._likely_jobs(by_result, stage.result, stage.sql, self._found_jobs) if stage.result else []
-        found = bool(likely)
-        likely = likely or self._likely_jobs(by_stage, stage.names, None, self._gone_jobs)
-        if not likely:
-            return None
-        job = min(likely, key=lambda one: self._jobs_apart(one, stage)) if len(likely) > 1 else likely[0]
-        self._gone_jobs.add(job)
-        if found:
-            self._found[stage.job] = job
-            self._found_jobs.add(job)
-        else:
-            self._guessed[stage.job] = job
+        for gone in (self._gone_jobs, self._found_jobs):
+            job = self._likeliest(stage, self._likely_jobs(self._expected.by_result, stage.result, stage.sql, gone))
+            if job is not None:
+                self._found[stage.job] = job
+                self._found_jobs.add(job)
+                self._gone_jobs.add(job)
+                return job
+        job = self._likeliest(stage, self._likely_jobs(self._expected.by_stage, stage.names, None, self._gone_jobs))
+        if job is not None:
+            self._guess(stage, job)
         return job
 
-    def _likely_jobs(self, jobs: Jobs, names: Names, sql: int | None, gone: set[int]) -> list[int]:
-        """The first job of that name, those that may come before it, and the first of the same SQL execution. The call site
-        counts where there is none of another name."""
+    def _guess(self, stage: Traits, job: int) -> None:
+        if stage.job is not None and job not in self._gone_jobs:
+            self._guessed[stage.job] = job
+            self._gone_jobs.add(job)
+
+    def _likeliest(self, stage: Traits, jobs: Sequence[int]) -> int | None:
+        return min(jobs, key=lambda one: self._jobs_apart(one, stage)) if len(jobs) > 1 else next(iter(jobs), None)
+
+    def _likely_jobs(self, jobs: Jobs, names: Names | None, sql: int | None, gone: set[int]) -> list[int]:
+        """The first job of each name, those that may come before it, and the first of the same SQL execution."""
         found: list[int] = []
-        for name in names:
-            if found and name is names.site:
-                break
+        for name in names or ():
             named = jobs.named.get(name)
             if not named:
                 continue
@@ -147,35 +186,48 @@ class _Left:
 
     def _next(self, numbers: list[int], gone: set[int]) -> int:
         """Where in a list the first one is that is not gone. What is gone stays so."""
-        first = self._first.get(id(numbers), 0)
+        key = (id(numbers), id(gone))
+        first = self._first.get(key, 0)
         while first < len(numbers) and numbers[first] in gone:
             first += 1
-        self._first[id(numbers)] = first
+        self._first[key] = first
         return first
 
-    def _jobs_apart(self, job: int, stage: Traits) -> tuple[bool, tuple[float, float, bool], bool, int, bool, int]:
+    def _jobs_apart(self, job: int, stage: Traits) -> tuple[bool, tuple[float, float, bool], int, int, bool, int]:
         """The smaller, the likelier that the stage is the first of this job; the order decides last."""
         expected = self._expected
         one = expected.jobs[job]
-        inside = self._inside(stage, job)
-        nearest = min((self._apart(place, stage)[:3] for place in inside), default=(0.0, 0.0, True))
+        inside = [place for name in stage.names for place in expected.in_job.get((name, job), ())[:SIDE_BY_SIDE]]
+        nearest = min([self._apart(place, stage)[:3] for place in inside], default=(0.0, 0.0, True))
         before = expected.position[inside[0]] if inside else 0
-        other = one.result is None or stage.result is None or one.result.kind != stage.result.kind
+        other = _others(one.result, stage.result)
         return (not inside, nearest, other, before, one.sql != stage.sql, job)
 
     def _apart(self, place: int, stage: Traits) -> tuple[float, float, bool, int]:
         """The smaller, the more alike; the order decides last."""
         one = self._expected.stages[place]
-        tasks = abs(math.log(max(1, stage.tasks) / max(1, one.tasks)))
-        size = _sizes_apart(one, stage)
+        tasks = 0.0 if one.tasks == stage.tasks else abs(math.log(max(1, stage.tasks) / max(1, one.tasks)))
+        if stage is not self._sized:
+            self._sized, self._sizes = stage, stage.per_task()
+        size = _sizes_apart(self._expected.per_task[place], self._sizes)
         return (tasks, size if size > SIZES_ALIKE else 0.0, one.names.kind != stage.names.kind, place)
 
 
-def _sizes_apart(one: Traits, stage: Traits) -> float:
+def _others(one: Names | None, other: Names | None) -> int:
+    """How many of the surest names two result stages do not share."""
+    if one is None or other is None:
+        return 2
+    return 0 if one.kind == other.kind else 1 if one.site == other.site else 2
+
+
+def _plain(names: Names) -> str:
+    """The call site, whatever the stage is for its job."""
+    return names.site.removesuffix(RESULT)
+
+
+def _sizes_apart(then: Sequence[float], now: Sequence[float]) -> float:
     """How far what a task reads differs, else what it writes; 0 where neither is known of both."""
-    for read in (Amounts.read, Amounts.written):
-        for in_bytes in (True, False):
-            then, now = read(one.amounts, in_bytes), read(stage.amounts, in_bytes)
-            if then > 0 and now > 0:
-                return abs(math.log(now / stage.counted / (then / one.counted)))
+    for one, other in zip(then, now, strict=True):
+        if one > 0 and other > 0:
+            return abs(math.log(other / one))
     return 0.0

@@ -32,6 +32,9 @@ _LONGEST_SCOPE = 120
 _LONGEST_PREFIX = 40
 
 
+RESULT = ", result"
+
+
 class Names(NamedTuple):
     """What a stage may be known by in another run, the surest first; "" where it has no such name.
 
@@ -50,7 +53,7 @@ def names(kind: str, structure: str, name: str, *, result: bool) -> Names:
     site = call_site(name)
     if _SPARKS_THREADS.search(site):
         return Names(kind, structure)
-    return Names(kind, structure, f"{site}, result" if result else site)
+    return Names(kind, structure, site + RESULT if result else site)
 
 
 @lru_cache(maxsize=4096)

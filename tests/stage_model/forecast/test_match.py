@@ -5,8 +5,10 @@ from msgspec import structs
 
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
-from stage_model.history.profile import profile
+from stage_model.history.profile import RunRecord, profile
+from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
+from stage_model.history.stage_run import StageKey
 from tests.fakes.spark_events import Story, info
 
 READ = info(0, "map at /x/app.py:1")
@@ -27,8 +29,24 @@ def learned(container: bool = True) -> ApplicationEstimate:
     story.whole(SAVE, cpu_s=20.0)
     story.job_end(1)
     story.end()
-    record = to_record(
-        story.run,
+    return estimate(profile("k", [_record(story.run, {(i, 0): 10.0 * (i + 1) for i in range(4)} if container else None)]))
+
+
+def batches(count: int) -> Story:
+    """A job of one stage for each batch of a stream."""
+    story = Story()
+    for number in range(count):
+        batch = info(number, "start at /x/app.py:1")
+        story.job(number, batch, sql=str(number))
+        story.whole(batch)
+        story.job_end(number)
+    story.end()
+    return story
+
+
+def _record(run: Run, container_core_s: dict[StageKey, float] | None = None) -> RunRecord:
+    return to_record(
+        run,
         id="r",
         name="app",
         main=None,
@@ -38,9 +56,8 @@ def learned(container: bool = True) -> ApplicationEstimate:
         slots=2,
         executors=1,
         started_ms=0,
-        container_core_s={(i, 0): 10.0 * (i + 1) for i in range(4)} if container else None,
+        container_core_s=container_core_s,
     )
-    return estimate(profile("k", [record]))
 
 
 def names(stages: object) -> list[str]:
@@ -82,13 +99,34 @@ def test_an_unknown_stage_is_the_mean_of_its_neighbours() -> None:
     stand_in = match(structs.replace(known, stages=waits), story.run).active[9, 0]
     assert (stand_in.fixed_s, stand_in.waiting_s) == (4.0, 2.5)
     assert found.exact == {(0, 0)}
-    assert found.matched_share == pytest.approx(10 / 25)
+
+
+def test_unknown_stages_count_by_the_work_that_they_do() -> None:
+    """Next to small stages, an unknown one that does half of all the work."""
+    story = Story()
+    story.job(0, READ, UNKNOWN)
+    story.whole(READ)
+    assert match(learned(), story.run, {(0, 0): 10.0}).matched_share == 1.0
+    story.submit(UNKNOWN)
+    assert match(learned(), story.run, {(0, 0): 10.0}).matched_share == 1.0, "it has done nothing yet"
+    assert match(learned(), story.run, {(0, 0): 10.0, (9, 0): 30.0}).matched_share == pytest.approx(0.25)
+    story.task(UNKNOWN, 0, cpu_s=3.0)
+    assert match(learned(), story.run).matched_share == pytest.approx(1 / 4), "by the tasks' own CPU"
+
+
+def test_batches_that_no_run_had_are_unknown_by_half_of_the_work() -> None:
+    record = batches(3).run
+    expected = estimate(profile("k", [_record(record)]))
+    assert match(expected, batches(3).run).matched_share == 1.0
+    found = match(expected, batches(6).run)
+    assert found.matched_share == pytest.approx(0.5)
+    assert found.to_come == ()
 
 
 def test_a_stage_of_which_only_the_parents_changed_stands_for_the_expected_one() -> None:
     other = info(5, "other at /x/app.py:7")
     story = Story()
-    story.job(0, READ, other, info(1, "sort at /x/app.py:2", parents=(0, 5)))
+    story.job(0, READ, other, info(1, "sort at /x/app.py:2", parents=(0, 5)), COUNT)
     story.whole(READ)
     story.submit(info(1, "sort at /x/app.py:2", parents=(0, 5)))
     found = match(learned(), story.run)
