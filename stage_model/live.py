@@ -40,8 +40,9 @@ def residual(used: float, cv: float) -> float:
     sigma = math.sqrt(math.log1p(max(cv, ALIKE_CV) ** 2))
     place = -math.log(used) / sigma - sigma / 2
     beyond = _NORMAL.cdf(place)
-    # so far beyond that floats know of no such task
-    return LEAST_REMAINDER if beyond < 1e-9 else max(LEAST_REMAINDER, _NORMAL.cdf(place + sigma) / beyond - used)
+    # so far beyond that floats know of no such task, the mean is what the distribution's tail tends to
+    left = used * sigma / -place if beyond < 1e-9 else _NORMAL.cdf(place + sigma) / beyond - used
+    return max(LEAST_REMAINDER, left)
 
 
 class StageLive(Struct, frozen=True):
@@ -92,6 +93,12 @@ class StageLive(Struct, frozen=True):
         return (of * told + ended_core_s) / (of + self.ended)
 
     @property
+    def doubtful_cv(self) -> float:
+        """How much a running task's work may differ from `task_core_s`, as a share of it: tasks differ from their mean, and
+        the mean from the profile's as long as few tasks have shown it. A stage of one task shows none."""
+        return math.hypot(self.plan.task_cv, PROFILE_DOUBT / math.sqrt(1 + self.ended / tasks_worth(self.plan)))
+
+    @property
     def reads_ahead(self) -> float:
         """The share of a task's work that comes after it has read all its records, 0 to 1, as the stage has shown so far:
         where tasks compute as they read, those that run have on average read the same part of all as they have used."""
@@ -126,7 +133,7 @@ class StageLive(Struct, frozen=True):
         if whole_core_s <= LEAST_CORE_S:
             return 0.0, 1.0
         used = self.cpu_running_core_s / whole_core_s
-        left = residual(used, self.plan.task_cv)
+        left = residual(used, self.doubtful_cv)
         return used / (used + left), left
 
     def progress(self) -> float:

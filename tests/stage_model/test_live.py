@@ -9,6 +9,7 @@ import statistics
 import pytest
 from msgspec import structs
 
+from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.live import LEAST_REMAINDER, StageLive, residual, tasks_worth
 from stage_model.plan import StagePlan
 
@@ -58,8 +59,28 @@ def test_what_running_tasks_still_need_is_the_mean_of_those_that_are_not_over_ye
     for used in (0.0, 0.5, 0.9, 1.1, 1.3):
         left = [work - used for work in works if work > used]
         assert residual(used, cv) == pytest.approx(max(LEAST_REMAINDER, statistics.fmean(left)), rel=0.1)
-    # beyond all that floats know
-    assert residual(1e6, cv) >= LEAST_REMAINDER
+
+
+@pytest.mark.parametrize("cv", [0.1, 0.3, 1.0])
+def test_the_further_a_task_has_overrun_the_more_it_still_needs(cv: float) -> None:
+    lefts = [residual(used, cv) for used in (2.0, 3.0, 5.0, 10.0, 100.0, 1e6)]
+    assert lefts == sorted(lefts)
+    assert lefts[-1] > 100 * LEAST_REMAINDER
+    assert math.isfinite(residual(1e300, cv))
+
+
+def test_where_exact_figures_end_the_tail_goes_on() -> None:
+    exact, tail = residual(5.8, 0.3), residual(5.9, 0.3)
+    assert tail == pytest.approx(exact, rel=0.1)
+
+
+def test_doubt_about_the_profile_counts_for_what_is_left_of_the_only_task() -> None:
+    # the only task has used half as much again as its profile says; tasks that ended would tell better than the profile
+    only = live(tasks=1, work_core_s=2.0, records=None, running=1, done=0, cpu_core_s=3.0, cpu_running_core_s=3.0)
+    assert only.running_parts()[1] == pytest.approx(residual(1.5, PROFILE_DOUBT))
+    assert only.running_parts()[1] > 2 * residual(1.5, 0.0)
+    others = live(tasks=10, work_core_s=20.0, records=None, running=1, done=9, cpu_core_s=21.0, cpu_running_core_s=3.0)
+    assert others.running_parts()[1] < only.running_parts()[1] / 2
 
 
 def test_the_longer_a_task_has_run_the_further_it_is() -> None:
