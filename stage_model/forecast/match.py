@@ -197,7 +197,7 @@ def _share(run: Run, exact: set[StageKey], container_core_s: Mapping[StageKey, f
     total = sum(works.values())
     if total <= 0:
         return len(exact) / len(works)
-    return sum(works[key] for key in exact) / total
+    return sum(work for key, work in works.items() if key in exact) / total
 
 
 def _work_ratio(
