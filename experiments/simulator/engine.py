@@ -159,7 +159,9 @@ class Engine:
 
     def _launched(self, executor: SimExecutor) -> None:
         if not executor.over:
+            self.advance(executor)
             executor.ready = True
+            self._share(executor)
             self.hand_out(executor.app)
 
     def stop(self, executor: SimExecutor) -> None:
@@ -167,10 +169,9 @@ class Engine:
         self.advance(executor)
         app = executor.app
         for task in executor.tasks:
-            if task.left is not None:
-                app.lost_core_s += task.work - task.left
+            app.lost_core_s += task.work - task.left
             app.waiting.appendleft((task.stage, task.index))
-        executor.tasks = []
+        executor.tasks, executor.speeds = [], []
         executor.over, executor.ready = True, False
         executor.version += 1
         app.gone_allocated += executor.allocated_core_s
@@ -206,45 +207,45 @@ class Engine:
             return
         executor.at_s = self.now_s
         executor.allocated_core_s += executor.quota * seconds
-        background = self._background(executor) * seconds
-        used = background
-        for task, cores in self._speeds(executor):
+        used = executor.background * seconds
+        its_part = used / len(executor.tasks) if executor.tasks else 0.0
+        for task, cores in executor.speeds:
             done = cores * seconds
-            assert task.left is not None
             task.left -= done
-            task.used_core_s += done
+            task.used_core_s += done + its_part
             used += done
-            held_back_s = (1 - cores / task.limit) * seconds
-            task.throttled_s += held_back_s
-            executor.throttled_s += held_back_s
-        for task in executor.tasks:
-            task.used_core_s += background / len(executor.tasks)
+            if cores < task.limit:
+                held_back_s = (1 - cores / task.limit) * seconds
+                task.throttled_s += held_back_s
+                executor.throttled_s += held_back_s
         executor.cpu_core_s += used
         if executor.app.in_tasks:
             executor.app.used_core_s += used
 
-    def _usable(self, executor: SimExecutor) -> float:
-        """Cores of the quota that are there: something else may have half of the worker's."""
-        return min(executor.quota, executor.worker.cores / 2) if executor.worker.name in self.taken else executor.quota
-
-    def _background(self, executor: SimExecutor) -> float:
-        """Cores that the JVM's own threads use, with or without tasks."""
-        return min(self.effects.background_cores, self._usable(executor)) if executor.ready else 0.0
-
-    def _speeds(self, executor: SimExecutor) -> list[tuple[Task, float]]:
-        """Cores that each computing task has: equal parts, but no more than it can use; the others share what is left."""
-        computing = sorted((t for t in executor.tasks if t.left is not None), key=lambda task: task.limit)
-        most = executor.worker.speed_limit
-        cores = self._usable(executor) - self._background(executor)
-        if cores < math.fsum(min(task.limit, most) for task in computing):
-            # throttled: some of the quota lies where no task can take it up before the period is over
+    def _share(self, executor: SimExecutor) -> None:
+        """Works out what its threads have from now on. Each computing task has an equal part, but no more than it can use; the
+        others share what is left. Something else may have half of the worker's cores."""
+        cores, most = executor.quota, executor.worker.speed_limit
+        if executor.worker.name in self.taken:
+            cores = min(cores, executor.worker.cores / 2)
+        executor.background = min(self.effects.background_cores, cores) if executor.ready else 0.0
+        cores -= executor.background
+        computing = [task for task in executor.tasks if task.fetched_s is None]
+        limits = [min(task.limit, most) for task in computing]
+        throttled = cores < sum(limits)
+        if throttled and self.effects.stranded_cores:  # where no task can take them up before the period is over
             cores = max(cores / 2, cores - self.effects.stranded_cores)
-        speeds = []
-        for place, task in enumerate(computing):
-            speed = min(task.limit, most, cores / (len(computing) - place))
-            speeds.append((task, speed))
-            cores -= speed
-        return speeds
+        if not throttled:
+            executor.speeds = list(zip(computing, limits, strict=True))
+        elif cores <= min(limits) * len(computing):
+            executor.speeds = [(task, cores / len(computing)) for task in computing]
+        else:
+            executor.speeds = []
+            computing.sort(key=lambda task: task.limit)
+            for left, task in zip(range(len(computing), 0, -1), computing, strict=True):
+                speed = min(task.limit, most, cores / left)
+                executor.speeds.append((task, speed))
+                cores -= speed
 
     def hand_out(self, app: App) -> None:
         """Spark's way: the executors in an order that is drawn, round by round a task for each that has a free slot."""
@@ -281,11 +282,9 @@ class Engine:
         if code not in executor.codes:
             executor.codes.add(code)
             work += self.effects.cold_core_s
-        task = Task(place, index, work, work / (work + stage.hidden_wait_s), self.now_s)
+        task = Task(place, index, work, work / (work + stage.hidden_wait_s), self.now_s, work)
         if stage.wait_s > 0:
             task.fetched_s = self.now_s + stage.wait_s
-        else:
-            task.left = work
         executor.tasks.append(task)
         executor.counters.setdefault(place, Counters()).running += 1
 
@@ -293,9 +292,10 @@ class Engine:
         """Asks for the next moment at which something happens in it."""
         executor.version += 1
         soonest = math.inf
-        for task, cores in self._speeds(executor):
+        self._share(executor)
+        for task, cores in executor.speeds:
             if cores > 0:
-                soonest = min(soonest, (task.left or 0.0) / cores)
+                soonest = min(soonest, task.left / cores)
         for task in executor.tasks:
             if task.fetched_s is not None:
                 soonest = min(soonest, task.fetched_s - self.now_s)
@@ -311,8 +311,8 @@ class Engine:
         for task in executor.tasks:
             if task.fetched_s is not None:
                 if task.fetched_s <= self.now_s + DONE:
-                    task.fetched_s, task.left = None, task.work
-            elif task.left is not None and task.left <= DONE * max(1.0, task.work):
+                    task.fetched_s = None
+            elif task.left <= DONE * max(1.0, task.work):
                 ended.append(task)
         for task in ended:
             executor.tasks.remove(task)
@@ -341,7 +341,7 @@ class Engine:
             return 0.0
         seen = 0.0
         for task in executor.tasks:
-            if task.stage == place and task.left is not None:
+            if task.stage == place:
                 part = (1 - task.left / task.work) / stage.read_by
                 if self.effects.records_noise:
                     part *= 1 + self.rng.gauss(0, self.effects.records_noise)

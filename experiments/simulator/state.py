@@ -86,8 +86,8 @@ def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorke
 
 @dataclass(slots=True)
 class Task:
-    """A running task. `limit`: the cores it would use of a whole one; `left`: core-seconds, None while it waits for data;
-    `used_core_s`: what its executor's container has used for it, its part of the JVM's own included; `throttled_s`: for how
+    """A running task. `limit`: the cores it would use of a whole one; `left`: core-seconds; `fetched_s`: when it has the data
+    it waits for, None while it computes; `used_core_s`: what its executor's container has used for it, its part of the JVM's own included; `throttled_s`: for how
     long the quota has held it back."""
 
     stage: int
@@ -95,8 +95,8 @@ class Task:
     work: float
     limit: float
     launched_s: float
+    left: float
     fetched_s: float | None = None
-    left: float | None = None
     used_core_s: float = 0.0
     throttled_s: float = 0.0
 
@@ -112,7 +112,8 @@ class Counters:
 
 @dataclass(slots=True, eq=False)
 class SimExecutor:
-    """`codes`: the kinds of code it has run."""
+    """`codes`: the kinds of code it has run. `speeds`: cores of each computing task, `background`: of the JVM's own threads,
+    since something last changed in it."""
 
     name: str
     app: App
@@ -130,6 +131,8 @@ class SimExecutor:
     version: int = 0
     counters: dict[int, Counters] = field(default_factory=dict)
     codes: set[int] = field(default_factory=set)
+    speeds: list[tuple[Task, float]] = field(default_factory=list)
+    background: float = 0.0
     ordered: float = 0.0
     least_waiting: int = 1
     """So many tasks must wait for one to be given to it."""
@@ -137,7 +140,7 @@ class SimExecutor:
     @property
     def computing(self) -> int:
         """Tasks that do not wait for data."""
-        return sum(task.left is not None for task in self.tasks)
+        return sum(task.fetched_s is None for task in self.tasks)
 
     @property
     def free(self) -> int:
