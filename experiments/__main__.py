@@ -4,6 +4,7 @@
     python -m experiments report DIR
     python -m experiments pack DIR --to NEW
     python -m experiments goals DIR...
+    python -m experiments reduce RUN --profile FILE --to FILE
 
 `run` and `report` end with 0 only if every condition of the experiment holds, with 1 if one does not. A quick run is too
 small for most of them: there every step must have run, with right answers and quotas within capacity.
@@ -24,7 +25,9 @@ from experiments.harness.live_cluster import end_by_signal
 from experiments.harness.machine import PROJECT
 from experiments.harness.recorded import Condition
 from experiments.harness.result_folder import ResultFolder, reading
+from experiments.simulator import recorded_run
 from stage_model.errors import PaceError
+from stage_model.history.profile import parse_profile
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -84,6 +87,20 @@ def goals_command(folders: tuple[Path, ...]) -> None:
         with reading(folder) as results:
             found += goals(results)
     click.echo(msgspec.json.format(msgspec.json.encode(found)))
+
+
+@main.command("reduce")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--profile", "taught", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=True)
+@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), required=True, help="A new file, NAME.json.xz.")
+@click.option("--argument", "arguments", multiple=True, help="The program's own words, of a run that taught nothing.")
+def reduce_command(folder: Path, taught: Path, to: Path, arguments: tuple[str, ...]) -> None:
+    """Reduces the run folder of an ended run, with the profile of its application, to what a replay needs.
+
+    Files in tests/data/recorded_runs are replayed by the tests.
+    """
+    recorded_run.write(recorded_run.reduce(folder, parse_profile(taught.read_bytes()), arguments or None), to)
+    click.echo(to)
 
 
 def _judge(folder: ResultFolder) -> None:

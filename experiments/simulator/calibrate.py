@@ -97,7 +97,7 @@ def to_job(recorded: Recorded, task_cv: float = TASK_CV, seed: int = 0) -> SimJo
     """The virtual job that does what the run did. Works of tasks are drawn around each stage's mean, scaled to its work."""
     rng = random.Random(seed)
     spans = sorted((s for s in recorded.stages if s.end_s is not None and s.tasks), key=lambda s: s.start_s)
-    works = _works(recorded, spans)
+    works = works_of(recorded, spans)
     waits = _waits(recorded, spans, works, task_cv)
     stages = []
     for place, (span, work) in enumerate(zip(spans, works, strict=True)):
@@ -142,7 +142,7 @@ def _waits(recorded: Recorded, spans: Sequence[StageSpan], works: Sequence[float
     return waits
 
 
-def _works(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
+def works_of(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
     """Container CPU of each stage; where stages overlap it is shared by their tasks."""
     works = [0.0] * len(spans)
     first_s = recorded.first_task_s

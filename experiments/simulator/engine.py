@@ -223,8 +223,8 @@ class Engine:
             executor.app.used_core_s += used
 
     def _share(self, executor: SimExecutor) -> None:
-        """Works out what its threads have from now on. Each computing task has an equal part, but no more than it can use; the
-        others share what is left. Something else may have half of the worker's cores."""
+        """Works out what its threads have from now on. Each computing task has an equal part, but no more than it can use;
+        the others share what is left. Something else may have half of the worker's cores."""
         cores, most = executor.quota, executor.worker.speed_limit
         if executor.worker.name in self.taken:
             cores = min(cores, executor.worker.cores / 2)

@@ -87,8 +87,8 @@ def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorke
 @dataclass(slots=True)
 class Task:
     """A running task. `limit`: the cores it would use of a whole one; `left`: core-seconds; `fetched_s`: when it has the data
-    it waits for, None while it computes; `used_core_s`: what its executor's container has used for it, its part of the JVM's own included; `throttled_s`: for how
-    long the quota has held it back."""
+    it waits for, None while it computes; `used_core_s`: what its executor's container has used for it, its part of the JVM's
+    own included; `throttled_s`: for how long the quota has held it back."""
 
     stage: int
     index: int

@@ -1,0 +1,214 @@
+"""A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the quotas it had.
+
+The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`to_job`). The production plans it
+by the profile that the run had; signatures of both are made again by the same rules, because a record does not hold what they
+are made of. Not covered: making recorded runs of run folders (`recorded_run`), how near is near enough (tests).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from experiments.simulator.engine import Engine
+from experiments.simulator.fixed import Fixed
+from experiments.simulator.jobs import SimJob, SimStage, SparkJob
+from experiments.simulator.pacing import Pacing
+from experiments.simulator.recorded_run import RecordedRun
+from experiments.simulator.state import App, Effects, SimExecutor, SimSubmission, SimWorker, Task, workers
+from experiments.simulator.trials import Outcome, outcome
+from stage_model.forecast.fixed import fixed_times, modelled_s
+from stage_model.forecast.overlap import overlapping
+from stage_model.forecast.virtual_time import task_works
+from stage_model.history.events import StageInfo
+from stage_model.history.profile import Profile, RunRecord, StageRecord, profile
+from stage_model.history.signature import Signatures, kind
+
+LATENCY_S = 0.05
+"""As `state.REAL`. Warm-up and background are in the recorded works."""
+LEAST_WORK = 1e-4
+"""Core-seconds of a stage that was too short to measure."""
+DEADLINE = "spark.pace.deadline"
+
+
+def _infos(record: RunRecord) -> list[StageInfo]:
+    """Spark's descriptions of the stages. The recorded shape (of a stage with a structure that) stands for the operators.
+    Only parents of the same job are named: others were skipped, and their shape is in the recorded one."""
+    places = {stage.signature: place for place, stage in enumerate(record.stages)}
+    infos = []
+    for place, stage in enumerate(record.stages):
+        parents = tuple(p for p in (places[one] for one in stage.parents) if record.stages[p].job == stage.job)
+        infos.append(StageInfo(stage=place, name=stage.name, tasks=stage.tasks, parents=parents, scopes=_scopes(stage)))
+    return infos
+
+
+def _scopes(stage: StageRecord) -> tuple[str, ...]:
+    return (f"PythonRDD {stage.structure}",) if stage.structure else (kind(stage.signature),)
+
+
+def named_again(record: RunRecord) -> RunRecord:
+    """The record with the signatures that its replay would get."""
+    signatures = Signatures()
+    infos = _infos(record)
+    new = {old.signature: signatures.submitted(info) for old, info in zip(record.stages, infos, strict=True)}
+    stages = (
+        structs.replace(
+            stage,
+            signature=new[stage.signature],
+            structure=signatures.structure(place),
+            parents=tuple(new[parent] for parent in stage.parents),
+        )
+        for place, stage in enumerate(record.stages)
+    )
+    return structs.replace(record, stages=tuple(stages))
+
+
+def to_job(run: RecordedRun, seed: int = 0) -> SimJob:
+    """The virtual job that does what the run did. `seed` draws the order of a stage's tasks."""
+    record, rng = run.record, random.Random(seed)
+    places = {stage.signature: place for place, stage in enumerate(record.stages)}
+    alone = {group[0].signature for group in overlapping(record.stages) if len(group) == 1}
+    fixed = fixed_times(record)
+    stages, jobs = list[SimStage](), dict[int, list[int]]()
+    for place, (stage, info) in enumerate(zip(record.stages, _infos(record), strict=True)):
+        parents = tuple(sorted(places[parent] for parent in stage.parents))
+        ready_s = max((record.stages[p].start_s + record.stages[p].duration_s for p in parents), default=record.startup_s)
+        beside_s = None if stage.signature in alone else fixed[stage.signature]
+        works, wait_s = _tasks(stage, record, _cores(stage, run), _lasted_s(stage, run), beside_s)
+        rng.shuffle(works)
+        jobs.setdefault(stage.job, []).append(place)
+        stages.append(
+            SimStage(
+                tuple(works),
+                wait_s=wait_s,
+                records=float(stage.records) or None,
+                gap_s=max(0.0, stage.start_s - ready_s),
+                parents=parents,
+                name=info.name,
+                scopes=info.scopes,
+                amounts=stage.amounts,
+            )
+        )
+    return SimJob(tuple(stages), record.startup_s, record.tail_s, record.name, tuple(_jobs(run, jobs)))
+
+
+def _tasks(
+    stage: StageRecord, record: RunRecord, cores: float, duration_s: float, beside_s: float | None
+) -> tuple[list[float], float]:
+    """The works of a stage's tasks, and the seconds that each waits: what its work does not explain of its time with the
+    cores that it had; where other stages ran beside it, that is `beside_s`. Where the work explains more than there was, a
+    part of it was another stage's."""
+    works = task_works(stage.tasks, max(LEAST_WORK, stage.work_core_s) / stage.tasks, stage.task_cv)
+    computes_s = modelled_s(stage.tasks, math.fsum(works), stage.task_cv, cores, record.cores, record.slots)
+    waves = math.ceil(stage.tasks / record.slots)
+    if beside_s is not None:
+        return works, beside_s / waves
+    if computes_s > duration_s > 0:
+        return [work * duration_s / computes_s for work in works], 0.0
+    return works, (duration_s - computes_s) / waves
+
+
+def _lasted_s(stage: StageRecord, run: RecordedRun) -> float:
+    """How long it lasted since there were executors."""
+    return max(0.0, stage.start_s + stage.duration_s - max(stage.start_s, run.first_task_s))
+
+
+def _cores(stage: StageRecord, run: RecordedRun) -> float:
+    """What the stage had, on average. Without a deadline whoever had tasks had all cores: samples say a little less."""
+    most, lasted_s = run.record.cores, _lasted_s(stage, run)
+    return min(most, stage.cores_s / lasted_s) if run.deadline_s is not None and stage.cores_s and lasted_s else most
+
+
+def _jobs(run: RecordedRun, places: dict[int, list[int]]) -> list[SparkJob]:
+    found = []
+    for ordinal, here in places.items():
+        sql = run.record.stages[here[0]].sql
+        found.append(
+            SparkJob(
+                tuple(here),
+                sql=None if sql is None or ordinal in run.inherited else str(sql),
+                properties=_conf(run) if ordinal in run.inherited else {},
+                cancelled=ordinal in run.cancelled,
+            )
+        )
+    return found
+
+
+def _conf(run: RecordedRun) -> dict[str, str]:
+    return {} if run.deadline_s is None else {DEADLINE: f"{run.deadline_s}s"}
+
+
+def _cluster(run: RecordedRun) -> Sequence[SimWorker]:
+    """All workers alike."""
+    return workers(run.executors, run.cluster_cores / run.executors, run.record.slots // run.executors)
+
+
+def _submission(run: RecordedRun, seed: int) -> SimSubmission:
+    return SimSubmission(
+        to_job(run, seed),
+        deadline_s=run.deadline_s,
+        law=run.law,
+        settings=dict(run.settings),
+        conf=_conf(run),
+        arguments=run.record.arguments,
+    )
+
+
+def _effects(run: RecordedRun) -> Effects:
+    return Effects(latency_s=LATENCY_S, launch_s=run.first_task_s)
+
+
+def taught(run: RecordedRun) -> Profile | None:
+    """The profile that the run had, as its replay knows stages."""
+    return profile(run.record.name, map(named_again, run.before)) if run.before else None
+
+
+def closed_loop(run: RecordedRun, seed: int = 0, known: Profile | None = None) -> Outcome:
+    """The production decides again, with the profile that the run had, or with `known`."""
+    what = known or taught(run)
+    pacing = Pacing({run.record.name: what} if what else {})
+    app = Engine(_cluster(run), [_submission(run, seed)], pacing, effects=_effects(run), seed=seed).run()[0]
+    return outcome(app, pacing)
+
+
+@dataclass(slots=True)
+class _Given(Fixed):
+    """Stages have the cores that they had in the recorded run, shared by the executors that run them."""
+
+    cores: Sequence[float] = ()
+
+    def stage_submitted(self, app: App, stage: int) -> None:
+        self._give(app)
+
+    def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
+        self._give(app)
+
+    def _give(self, app: App) -> None:
+        assert self.engine
+        last = list(app.stage_starts_s)[-1]
+        busy = [executor for executor in app.live if executor.tasks]
+        share = len(busy) or min(len(app.live), len(app.job.stages[last].works))
+        for executor in busy or app.live:
+            self.engine.set_quota(executor, self.cores[last] / share)
+
+
+def _together(run: RecordedRun) -> list[float]:
+    """The cores that each stage and those that ran beside it had together, on average."""
+    found = {}
+    for group in overlapping(run.record.stages):
+        lasted_s = max(stage.start_s + stage.duration_s for stage in group) - max(group[0].start_s, run.first_task_s)
+        held = math.fsum(_cores(stage, run) * _lasted_s(stage, run) for stage in group)
+        for stage in group:
+            found[stage.signature] = min(run.record.cores, held / lasted_s) if lasted_s > 0 else run.record.cores
+    return [found[stage.signature] for stage in run.record.stages]
+
+
+def open_loop(run: RecordedRun, seed: int = 0) -> Outcome:
+    """With the cores that each stage had."""
+    control = _Given(lambda worker: worker.cores, cores=_together(run))
+    effects = Effects(launch_s=run.first_task_s)
+    return outcome(Engine(_cluster(run), [_submission(run, seed)], control, effects=effects, seed=seed).run()[0])

@@ -1,0 +1,67 @@
+"""Recorded runs are a gate: replayed through the real code they end as they were measured, and on time where the code of
+their time had a fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from experiments.simulator.recorded_run import RecordedRun, folder_of
+from experiments.simulator.replay import closed_loop, named_again, open_loop
+from stage_model.history.profile import Profile, profile
+
+RUNS = folder_of(Path(__file__).parent.parent / "data" / "recorded_runs")
+NEAR_PCT = 3.0
+LATE_PCT, LATE_S = 2.0, 2.0
+MENDED = {
+    "cross-validate-20": "a stage of a thread pool found no partner in the profile, so it ended 14% early",
+    "cross-validate-50": "each job of a thread pool had the application's deadline, so it ended 65% late",
+    "stream-20": "no run of 24 batches had taught, as its program cancels the last, so it ended 24% late",
+    "stream-50": "the same, so it ended 19% late",
+    "rank-100": "waiting that a quota hides was foretold as if it added up, so it ended 8% early",
+}
+"""Runs by code that had a fault, which has been mended since: they are to end on time, not as they did."""
+TAUGHT_BY = {"stream-20": "stream-all-cores", "stream-50": "stream-all-cores"}
+"""Which run would have taught them."""
+SHARED = {"cross-validate-20", "cross-validate-50"}
+"""Thread pools under a quota: a record does not tell which of the stages side by side had how much of an executor's quota, so
+they end 6 to 8 points late with what it says; the loop that plans again does not depend on that."""
+
+
+def part_pct(run: RecordedRun, end_s: float) -> float:
+    """How far an end is from the measured one, in percent of the deadline; without one, of the duration."""
+    return 100 * (end_s - run.end_s) / (run.deadline_s or run.end_s)
+
+
+def known(name: str) -> Profile | None:
+    """The profile with the run that would have taught; None: what the run had."""
+    if name not in TAUGHT_BY:
+        return None
+    teacher, run = RUNS[TAUGHT_BY[name]], RUNS[name]
+    record = structs.replace(teacher.record, id="teacher", when_ms=len(run.before), complete=True)
+    return profile(record.name, [named_again(one) for one in (*run.before, record)])
+
+
+def test_the_runs_are_there() -> None:
+    assert len(RUNS) >= 10
+    assert MENDED.keys() | TAUGHT_BY.keys() | set(TAUGHT_BY.values()) <= RUNS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in SHARED])
+def test_with_the_cores_that_it_had_a_run_ends_as_it_did(name: str) -> None:
+    assert part_pct(RUNS[name], open_loop(RUNS[name]).end_s) == pytest.approx(0, abs=NEAR_PCT)
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in MENDED])
+def test_planned_again_a_run_ends_as_it_did(name: str) -> None:
+    assert part_pct(RUNS[name], closed_loop(RUNS[name]).end_s) == pytest.approx(0, abs=NEAR_PCT)
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_planned_again_a_run_whose_code_had_a_fault_ends_on_time(name: str) -> None:
+    run = RUNS[name]
+    assert run.deadline_s is not None
+    error_pct = 100 * (closed_loop(run, known=known(name)).end_s / run.deadline_s - 1)
+    assert -8.0 <= error_pct <= max(LATE_PCT, 100 * LATE_S / run.deadline_s)
