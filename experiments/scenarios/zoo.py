@@ -27,7 +27,7 @@ from experiments.harness.recorded import (
     judged,
     within_capacity,
 )
-from experiments.scenarios.zoo_goals import Limits, Run, goals_of, long_programs, needed_all_cores
+from experiments.scenarios.zoo_goals import PacedRun, ZooLimits, goals_of, long_programs, needed_all_cores
 from experiments.scenarios.zoo_report import tables
 
 BASE = "base"
@@ -36,7 +36,7 @@ WHOLE = "all"
 """The only part of a zoo that is not divided."""
 
 
-class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ZooProgram(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A program and its arguments. `works_in` as in `Order`: Spark's examples read files of a folder `data`. `random`: why
     its answer differs from run to run, so that only its exit code is judged; empty: what it prints must be the same in
     every run, but for lines that match `ignored` and, with `any_order`, their order. `tests`: those it takes part in;
@@ -51,7 +51,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tests: tuple[str, ...] = ()
 
 
-class Step(msgspec.Struct, frozen=True):
+class ZooStep(msgspec.Struct, frozen=True):
     """One run of a program; `test` is None for a base run."""
 
     half: str
@@ -63,10 +63,10 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`tests`: the deadline of each in base times. `division`: the seed that divides the programs; None: they stay together.
     `bases`: base runs of each program. Nothing else is drawn at random: `seed` is kept because every experiment has one."""
 
-    programs: dict[str, Program]
+    programs: dict[str, ZooProgram]
     tests: dict[str, float]
     division: int | None = None
-    limits: Limits = Limits()
+    limits: ZooLimits = ZooLimits()
     bases: int = 2
     repetitions: int = 1
     options: tuple[str, ...] = ()
@@ -97,13 +97,13 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def steps(self) -> list[str]:
         return list(self._steps())
 
-    def _steps(self) -> dict[str, Step]:
-        found: dict[str, Step] = {}
+    def _steps(self) -> dict[str, ZooStep]:
+        found: dict[str, ZooStep] = {}
         for name, half in self.halves().items():
-            found |= {f"{half}-{name}-{BASE}-{number}": Step(half, name, None) for number in range(self.bases)}
+            found |= {f"{half}-{name}-{BASE}-{number}": ZooStep(half, name, None) for number in range(self.bases)}
             for number in range(self.repetitions):
                 for test in self.programs[name].tests or self.tests:
-                    found[f"{half}-{name}-{test}-{number}"] = Step(half, name, test)
+                    found[f"{half}-{name}-{test}-{number}"] = ZooStep(half, name, test)
         return found
 
     def orders(self, step: str, data: Data) -> list[Order]:
@@ -120,7 +120,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             )
         ]
 
-    def base_s(self, what: Step, data: Data) -> float:
+    def base_s(self, what: ZooStep, data: Data) -> float:
         """Seconds on all cores: the mean of the base runs that succeeded, or of all where none did."""
         ran = [step.jobs[0] for step in self._bases(what.half, what.program, data)]
         good = [job for job in ran if job.exit_code == 0]
@@ -131,7 +131,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     # ------------------------------------------------------------------ what was found
 
-    def runs(self, data: Data) -> list[Run]:
+    def runs(self, data: Data) -> list[PacedRun]:
         """The runs with deadlines that were made, in the order of the steps."""
         found = []
         for name, what in self._steps().items():
@@ -141,7 +141,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             [job] = record.jobs
             unequal = self._unequal(what, job.app_id, data)
             found.append(
-                Run(
+                PacedRun(
                     step=name,
                     half=what.half,
                     program=what.program,
@@ -160,7 +160,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             )
         return found
 
-    def _unequal(self, what: Step, app_id: str, data: Data) -> str | None:
+    def _unequal(self, what: ZooStep, app_id: str, data: Data) -> str | None:
         """How its output differs from the first base run's; None where it does not, or where answers are random."""
         program = self.programs[what.program]
         bases = [step.jobs[0].app_id for step in self._bases(what.half, what.program, data)]
@@ -194,7 +194,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             }
             if len(ran) < 2 or self.programs[name].random:
                 continue
-            what = Step(half, name, None)
+            what = ZooStep(half, name, None)
             wrong = [
                 f"{step}: {how}" for step, record in ran.items() if (how := self._unequal(what, record.jobs[0].app_id, data))
             ]

@@ -20,7 +20,7 @@ OPEN, THROUGHOUT = 0.99, 0.95
 of its executors at work did: the first second of a stage is planned before its tasks are seen."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ZooLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """At most. `late_pct` or `late_s`, whichever is more, of any run; `late_runs_pct` of the runs later than `on_time_pct`;
     `short_error_pct` on average at deadlines below `short_s`, `long_error_pct` above `long_s`; `early_pct` of any run that
     did not need all cores throughout. `long_programs`: at least."""
@@ -37,7 +37,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     early_pct: float = 8.0
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run with a deadline. `all_cores`: it needed them throughout; `unequal`: how its answer differs from the unpaced
     one's, None for one that does not; `said`: why it was late, as its own record says; `explained`: why it missed what it
     missed, where someone wrote it."""
@@ -65,16 +65,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def error_pct(self) -> float:
         return 100 * self.late_s / self.deadline_s
 
-    def too_late(self, limits: Limits) -> bool:
+    def too_late(self, limits: ZooLimits) -> bool:
         return self.late_s > max(limits.late_pct / 100 * self.deadline_s, limits.late_s)
 
-    def late(self, limits: Limits) -> bool:
+    def late(self, limits: ZooLimits) -> bool:
         return self.error_pct > limits.on_time_pct
 
-    def too_early(self, limits: Limits) -> bool:
+    def too_early(self, limits: ZooLimits) -> bool:
         return -self.error_pct > limits.early_pct and not self.all_cores
 
-    def misses(self, limits: Limits) -> list[str]:
+    def misses(self, limits: ZooLimits) -> list[str]:
         """What this run is to be explained for."""
         found = {
             "failed": self.failed,
@@ -86,7 +86,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name, missed in found.items() if missed]
 
 
-def goals_of(half: str, every: Sequence[Run], limits: Limits) -> list[Goal]:
+def goals_of(half: str, every: Sequence[PacedRun], limits: ZooLimits) -> list[Goal]:
     """The goals of that half's runs; those that no run tells of have no figure."""
     runs = [run for run in every if run.half == half]
     short = [run for run in runs if run.deadline_s < limits.short_s]
@@ -113,11 +113,11 @@ def goals_of(half: str, every: Sequence[Run], limits: Limits) -> list[Goal]:
     ]
 
 
-def long_programs(runs: Sequence[Run], limits: Limits) -> set[str]:
+def long_programs(runs: Sequence[PacedRun], limits: ZooLimits) -> set[str]:
     return {run.program for run in runs if run.deadline_s > limits.long_s}
 
 
-def _apart(runs: Sequence[Run]) -> float | None:
+def _apart(runs: Sequence[PacedRun]) -> float | None:
     return statistics.fmean(abs(run.error_pct) for run in runs) if runs else None
 
 

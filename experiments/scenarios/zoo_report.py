@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.harness.markdown import table
-from experiments.scenarios.zoo_goals import Limits, Run, goals_of, long_programs
+from experiments.scenarios.zoo_goals import PacedRun, ZooLimits, goals_of, long_programs
 
 RUNS = ("program", "kind", "test", "deadline s", "end s", "error %", "late s", "all cores", "granted / used", "answer")
 MISSES = ("step", "missed", "error %", "late s", "what its record says", "why")
@@ -19,8 +19,8 @@ def tables(
     halves: Mapping[str, str],
     programs: Mapping[str, tuple[str, str]],
     bases: Mapping[str, Sequence[Mapping[str, Any]]],
-    runs: Sequence[Run],
-    limits: Limits,
+    runs: Sequence[PacedRun],
+    limits: ZooLimits,
 ) -> str:
     """`programs`: kind and why the answer is random; `bases`: summaries of the runs without deadlines."""
     lines = _long(runs, limits)
@@ -36,13 +36,13 @@ def tables(
     return "\n".join(lines)
 
 
-def _long(runs: Sequence[Run], limits: Limits) -> list[str]:
+def _long(runs: Sequence[PacedRun], limits: ZooLimits) -> list[str]:
     long = long_programs(runs, limits)
     need = f"at least {limits.long_programs} are wanted"
     return [f"{len(long)} programs have deadlines of more than {limits.long_s:g} s; {need}.", ""]
 
 
-def _goals(part: str, runs: Sequence[Run], limits: Limits) -> list[str]:
+def _goals(part: str, runs: Sequence[PacedRun], limits: ZooLimits) -> list[str]:
     def said(measured: float | None, unit: str) -> str:
         return "no run" if measured is None else f"{measured:g} {unit}"
 
@@ -53,7 +53,7 @@ def _goals(part: str, runs: Sequence[Run], limits: Limits) -> list[str]:
     return table(("goal", "n", "measured", "limit", ""), rows)
 
 
-def _row(run: Run, is_random: str) -> list[str]:
+def _row(run: PacedRun, is_random: str) -> list[str]:
     answer = "failed" if run.failed else "random" if is_random else "the same" if run.unequal is None else "another"
     return [
         *(run.program, run.kind, run.test, f"{run.deadline_s:.1f}", f"{run.end_s:.1f}"),
@@ -61,12 +61,12 @@ def _row(run: Run, is_random: str) -> list[str]:
     ]
 
 
-def _miss(run: Run, limits: Limits) -> list[str]:
+def _miss(run: PacedRun, limits: ZooLimits) -> list[str]:
     missed, why = ", ".join(run.misses(limits)), run.explained or "**not explained**"
     return [run.step, missed, f"{run.error_pct:+.2f}", f"{run.late_s:+.2f}", run.unequal or run.said, why]
 
 
-def _by_kind(runs: Sequence[Run]) -> list[str]:
+def _by_kind(runs: Sequence[PacedRun]) -> list[str]:
     kinds = sorted({run.kind for run in runs})
     of = {kind: [run for run in runs if run.kind == kind] for kind in kinds}
     rows = (
@@ -81,7 +81,7 @@ def _by_kind(runs: Sequence[Run]) -> list[str]:
     return table(("kind", "programs", "n", "least error %", "most", "mean abs", "granted / used"), rows)
 
 
-def _ratio(runs: Sequence[Run]) -> str:
+def _ratio(runs: Sequence[PacedRun]) -> str:
     """Of all these runs together; empty where they used no CPU."""
     used = math.fsum(run.used_core_s for run in runs)
     return f"{math.fsum(run.allocated_core_s for run in runs) / used:.3f}" if used else ""

@@ -23,7 +23,7 @@ from stage_model.forecast.virtual_time import spread
 from stage_model.forecast.waiting import Shown, split
 from stage_model.history.amounts import Amounts
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
-from stage_model.history.signature import Names, kind, names
+from stage_model.history.signature import Names, kind, stage_names
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
 
@@ -194,7 +194,7 @@ def _traits(stages: Sequence[StageRecord | StageEstimate], parents: Sequence[Seq
 
 
 def _names(stage: StageRecord | StageEstimate, *, result: bool) -> Names:
-    return names(kind(stage.signature), stage.structure, stage.name, result=result)
+    return stage_names(kind(stage.signature), stage.structure, stage.name, result=result)
 
 
 def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from stage_model.forecast.overlap import overlapping
-from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, waits
+from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, with_waiting
 from stage_model.history.profile import RunRecord, StageRecord
 
 LEAST_CORES = 1e-6
@@ -64,7 +64,7 @@ def modelled_s(
         return 0.0
     busy, part = _part_busy(tasks, cv, slots)
     speed_limit = min(1.0, most_cores / max(1, slots))
-    lasting, more_s = waits(tuple([work_core_s / part * v for v in busy]), waiting_s, speed_limit)
+    lasting, more_s = with_waiting(tuple([work_core_s / part * v for v in busy]), waiting_s, speed_limit)
     return Forecast(lasting, more_s, speed_limit).time_s(cores / part)
 
 

@@ -21,7 +21,7 @@ from stage_model.forecast.nominal import of_this_run
 from stage_model.forecast.same_stage import same_stages
 from stage_model.history.profile import CpuSource
 from stage_model.history.run import Run
-from stage_model.history.signature import kind, names
+from stage_model.history.signature import kind, stage_names
 from stage_model.history.stage_run import StageKey, StageRun
 
 RATIO_LIMITS = (0.25, 4.0)
@@ -103,7 +103,7 @@ def _live_traits(firsts: Sequence[StageRun], run: Run) -> list[Traits]:
         result = job is not None and job.result == stage.info.stage
         found.append(
             Traits(
-                names=names(kind(stage.signature), stage.structure, stage.info.name, result=result),
+                names=stage_names(kind(stage.signature), stage.structure, stage.info.name, result=result),
                 tasks=stage.info.tasks,
                 parents=tuple([place[parent] for parent in stage.waited_for if firsts[place[parent]].job == stage.job]),
                 job=stage.job,

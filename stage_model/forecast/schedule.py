@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from stage_model.forecast.estimate import StageEstimate
 from stage_model.forecast.overlap import overlapping
-from stage_model.forecast.virtual_time import Busy, add, stages_busy, waits
+from stage_model.forecast.virtual_time import Busy, add, stages_busy, with_waiting
 
 
 def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_limit: float = 1.0) -> tuple[Busy, float]:
@@ -19,7 +19,7 @@ def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_lim
         # all works times the ratio: the same schedule, stretched
         computing = _busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots)
         latency_s, waiting_s = side_by_side([(s.fixed_s, s.waiting_s) for s in group])
-        lasting, more_s = waits(tuple([ratio * seconds for seconds in computing]), waiting_s, speed_limit)
+        lasting, more_s = with_waiting(tuple([ratio * seconds for seconds in computing]), waiting_s, speed_limit)
         busy = add(busy, lasting)
         fixed_s += group[0].gap_s + latency_s + more_s
     return busy, fixed_s

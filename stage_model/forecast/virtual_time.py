@@ -126,7 +126,7 @@ def add(left: Busy, right: Busy) -> Busy:
     return (*map(operator.add, left, right), *left[len(right) :])
 
 
-def waits(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy, float]:
+def with_waiting(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy, float]:
     """The busy tuple of tasks that also wait, all together for `waiting_s` seconds of the time they take at full speed, and
     seconds that no core shortens.
 

@@ -48,7 +48,7 @@ class Names(NamedTuple):
     site: str = ""
 
 
-def names(kind: str, structure: str, name: str, *, result: bool) -> Names:
+def stage_names(kind: str, structure: str, name: str, *, result: bool) -> Names:
     """The names of a stage. `name` is Spark's; `result`: the stage is the result stage of its job."""
     site = call_site(name)
     if _SPARKS_THREADS.search(site):
@@ -149,7 +149,7 @@ class Signatures:
         found = max(results, key=lambda info: info.stage, default=None)
         if found is None:
             return None
-        return found.stage, names(self._kind(found), self._structures[found.stage], found.name, result=True)
+        return found.stage, stage_names(self._kind(found), self._structures[found.stage], found.name, result=True)
 
     def structure(self, stage: int) -> str:
         """The structure of a stage that was submitted, "" if it has none."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from stage_model.forecast.schedule import side_by_side
-from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works, waits
+from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works, with_waiting
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
 from stage_model.settings import LAW_PREFIX, Topic, setting
@@ -125,7 +125,7 @@ def outlook(
     busy = list(schedule(running, waiting, slots))
     busy[slots - 1] += steady_core_s / slots
     latency_s, waiting_s = side_by_side(fixed)
-    lasting, more_s = waits(tuple(busy), waiting_s, speed_limit)
+    lasting, more_s = with_waiting(tuple(busy), waiting_s, speed_limit)
     now = Forecast(lasting, latency_s + more_s, speed_limit)
     forecast = Forecast(add(now.busy, future_busy), now.fixed_s + future_fixed_s, speed_limit)
     cores = forecast.least_cores(left_s)

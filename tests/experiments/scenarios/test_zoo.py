@@ -12,17 +12,17 @@ from controller.submit.spark_install import find_spark
 from experiments.harness.experiment import read_spec
 from experiments.harness.local_cluster import EXAMPLES
 from experiments.harness.recorded import Data, StepRecord
-from experiments.scenarios.zoo import Program, Zoo
-from experiments.scenarios.zoo_goals import Limits, Run, goals_of, needed_all_cores
+from experiments.scenarios.zoo import Zoo, ZooProgram
+from experiments.scenarios.zoo_goals import PacedRun, ZooLimits, goals_of, needed_all_cores
 from experiments.workloads.inputs import SPARK_DATA
 from tests.fakes.recorded import CAPACITY, WORKERS, job_record, sample, samples_of, step_record
 
 NAMES = ("als", "graph", "lda", "query", "sort", "stream", "trees", "words")
 ZOO = Zoo(
-    programs={name: Program(kind="ml", words=(f"{name}.py",), works_in="spark-data") for name in NAMES},
+    programs={name: ZooProgram(kind="ml", words=(f"{name}.py",), works_in="spark-data") for name in NAMES},
     tests={"plus20": 1.2, "x2": 2.0},
     division=7,
-    limits=Limits(long_programs=1),
+    limits=ZooLimits(long_programs=1),
 )
 
 
@@ -94,7 +94,7 @@ def test_halves_take_turns_and_the_runs_of_a_program_follow_each_other() -> None
 
 def test_an_undivided_zoo_is_one_part_and_a_program_may_have_tests_of_its_own() -> None:
     zoo = Zoo(
-        programs={"b": Program(kind="ml", words=("b.py",), tests=("x2",)), "a": Program(kind="ml", words=("a.py",))},
+        programs={"b": ZooProgram(kind="ml", words=("b.py",), tests=("x2",)), "a": ZooProgram(kind="ml", words=("a.py",))},
         tests={"plus20": 1.2, "x2": 2.0},
         bases=1,
         repetitions=2,
@@ -107,9 +107,9 @@ def test_an_undivided_zoo_is_one_part_and_a_program_may_have_tests_of_its_own() 
 
 def test_settings_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(ValueError, match="program 'k-means' has a hyphen"):
-        Zoo(programs={"k-means": Program(kind="ml", words=("k.py",))}, tests={"x2": 2.0})
+        Zoo(programs={"k-means": ZooProgram(kind="ml", words=("k.py",))}, tests={"x2": 2.0})
     with pytest.raises(ValueError, match="program k names test x3; there are: x2"):
-        Zoo(programs={"k": Program(kind="ml", words=("k.py",), tests=("x3",))}, tests={"x2": 2.0})
+        Zoo(programs={"k": ZooProgram(kind="ml", words=("k.py",), tests=("x3",))}, tests={"x2": 2.0})
 
 
 # ---------------------------------------------------------------- orders
@@ -136,8 +136,8 @@ def test_the_time_of_a_base_run_that_failed_is_no_base_time_unless_there_is_no_o
 # ---------------------------------------------------------------- goals
 
 
-def run(deadline_s: float, end_s: float, half: str = "judge", *, all_cores: bool = False) -> Run:
-    return Run(
+def run(deadline_s: float, end_s: float, half: str = "judge", *, all_cores: bool = False) -> PacedRun:
+    return PacedRun(
         step=f"{half}-a-x2-0",
         half=half,
         program="a",
@@ -151,8 +151,8 @@ def run(deadline_s: float, end_s: float, half: str = "judge", *, all_cores: bool
     )
 
 
-def figures(runs: list[Run]) -> list[tuple[float | None, bool | None, int]]:
-    return [(goal.measured, goal.met, goal.n) for goal in goals_of("judge", runs, Limits())]
+def figures(runs: list[PacedRun]) -> list[tuple[float | None, bool | None, int]]:
+    return [(goal.measured, goal.met, goal.n) for goal in goals_of("judge", runs, ZooLimits())]
 
 
 def test_goals_by_hand() -> None:
@@ -203,7 +203,7 @@ def test_a_run_needed_all_cores_where_its_executors_at_work_asked_for_all() -> N
 def test_conditions_hold() -> None:
     # 0.5 s of 72 and of 120 s: within both limits of the mean error; no deadline is over five minutes
     assert failing(story()) == [("enough programs with long deadlines", "all")]
-    few = msgspec.structs.replace(ZOO, limits=Limits(long_programs=0))
+    few = msgspec.structs.replace(ZOO, limits=ZooLimits(long_programs=0))
     assert failing(story(), few) == []
 
 
@@ -310,7 +310,7 @@ def test_the_halves_of_the_spec_are_those_that_were_written_down() -> None:
     zoo = spec("zoo")
     assert [name for name, half in sorted(zoo.halves().items()) if half == "judge"] == JUDGES.split()
     assert len(zoo.programs) == 52
-    assert (zoo.bases, zoo.tests, zoo.limits) == (2, {"plus20": 1.2, "plus50": 1.5, "x2": 2.0}, Limits())
+    assert (zoo.bases, zoo.tests, zoo.limits) == (2, {"plus20": 1.2, "plus50": 1.5, "x2": 2.0}, ZooLimits())
 
 
 @pytest.mark.parametrize("name", ["zoo", "zoo-first"])

@@ -10,7 +10,7 @@ from stage_model.forecast.curve import whole
 from stage_model.forecast.estimate import StageEstimate, estimate
 from stage_model.forecast.fixed import modelled_s
 from stage_model.forecast.schedule import side_by_side, to_come
-from stage_model.forecast.virtual_time import Forecast, waits
+from stage_model.forecast.virtual_time import Forecast, with_waiting
 from stage_model.forecast.waiting import Shown, split
 from stage_model.history.profile import RunRecord, StageRecord, profile
 from tests.fakes.records import run, stage
@@ -125,7 +125,7 @@ def test_finished_stages_are_compared_with_what_they_should_have_waited() -> Non
 @pytest.mark.parametrize("work_core_s", [5e-324, 1e-300])
 def test_a_stage_that_only_waits_adds_what_it_waits(work_core_s: float) -> None:
     """The least float there is, divided by what a profile may claim, is nothing."""
-    assert waits((work_core_s,), 20.0, 0.85) == ((work_core_s,), 20.0)
+    assert with_waiting((work_core_s,), 20.0, 0.85) == ((work_core_s,), 20.0)
     assert modelled_s(1, work_core_s, 0.0, 1.0, 1.0, 1, waiting_s=20.0) == pytest.approx(20.0)
 
 
