@@ -5,6 +5,7 @@
     python -m experiments pack DIR --to NEW
     python -m experiments goals DIR...
     python -m experiments reduce RUN --profile FILE --to FILE
+    python -m experiments replay FOLDER
 
 `run` and `report` end with 0 only if every condition of the experiment holds, with 1 if one does not. A quick run is too
 small for most of them: there every step must have run, with right answers and quotas within capacity.
@@ -26,6 +27,7 @@ from experiments.harness.machine import PROJECT
 from experiments.harness.recorded import Condition
 from experiments.harness.result_folder import ResultFolder, reading
 from experiments.simulator import recorded_run
+from experiments.simulator.replay import closed_loop, open_loop
 from stage_model.errors import PaceError
 from stage_model.history.profile import parse_profile
 
@@ -99,8 +101,21 @@ def reduce_command(folder: Path, taught: Path, to: Path, arguments: tuple[str, .
 
     Files in tests/data/recorded_runs are replayed by the tests.
     """
-    recorded_run.write(recorded_run.reduce(folder, parse_profile(taught.read_bytes()), arguments or None), to)
+    recorded_run.write_reduced(recorded_run.reduce(folder, parse_profile(taught.read_bytes()), arguments or None), to)
     click.echo(to)
+
+
+@main.command("replay")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+def replay_command(folder: Path) -> None:
+    """Replays every reduced run of FOLDER in virtual time and prints when it ended, in percent of what was measured.
+
+    Given its recorded cores a run shows how true the simulator is; planned again it shows what the law would do now.
+    """
+    for name, run in recorded_run.reduced_runs(folder).items():
+        ends = (open_loop(run).end_s, closed_loop(run).end_s)
+        given, again = (f"{100 * (end_s / run.end_s - 1):+.1f}%" for end_s in ends)
+        click.echo(f"{name}: measured {run.end_s:.1f} s, with its recorded cores {given}, planned again {again}")
 
 
 def _judge(folder: ResultFolder) -> None:

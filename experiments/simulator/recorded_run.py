@@ -109,18 +109,18 @@ def _rounded(stage: StageRecord) -> StageRecord:
     return structs.replace(stage, **fields)
 
 
-def write(run: RecordedRun, path: Path) -> None:
+def write_reduced(run: RecordedRun, path: Path) -> None:
     path.write_bytes(lzma.compress(msgspec.json.encode(run), preset=9 | lzma.PRESET_EXTREME))
 
 
-def read(path: Path) -> RecordedRun:
-    """Raises `BadInput` for a file that `write` did not make."""
+def read_reduced(path: Path) -> RecordedRun:
+    """Raises `BadInput` for a file that `write_reduced` did not make."""
     try:
         return msgspec.json.decode(lzma.decompress(path.read_bytes()), type=RecordedRun)
     except (lzma.LZMAError, msgspec.MsgspecError) as error:
         raise BadInput(f"{path} is no reduced run: {error}") from error
 
 
-def folder_of(path: Path) -> dict[str, RecordedRun]:
+def reduced_runs(path: Path) -> dict[str, RecordedRun]:
     """All runs of a folder by their names."""
-    return {file.name.removesuffix(SUFFIX): read(file) for file in sorted(path.glob(f"*{SUFFIX}"))}
+    return {file.name.removesuffix(SUFFIX): read_reduced(file) for file in sorted(path.glob(f"*{SUFFIX}"))}

@@ -1,7 +1,7 @@
 """A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the quotas it had.
 
-The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`to_job`). The production plans it
-by the profile that the run had; signatures of both are made again by the same rules, because a record does not hold what they
+The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`replayed_job`). The production plans
+it by the profile that the run had; signatures of both are made again by the same rules, because a record does not hold what they
 are made of. Not covered: making recorded runs of run folders (`recorded_run`), how near is near enough (tests).
 """
 
@@ -67,7 +67,7 @@ def named_again(record: RunRecord) -> RunRecord:
     return structs.replace(record, stages=tuple(stages))
 
 
-def to_job(run: RecordedRun, seed: int = 0) -> SimJob:
+def replayed_job(run: RecordedRun, seed: int = 0) -> SimJob:
     """The virtual job that does what the run did. `seed` draws the order of a stage's tasks."""
     record, rng = run.record, random.Random(seed)
     places = {stage.signature: place for place, stage in enumerate(record.stages)}
@@ -149,7 +149,7 @@ def _cluster(run: RecordedRun) -> Sequence[SimWorker]:
 
 def _submission(run: RecordedRun, seed: int) -> SimSubmission:
     return SimSubmission(
-        to_job(run, seed),
+        replayed_job(run, seed),
         deadline_s=run.deadline_s,
         law=run.law,
         settings=dict(run.settings),
@@ -162,14 +162,14 @@ def _effects(run: RecordedRun) -> Effects:
     return Effects(latency_s=LATENCY_S, launch_s=run.first_task_s)
 
 
-def taught(run: RecordedRun) -> Profile | None:
+def profile_before(run: RecordedRun) -> Profile | None:
     """The profile that the run had, as its replay knows stages."""
     return profile(run.record.name, map(named_again, run.before)) if run.before else None
 
 
 def closed_loop(run: RecordedRun, seed: int = 0, known: Profile | None = None) -> Outcome:
     """The production decides again, with the profile that the run had, or with `known`."""
-    what = known or taught(run)
+    what = known or profile_before(run)
     pacing = Pacing({run.record.name: what} if what else {})
     app = Engine(_cluster(run), [_submission(run, seed)], pacing, effects=_effects(run), seed=seed).run()[0]
     return outcome(app, pacing)

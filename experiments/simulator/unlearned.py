@@ -63,7 +63,7 @@ def as_record(
         arguments=arguments,
         when_ms=round(1000 * summary["submitted_epoch_s"]),
         startup_s=stages[0].start_s,
-        tail_s=max(0.0, summary["end_s"] - ready(stages)),
+        tail_s=max(0.0, summary["end_s"] - ready_at(stages)),
         duration_s=summary["end_s"],
         input_records=sum(stage.input_records for stage in stages),
         complete=False,
@@ -84,7 +84,7 @@ def _between(changes: Sequence[tuple[float, float]], from_s: float, to_s: float)
     return math.fsum(cores * max(0.0, end_s - begun_s) for begun_s, end_s, cores in spans)
 
 
-def ready(stages: Sequence[StageRecord]) -> float:
+def ready_at(stages: Sequence[StageRecord]) -> float:
     """When the last one had ended, seconds after submission."""
     return max(stage.start_s + stage.duration_s for stage in stages)
 

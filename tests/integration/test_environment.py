@@ -15,8 +15,8 @@ from tests.integration.local_cluster import LocalCluster
 pytestmark = pytest.mark.spark
 
 Facts = dict[str, Any]
-DRIVER = {"TZ": "Asia/Kolkata", "LANG": "C.UTF-8", "LC_NUMERIC": "C", "DRIVERS_OWN": "here only"}
-"""Variables of the driver's environment."""
+DRIVER = {"TZ": "Asia/Kolkata", "LANG": "C.UTF-8", "LC_NUMERIC": "C", "DRIVERS_OWN": "here only", "JDK_JAVA_OPTIONS": ""}
+"""Variables of the driver's environment; the tests' own options of Java would reach Spark's executors and not ours."""
 WORDS = (
     *("--conf", "spark.executorEnv.MINE=yes", "--conf", "spark.executor.extraJavaOptions=-Dmy.own=1"),
     *("--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memory=512m"),
@@ -41,7 +41,6 @@ MEANT: Mapping[str, Mapping[str, str]] = {
         "jvm/user.dir": "the same",
         "python/limits": "a container has limits of its own on open files, and no core is dumped",
         "python/home": "a container does not see the home of its user, which may hold secrets",
-        "jvm/java.home": "the image has a Java of its own",
         "jvm/class path": "the bridge, and Spark's own jars without its configuration's folder",
     },
 }

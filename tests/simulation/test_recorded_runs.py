@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from experiments.simulator.recorded_run import RecordedRun, folder_of
+from experiments.simulator.recorded_run import RecordedRun, reduced_runs
 from experiments.simulator.replay import closed_loop, named_again, open_loop
 from stage_model.history.profile import Profile, profile
 
-RUNS = folder_of(Path(__file__).parent.parent / "data" / "recorded_runs")
+RUNS = reduced_runs(Path(__file__).parent.parent / "data" / "recorded_runs")
 NEAR_PCT = 3.0
 LATE_PCT, LATE_S = 2.0, 2.0
 MENDED = {
