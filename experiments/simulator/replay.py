@@ -1,8 +1,8 @@
 """A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the quotas it had.
 
-The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`replayed_job`). The production plans
-it by the profile that the run had; signatures of both are made again by the same rules, because a record does not hold what they
-are made of. Not covered: making recorded runs of run folders (`recorded_run`), how near is near enough (tests).
+The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`replayed_job`). The production
+plans it by the profile that the run had; signatures of both are made again by the same rules, because a record does not hold
+what they are made of. Not covered: making recorded runs of run folders (`recorded_run`), how near is near enough (tests).
 """
 
 from __future__ import annotations
