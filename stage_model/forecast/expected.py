@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -57,7 +58,8 @@ class ExpectedJob:
     """A job: the `places` of its stages, from the start of the first to the end of the last one.
 
     `mixed`: another job ran beside it. `threads`: a job of another thread of the program did. `ordered`: that was so of none
-    shortly before or after, so what had ended before it began comes before it in any run.
+    shortly before or after, so what had ended before it began comes before it in any run. `stretch`: jobs that are ordered
+    and jobs that are not take turns; it counts these turns.
     """
 
     result: Names | None
@@ -68,11 +70,7 @@ class ExpectedJob:
     mixed: bool = False
     threads: bool = False
     ordered: bool = True
-
-    @property
-    def by_program(self) -> bool:
-        """Whether the program's own thread started it, not one that Spark has for the parts of a query."""
-        return self.result is None or bool(self.result.site)
+    stretch: int = 0
 
 
 class Jobs:
@@ -110,8 +108,8 @@ class Expected:
         self.per_task = [stage.per_task() for stage in stages]
         self.jobs, self.job_of = _jobs(stages)
         _mark(self.jobs)
-        self._sites = {stages[place].names.site for job in self.jobs if job.threads for place in job.places} - {""}
-        """Call sites of threads that ran side by side. The same call may well be made outside of them."""
+        self._sites = {stages[place].names.site for job in self.jobs if not job.ordered for place in job.places} - {""}
+        """Call sites where threads are. The same call may well be made outside of them."""
         self.by_result, self.by_stage = Jobs(self.jobs), Jobs(self.jobs)
         self.of_sql: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
         """Jobs by a name of the result stage and SQL execution."""
@@ -162,18 +160,15 @@ def _jobs(stages: Sequence[ProfiledTraits]) -> tuple[list[ExpectedJob], list[int
 
 
 def _mark(jobs: Sequence[ExpectedJob]) -> None:
-    """Which of them ran beside others.
-
-    The parts of one query that Spark's own threads run are not threads of the program; but an SQL execution that started two
-    jobs of the program's at once is only a name that its threads inherited.
-    """
+    """Marks those that ran beside others. The parts of one query, which Spark's own threads run, are no threads of the
+    program."""
     open_jobs: list[ExpectedJob] = []
     for job in jobs:
         still = [other for other in open_jobs if other.end_s > job.start_s]
         open_jobs = nlargest(SIDE_BY_SIDE, still, key=lambda other: other.end_s)
         for other in open_jobs:
             job.mixed = other.mixed = True
-            if job.sql is None or other.sql != job.sql or (job.by_program and other.by_program):
+            if job.sql is None or other.sql != job.sql:
                 job.threads = other.threads = True
         open_jobs.append(job)
     for one_way in (jobs, jobs[::-1]):
@@ -181,3 +176,5 @@ def _mark(jobs: Sequence[ExpectedJob]) -> None:
         for job in one_way:
             apart = 0 if job.threads else apart + 1
             job.ordered &= apart > THREADS_PAUSE
+    for before, job in pairwise(jobs):
+        job.stretch = before.stretch + (before.ordered != job.ordered)

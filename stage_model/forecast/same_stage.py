@@ -193,15 +193,18 @@ class _Left:
         self._first[key] = first
         return first
 
-    def _jobs_apart(self, job: int, stage: Traits) -> tuple[bool, tuple[float, float, bool], int, int, bool, int]:
-        """The smaller, the likelier that the stage is the first of this job; the order decides last."""
+    def _jobs_apart(self, job: int, stage: Traits) -> tuple[bool, float, float, int, int, bool, int, bool, int]:
+        """The smaller, the likelier that the stage is the first of this job; the order decides last. Kinds, which threads may
+        have by chance, neither lead beyond all the threads nor to a job with further stages before this one."""
         expected = self._expected
         one = expected.jobs[job]
-        inside = [place for name in stage.names for place in expected.in_job.get((name, job), ())[:SIDE_BY_SIDE]]
-        nearest = min([self._apart(place, stage)[:3] for place in inside], default=(0.0, 0.0, True))
-        before = expected.position[inside[0]] if inside else 0
+        alike = [place for name in stage.names for place in expected.in_job.get((name, job), ())[:SIDE_BY_SIDE]]
+        inside = [place for place in alike if (place == one.places[-1]) == (stage.names == stage.result)]
+        nearest = [self._apart(place, stage) for place in inside or alike]
+        tasks, size, kind, place = min(nearest, default=(0.0, 0.0, True, one.places[0]))
+        before = expected.position[place]
         other = _others(one.result, stage.result)
-        return (not inside, nearest, other, before, one.sql != stage.sql, job)
+        return (not inside, tasks, size, one.stretch, before, kind, other, one.sql != stage.sql, job)
 
     def _apart(self, place: int, stage: Traits) -> tuple[float, float, bool, int]:
         """The smaller, the more alike; the order decides last."""

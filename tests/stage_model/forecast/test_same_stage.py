@@ -12,7 +12,7 @@ from msgspec import structs
 from stage_model.forecast.expected import SIDE_BY_SIDE, Expected, ProfiledTraits
 from stage_model.forecast.same_stage import same_stages
 from stage_model.history.amounts import Amounts
-from stage_model.history.signature import Names
+from stage_model.history.signature import RESULT, Names
 
 
 def stage(
@@ -48,8 +48,12 @@ def same(expected: Sequence[ProfiledTraits], seen: Sequence[ProfiledTraits]) -> 
 
 
 def whole(stages: Sequence[ProfiledTraits]) -> list[ProfiledTraits]:
-    results = {one.job: one.names for one in stages}
-    return [structs.replace(one, result=results[one.job]) for one in stages]
+    last = {one.job: number for number, one in enumerate(stages)}
+    results = {job: stages[number].names._replace(site=RESULT) for job, number in last.items()}
+    return [
+        structs.replace(one, result=results[one.job], names=results[one.job] if last[one.job] == number else one.names)
+        for number, one in enumerate(stages)
+    ]
 
 
 def loop(turns: Sequence[int]) -> list[ProfiledTraits]:
@@ -83,7 +87,8 @@ def test_where_tasks_are_as_many_what_they_read_tells() -> None:
     expected, seen = threads([(8, 100.0), (8, 1000.0), (8, 10.0)]), threads([(8, 11.0), (8, 900.0), (8, 110.0)])
     assert same(expected, seen) == [2, 1, 0, 5, 4, 3]
     unknown = [stage(tasks=8), stage("reduce", tasks=2, parents=(0,)), stage(tasks=8, reads=10.0, job=1)]
-    assert same(expected, unknown) == [0, 3, 2], "nothing is read yet: by order, until it is"
+    unknown.append(stage("reduce", tasks=2, job=1, parents=(2,)))
+    assert same(expected, unknown) == [0, 3, 2, 5], "nothing is read yet: by order, until it is"
 
 
 def test_jobs_of_a_pool_of_threads_are_side_by_side_through_each_other() -> None:
