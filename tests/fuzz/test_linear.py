@@ -14,6 +14,8 @@ from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.forecast.curve import curve
+from stage_model.forecast.estimate import estimate
+from stage_model.forecast.match import match
 from stage_model.history import run
 from stage_model.history.eventlog import read_event_log
 from stage_model.history.events import AnyEvent, JobEnd, JobStart, StageInfo, StageSubmitted
@@ -98,11 +100,26 @@ def a_plan_of_many_stages(size: int) -> Work:
     return lambda: plan_reply(request, ProfileStore(Path("none")), [worker])
 
 
+def a_match_of_threads_with_many_jobs(size: int) -> Work:
+    """All of them are alike, and half are open at once; each is looked at."""
+    live = Run()
+    for number in range(size):
+        for event in job(number, StageInfo(stage=2 * number), StageInfo(stage=2 * number + 1, parents=(2 * number,))):
+            live.apply(event)
+        if number % 2:
+            live.apply(JobEnd(job=number, time_ms=number, ok=True))
+    first = [stage(f"x-1-{n}", job=n, start_s=float(n), duration_s=1.5) for n in range(size)]
+    second = [stage(f"x-2-{n}", job=n, start_s=n + 0.5, duration_s=9.0, parents=(f"x-1-{n}",)) for n in range(size)]
+    told = record("r", 1, *(one for pair in zip(first, second, strict=True) for one in pair))
+    return lambda: match(estimate(profile("k", [told])), live)
+
+
 @pytest.mark.parametrize(
     ("work_of", "size"),
     [
         (a_plan_of_many_stages, 50),
         (a_curve_of_many_stages, 50),
+        (a_match_of_threads_with_many_jobs, 100),
         (an_event_log_of_many_tasks, 100),
         (a_job_of_which_every_stage_needs_all_before, 1600),
         (two_jobs_of_stages_side_by_side, 200),
