@@ -139,7 +139,7 @@ class MasterClient:
             failure = Failure(error=f"the master at {self.url} answered with status {status}")
         if status == 401:
             return Denied(failure.error)
-        if status == 404:  # the master is of another release, which has no such call
+        if status == 404:  # a master of another release has no such call
             return OtherVersion(failure.error)
         known: dict[int, type[PaceError]] = {
             kind.exit_code: kind for kind in (BadInput, Unavailable, InfeasibleDeadline, Denied)

@@ -49,7 +49,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 def docker_version() -> str:
     """The version of the engine that the `docker` command uses (`engine_place`), and where it is. Raises `Unavailable` when
-    no engine answers there, `Unusable` when what answers does not speak our protocol."""
+    no engine answers there, `Unusable` when whatever answers there does not speak our protocol."""
     # slow to import, and only two commands need it
     import requests
     from docker.errors import DockerException

@@ -43,12 +43,12 @@ def main() -> None:
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Result folder [default: out/SPEC-SEED].")
 @click.option("--repetitions", type=click.IntRange(min=1), help="As many in all; more may be added later.")
-@click.option("--only", multiple=True, metavar="STEP", help="Of the steps, those whose names begin so; repeat it.")
+@click.option("--only", multiple=True, metavar="STEP", help="Run only steps whose names begin with STEP; repeat it.")
 def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions: int | None, only: tuple[str, ...]) -> None:
     """Runs what is missing of SPEC (a name in experiments/scenarios/specs, or a .toml file), then reports.
 
     A call that was interrupted, or that asks for more repetitions, goes on where the folder is. --only leaves other steps
-    missing, which the report says.
+    missing, and the report says so.
     """
     name, what = read_spec(spec)
     default = PROJECT / "out" / f"{name}-{seed}{'-quick' if quick else ''}"
@@ -95,7 +95,7 @@ def goals_command(folders: tuple[Path, ...]) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--profile", "taught", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=True)
 @click.option("--to", type=click.Path(path_type=Path, dir_okay=False), required=True, help="A new file, NAME.json.xz.")
-@click.option("--argument", "arguments", multiple=True, help="The program's own words, of a run that taught nothing.")
+@click.option("--argument", "arguments", multiple=True, help="A word of the program's own, if the run taught nothing.")
 def reduce_command(folder: Path, taught: Path, to: Path, arguments: tuple[str, ...]) -> None:
     """Reduces the run folder of an ended run, with the profile of its application, to what a replay needs.
 
@@ -108,9 +108,9 @@ def reduce_command(folder: Path, taught: Path, to: Path, arguments: tuple[str, .
 @main.command("replay")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 def replay_command(folder: Path) -> None:
-    """Replays every reduced run of FOLDER in virtual time and prints when it ended, in percent of what was measured.
+    """Replays every reduced run of FOLDER in virtual time and prints how far its end is from the measured one, in percent.
 
-    Given its recorded cores a run shows how true the simulator is; planned again it shows what the law would do now.
+    With its recorded cores a run shows how true the simulator is; planned again it shows what the law would do now.
     """
     for name, run in recorded_run.reduced_runs(folder).items():
         ends = (open_loop(run).end_s, closed_loop(run).end_s)

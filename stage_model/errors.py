@@ -26,7 +26,7 @@ class Unavailable(PaceError):
 
 
 class Unusable(Unavailable):
-    """It is there and answers, but not in a way that we can use."""
+    """Something is there and answers, but not in a way that we can use."""
 
 
 class TooMuch(Unavailable):

@@ -40,7 +40,7 @@ def residual(used: float, cv: float) -> float:
     sigma = math.sqrt(math.log1p(max(cv, ALIKE_CV) ** 2))
     place = -math.log(used) / sigma - sigma / 2
     beyond = _NORMAL.cdf(place)
-    # so far beyond that floats know of no such task, the mean is what the distribution's tail tends to
+    # where floats are too coarse for the tail, the mean is the limit that the tail of the distribution tends to
     left = used * sigma / -place if beyond < 1e-9 else _NORMAL.cdf(place + sigma) / beyond - used
     return max(LEAST_REMAINDER, left)
 
@@ -94,8 +94,8 @@ class StageLive(Struct, frozen=True):
 
     @property
     def doubtful_cv(self) -> float:
-        """How much a running task's work may differ from `task_core_s`, as a share of it: tasks differ from their mean, and
-        the mean from the profile's as long as few tasks have shown it. A stage of one task shows none."""
+        """The share of `task_core_s` by which a running task's work may differ from it: tasks differ from their mean, and as
+        long as few tasks have ended, their mean may differ from the profile's. In a stage of one task none has ended."""
         return math.hypot(self.plan.task_cv, PROFILE_DOUBT / math.sqrt(1 + self.ended / tasks_worth(self.plan)))
 
     @property

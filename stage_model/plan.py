@@ -76,8 +76,9 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Aim(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several deadlines in an application: an action's, or with `whole` the application's own. `stages` are those
-    under way that it is for, by stage and attempt; the rest is as in `ApplicationPlan`, of what it is for."""
+    """One of several deadlines in an application: an action's, or with `whole` the application's own. `stages` are the stages
+    under way that the deadline applies to, by stage and attempt. The other fields are as in `ApplicationPlan`, for the work
+    that the deadline applies to."""
 
     left_s: float
     deadline_s: float
@@ -93,9 +94,9 @@ class Aim(msgspec.Struct, frozen=True, kw_only=True):
 class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One application.
 
-    `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `aims`: where actions have deadlines and
-    something else is under way next to them, or the application has a deadline, too, each of them, the first due first; the
-    other fields are then of that one. `fair`: Spark divides the slots among actions, else what came first goes first.
+    `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `aims` are all deadlines, the first due
+    first, where actions have deadlines and the application has one, too, or something else is under way; the other fields are
+    then of the first aim. `fair`: Spark divides the slots among actions, else what came first goes first.
     `future_busy` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their
     profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0
     when none is to come; `future_doubt` is the relative standard error of their work. `further_s` seconds before the deadline

@@ -55,8 +55,8 @@ class Account(Struct, frozen=True):
         self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None, throttled_s: float | None = None
     ) -> Account:
         """The account after an observation. `cpu_s`: cumulative container CPU; `throttled_s`: cumulative seconds that the
-        quota held its threads back, None if not known; `quota_cores`: in force since the last observation. What a counter
-        showed at the first observation belongs to no stage, and one that began again counts nothing for once."""
+        quota held its threads back, None if not known; `quota_cores`: in force since the last observation. The value of a
+        counter at the first observation belongs to no stage. A counter that has started again adds nothing this time."""
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
         held_back = self._held_back_s(throttled_s)
@@ -86,7 +86,7 @@ class Account(Struct, frozen=True):
         return Account(self.slots, stages, cpu_s, throttled_s, now_s, busy_at_s, self.up or progress is not None)
 
     def _held_back_s(self, throttled_s: float | None) -> float | None:
-        """Seconds since the last observation; None if not known."""
+        """Seconds that the quota held threads back since the last observation; None if not known."""
         if throttled_s is None or self.at_s is None:
             return None if throttled_s is None else 0.0
         return None if self.throttled_s is None else max(0.0, throttled_s - self.throttled_s)
@@ -144,7 +144,7 @@ class Account(Struct, frozen=True):
 
 
 def _sum(before: float | None, more: float | None, share: float) -> float | None:
-    """None for ever once a part is not known: a sum that lacks one says too little."""
+    """The sum, None for ever once a part is not known: a sum without that part would be too small."""
     return None if before is None or more is None else before + more * share
 
 

@@ -1,4 +1,4 @@
-"""What a law asks for where an application has several deadlines at once: one for each action under way, and its own.
+"""The demand of a law for an application with several deadlines at once: one for each action under way, and its own.
 
 The one that needs most counts: cores cannot be given to one action alone, as tasks of all of them share the executors. Which
 of them runs first is up to Spark's scheduler: in order of submission, or in turn in FAIR pools. Not covered: which actions
@@ -19,8 +19,8 @@ from stage_model.plan import Aim, ApplicationPlan
 
 
 def by_law(law: Law, view: View) -> Decision:
-    """What the law asks for; where there are several aims, for the one that asks for most. The application is ranked by the
-    first of them that can be kept."""
+    """The decision of the law; where there are several aims, the decision for the aim that needs most cores. The application
+    is ranked by the first aim that can be kept."""
     aims = view.plan.aims
     if not aims or not law.foresees:
         return law.decide(view)
@@ -68,7 +68,7 @@ def _fair(law: Law, view: View, aim: Aim) -> Decision:
 
 
 def _with_future(plan: ApplicationPlan, aim: Aim, beside: Sequence[Aim]) -> ApplicationPlan:
-    """The plan of one aim, with what these have to come side by side. Its end hangs on a last task of its own."""
+    """The plan of one aim: the work to come of these aims runs side by side. The aim's end depends on its own last task."""
     return structs.replace(
         plan,
         future_busy=reduce(add, [other.future_busy for other in beside]),

@@ -54,7 +54,7 @@ def _chosen_engine(environment: Mapping[str, str]) -> list[Path]:
     configuration = Path(environment.get("DOCKER_CONFIG") or Path.home() / ".docker", "config.json")
     if not (environment.get("DOCKER_HOST") or environment.get("DOCKER_CONTEXT") or configuration.exists()):
         return []
-    # here, because agents of other runtimes need no engine's library
+    # imported here, because agents of other runtimes need no engine's library
     from controller.runtime.engine_client import engine_place
 
     with suppress(Unavailable):  # no such context: this agent uses no engine

@@ -70,7 +70,7 @@ def headline(found: Explanation) -> str:
 
 
 def sentences(found: Explanation) -> list[str]:
-    """The lines that say what the forecast rests on, and why it ended late, as far as the master tells."""
+    """The lines that say what the forecast rests on, and why the application ended late, as far as the master reports it."""
     based = [] if found.basis is None else [f"forecast: {found.basis.sentence}"]
     return [*based, *([] if found.lateness is None else [f"late: {found.lateness.sentence}"])]
 

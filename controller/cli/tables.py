@@ -92,7 +92,8 @@ def short_ids(ids: Sequence[str]) -> list[str]:
 
 
 def _state(view: ApplicationView) -> str:
-    """With the place of one that waits; of one that has ended how, once that is settled."""
+    """The state of an application: while it waits, with its place in the queue; once it is settled how it ended, the
+    outcome."""
     if view.queue_position is not None:
         return f"{view.state} {view.queue_position}"
     return view.outcome.replace("_", " ") or view.state

@@ -223,8 +223,8 @@ def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runti
 
 
 def _ready(plan: Plan, runtime: str) -> tuple[Plan, Choice, Java]:
-    """The plan with its runtime and port, the choice of that runtime, and the Java that is here. Raises `Unavailable` without
-    what a cluster needs."""
+    """The plan with its runtime and port, the choice of that runtime, and the Java that is here. Raises `Unavailable` where
+    something that a cluster needs is missing."""
     java = find_java(os.environ)
     choice = choose_runtime(runtime)
     plan = replace(plan, runtime=choice.name, port=check_port(plan.host, plan.port))

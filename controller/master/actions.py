@@ -3,8 +3,8 @@
 An *action* is a job, or all jobs of one SQL execution (AQE starts several), that was submitted with the property set; its
 deadline counts from its first job's start. Several may be under way at once, each with its own. Read from
 job events, so a restart of the master replays it. Properties leak: a query's jobs carry all settings of its session, and the
-threads of a PySpark pool share one set of properties, in which queries that run at once leave theirs to later jobs. So a
-value that equals the application's is set for no job. Not covered: what follows for stages and cores (`planning`).
+threads of a PySpark pool share one set of properties, in which queries that run at once leave their settings to later jobs.
+So a value that equals the application's counts for no job. Not covered: what follows for stages and cores (`planning`).
 """
 
 from __future__ import annotations
@@ -105,15 +105,15 @@ class Actions:
         action.under_way.add(job)
 
     def _own(self, event: JobStart, key: str, parse: Callable[[str], Number]) -> Number | None:
-        """The property's value if the job has one that differs from what the application was started with, however either is
-        written. What `sparkpace set` changes reaches no job's properties. Raises `BadInput` for a value that is refused."""
+        """The property's value if the job has one and it differs from what the application was started with, however the two
+        are written. Changes by `sparkpace set` reach no job's properties. Raises `BadInput` for a value that is refused."""
         text, started_with = event.properties.get(key), self.conf.get(key)
         if text is None or text == started_with:
             return None
         value = parse(text)
         try:
             equal = started_with is not None and abs(value - parse(started_with)) < EQUAL_S
-        except BadInput:  # a time that has passed since
+        except BadInput:  # the application was started with a time of day that has passed since
             equal = False
         return None if equal else value
 

@@ -171,7 +171,8 @@ class Agents:
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
 
     def _sampled(self, worker: Worker, application: Application, executor: Executor, sample: Sample) -> Sample:
-        """The sample with the executor's debt; what was withheld since the last one is put down to who had cores there."""
+        """The sample with the executor's debt. Core-seconds withheld since the last sample are put down to the applications
+        that had cores on this worker."""
         before_core_s = executor.record.debt.withheld_core_s
         taken = executor.sampled(sample, worker.info.cores / worker.info.nodes)
         withheld_core_s = executor.record.debt.withheld_core_s - before_core_s

@@ -71,14 +71,14 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     options: JobOptions
     ended_s: float | None = None
     end_reason: str = ""
-    """For people; empty for success."""
+    """The reason for the end, for people; empty for success."""
     cut_off: HowEnded | None = None
-    """Who ended it, if it did not end by itself."""
+    """How it was ended, if it did not end by itself."""
     driver_end: DriverEnd | None = None
     exit_code: int | None = None
-    """Its driver's, from `sparkpace submit`."""
+    """The exit code of its driver, from `sparkpace submit`."""
     outcome: HowEnded | None = None
-    """None until it is settled."""
+    """How the application ended; None until that is settled."""
     next_executor: int = 1
     changes: list[AppliedChange] = []
     data_waits: list[DataWait] = []
@@ -94,9 +94,9 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     spark_application_id: str = ""
     """What an attached one is called by its cluster manager."""
     succeeded: bool | None = None
-    """What a release without `outcome` has stored instead."""
+    """Stored instead of `outcome` by a release that had none."""
     basis: Basis | None = None
-    """As it was when it ended."""
+    """The basis of its forecast when it ended."""
     lateness: Lateness | None = None
 
     def __post_init__(self) -> None:
@@ -124,8 +124,8 @@ class StageGoal:
 
     Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
     `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before
-    it. `own_core_s` is this stage's own work as it was expected then: it is known better while the stage runs. `due_s` is the
-    deadline of the job or the application that it was made from."""
+    it. `own_core_s` is this stage's own work as it was expected then: the work is known better while the stage runs. `due_s`
+    is the deadline of the job or the application that this goal was made from."""
 
     submitted_s: float
     length_s: float
@@ -248,7 +248,7 @@ class Application:
     noticed: int = 0
     waiting: str = ""
     waited_for: str = ""
-    """What it waited for last before its first task. A restart forgets it."""
+    """The last reason to wait before its first task. A restart of the master forgets it."""
     late_reports: int = 0
     warned: bool = False
     ended_monotonic_s: float | None = None
@@ -263,7 +263,7 @@ class Application:
     first_task_ms: int | None = None
     last_task_ms: int | None = None
     driver_gone_s: float | None = None
-    """Since when its driver is known to be gone, while its outcome is not settled; monotonic."""
+    """Monotonic time since when its driver is known to be gone, while its outcome is not settled."""
     finished: bool = False
     farewell: bool = False
     """Its driver has said that it goes."""
@@ -310,7 +310,7 @@ class Application:
         return self.record.outcome is HowEnded.SUCCEEDED
 
     def evidence(self) -> Evidence:
-        """What its outcome follows from, now."""
+        """The facts that its outcome follows from, as they are known now."""
         record = self.record
         server = record.registration.main in SERVERS
         return Evidence(record.cut_off, record.exit_code, record.driver_end, server, self.run.seems_well)
@@ -325,7 +325,7 @@ class Application:
         return now_s - self.started_s if self.record.ended_s is None else self.record.ended_s
 
     def targets(self) -> list[Target]:
-        """The deadlines that govern now, the first due first: of the actions under way, and always the application's."""
+        """The deadlines that govern now, the first due first: that of each action under way, and always the application's."""
         if self.overflow:
             return []
         found = [
@@ -337,11 +337,11 @@ class Application:
         return sorted(found, key=lambda target: target.due_s)
 
     def target(self) -> Target | None:
-        """The one that is due first; None without any."""
+        """The deadline that is due first; None without any."""
         return next(iter(self.targets()), None)
 
     def priority(self) -> int:
-        """The highest of the deadlines that govern now: of an action its own, else the application's."""
+        """The highest priority of the deadlines that govern now. An action without a priority has the application's."""
         whole = self.options.priority
         own = [whole if action.priority is None else action.priority for action in self.actions.under_way()]
         return whole if not own else max(own) if self.options.deadline_s is None else max(whole, *own)
@@ -407,12 +407,13 @@ class Application:
         return sum(e.record.debt.withheld_core_s for e in self.executors.values())
 
     def late_since_s(self) -> float | None:
-        """Since when a forecast of it is past its deadline without a break, seconds after submission; None: none is."""
+        """The time since when a forecast of it has been past its deadline without a break, seconds after submission; None if
+        no forecast is."""
         since = (e.record.late_since_s for e in self.executors.values() if e.live or self.ended)
         return min((one for one in since if one is not None), default=None)
 
     def squeezed_by(self) -> dict[str, float]:
-        """Core-seconds withheld from it, by the name of who had the cores."""
+        """Core-seconds withheld from it, by the name of the application that had the cores."""
         total: dict[str, float] = {}
         for executor in self.executors.values():
             for name, core_s in executor.record.squeezed_by.items():
@@ -451,8 +452,8 @@ class Application:
         return total
 
     def stage_throttling(self) -> dict[StageKey, float]:
-        """Seconds that quotas held each stage attempt back, over all executors; without those of which an executor does not
-        know it."""
+        """Seconds that quotas held each stage attempt back, over all executors; without the attempts for which an executor
+        does not know them."""
         total: dict[StageKey, float | None] = {}
         for executor in self.executors.values():
             for key, use in executor.use().items():

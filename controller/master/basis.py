@@ -1,4 +1,4 @@
-"""Makes a `Basis` and its sentence of what a forecast rests on. Pure."""
+"""Makes a `Basis` and its sentence from the grounds of a forecast. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stage_model.units import format_duration
 
 
 def basis(grounds: Grounds | None, recognised: float | None = None, late_since_s: float | None = None) -> Basis:
-    """`grounds` None: no profile is known. The share `recognised` and `late_since_s` as in `Basis`."""
+    """The basis of a forecast. `grounds` None: no profile is known. `recognised` and `late_since_s` are as in `Basis`."""
     parts = [_taught(grounds)]
     if recognised is not None:
         parts.append(f"{recognised:.0%} of the work seen is recognised")

@@ -84,7 +84,7 @@ class Commands:
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
         """The driver of a submission has ended: each of its applications whose outcome is still open keeps the exit code.
-        Asked again, nothing changes. Raises `NotStored`; then whoever asks should ask again."""
+        A second call changes nothing. Raises `NotStored`; the caller should then call again."""
         for application in self.registry.applications.values():
             if application.options.submission == submission and application.record.outcome is None:
                 application.record.exit_code = exit_code

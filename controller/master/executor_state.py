@@ -39,7 +39,8 @@ class ExecutorRecord(msgspec.Struct, kw_only=True):
     held: dict[str, dict[int, int]] = {}
     evicted_for: str = ""
     late_since_s: float | None = None
-    """Since when the forecasts of its agent are past the deadline, seconds after submission (`lateness.late_since`)."""
+    """The time since when the forecasts of its agent have been past the deadline, seconds after submission
+    (`lateness.late_since`)."""
     squeezed_by: dict[str, float] = {}
     """Core-seconds withheld from it, by the name of the application that had cores on its worker then."""
 
@@ -96,7 +97,8 @@ class Executor:
         return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
 
     def withheld(self, withheld_core_s: float, grants: Mapping[str, float]) -> None:
-        """Puts what was withheld down to those who had `grants` (cores, by name) on its worker then, each its part."""
+        """Puts the withheld core-seconds down to the applications that had `grants` (cores, by name) on its worker then, in
+        proportion to these."""
         total = sum(grants.values())
         for name, cores in grants.items() if total > 0 else ():
             self.record.squeezed_by[name] = self.record.squeezed_by.get(name, 0.0) + withheld_core_s * cores / total
@@ -124,7 +126,7 @@ def _name(stage: int, attempt: int) -> str:
 
 
 def known_sum(a: float | None, b: float | None) -> float | None:
-    """None if either is not known."""
+    """The sum; None if either is not known."""
     return None if a is None or b is None else a + b
 
 

@@ -1,4 +1,4 @@
-"""Gathers what a user is told of an application: what its forecast rests on, and why it was late."""
+"""Gathers two findings about an application for its user: what its forecast rests on, and why it was late."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def basis_of(application: Application) -> Basis:
 
 
 def lateness_of(application: Application, most: Capacity) -> Lateness | None:
-    """The reason why an application that has ended well was late; None where it was not, or had no deadline."""
+    """The reason why an application that has ended well was late; None if it was not late or had no deadline."""
     record, what, deadline_s = application.record, application.estimate, application.options.deadline_s
     if record.ended_s is None or not application.succeeded or deadline_s is None:
         return None
-    # measured as the profile's was, so that both can be compared
+    # the work is measured as the profile's was, so that both can be compared
     use = application.stage_use() if what is None or what.cpu_source == "container" else None
     attempts = application.run.attempts.items()
     used_core_s = sum(stage.work_core_s(None if use is None else use.get(key, 0.0)) for key, stage in attempts)

@@ -151,7 +151,8 @@ def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> 
 
 
 def _lesson(application: Application, most: Capacity) -> RunRecord | None:
-    """A run that ended well and of which all is known updates its profile; another would teach what never ended."""
+    """The record that updates the profile; None unless the run ended well and all of it is known, because another run would
+    teach work that never ended."""
     if not application.succeeded or not application.run.complete or application.left_out:
         why = "not all that it did is known" if application.succeeded else "it did not end well"
         log.info("%s teaches nothing: %s", application.id, why)
@@ -209,7 +210,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "end_s": round(ended_s, 3),
         "error_pct": _rounded(error_pct(ended_s, options.deadline_s)) if application.succeeded else None,
         "actions": [_action(application, action) for action in application.actions.by_key.values()],
-        "violated": late if late or application.succeeded else None,  # one that was cut off before it was neither
+        "violated": late if late or application.succeeded else None,  # a run cut off before its deadline is neither
         "outcome": record.outcome,
         "end_reason": record.end_reason,
         "first_task_s": round(start_s, 3),

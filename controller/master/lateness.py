@@ -1,8 +1,8 @@
-"""The reason why a run ended late, in one word and one sentence; and the time since when one that runs is late. Pure.
+"""The reason why a run ended late, in one word and one sentence; and since when a run under way is late. Pure.
 
 Each reason explains some seconds of the lateness. The first that explains half of it is given, in this order: the deadline
 was shorter than the forecast with all cores; others had the cores; the work was more than planned; the first task came later
-than planned. Where none does, the forecast was wrong, or there was none.
+than planned. Where no reason explains half, the forecast was wrong, or there was no forecast.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ LONGEST_NAME = 100
 class RunEnd:
     """All that is known of a run at its end; seconds count from submission, works are core-seconds.
 
-    `least_s` is the end that is forecast with all of the most `cores` there are, `planned_core_s` the work planned,
-    `other_arguments` says that it was planned from runs with other arguments, `planned_start_s` when its first task was to
-    come: None, None, False, None without a profile. `used_core_s` is the work of its stages. `owed_core_s` is what squeezes
-    withheld and nobody gave back, `squeezed_by` which applications had cores then, by name. `first_task_s` None: it had none.
-    `waited_for` is what it waited for last before that, as said then."""
+    `least_s` is the end that was forecast with all `cores`, the most there are; `planned_core_s` is the planned work;
+    `other_arguments` says that the run was planned from runs with other arguments; `planned_start_s` is the planned time of
+    the first task. Without a profile they are None, None, False and None. `used_core_s` is the work of its stages.
+    `owed_core_s` are the core-seconds that squeezes withheld and no one gave back, `squeezed_by` the core-seconds withheld by
+    the name of the application that had cores then. `first_task_s` is None if no task began. `waited_for` is the last reason
+    to wait before the first task, in the words that the user saw."""
 
     deadline_s: float
     end_s: float
@@ -56,7 +57,8 @@ def why_late(facts: RunEnd) -> Lateness | None:
 
 
 def _too_short(facts: RunEnd, late_s: float) -> Lateness | None:
-    """With a forecast the deadline is compared with it; else with what all cores could have done of the work there was."""
+    """The deadline was too short. It is compared with the forecast with all cores if there is one, else with the time in
+    which all cores could have done the work."""
     if facts.cores <= 0:
         return None
     cores = f"all {facts.cores:.2f} cores"
@@ -141,10 +143,10 @@ def _none_of_these(facts: RunEnd, late_s: float) -> Lateness:
 
 
 def late_since(before_s: float | None, forecast_end_s: float | None, due_s: float | None, at_s: float) -> float | None:
-    """Since when the forecast is past the deadline without a break, after a forecast made `at_s`; None if it is not.
+    """The time since when the forecast has been past the deadline without a break; None if it is not.
 
-    `before_s` is the answer to the forecast before. A deadline that has passed is missed since then at the latest. All in
-    seconds after submission."""
+    `at_s` is the time of the newest forecast, `before_s` the answer for the forecast before it. A deadline that has passed is
+    missed since it passed at the latest. All times are seconds after submission."""
     if due_s is None:
         return None
     if at_s > due_s:

@@ -20,7 +20,8 @@ from stage_model.errors import NotStored, PaceError
 CLEAN_UP_S = 15.0
 """Longest wait for the last words of driver and executors before a run's record is written."""
 WORD_S = 15.0
-"""From a driver's end until `submit` must have reported its exit code: it does so at once, and again until that is taken."""
+"""Seconds from a driver's end within which `submit` must have reported the exit code. It reports at once, and again until the
+master has taken the report."""
 HEARD_S = 2.5
 """A driver that was heard of so lately lives: bridges speak every second."""
 SILENCE_S = 60.0
@@ -47,7 +48,7 @@ class Lifecycle:
         if application.ended:
             if application.record.outcome is None and not self._word_to_come(application, now_s):
                 if application.record.driver_end is DriverEnd.TO_COME and not _in_sight(application):
-                    application.record.driver_end = DriverEnd.UNKNOWN  # the silence of who is not seen is no death
+                    application.record.driver_end = DriverEnd.UNKNOWN  # a driver out of sight may live
                 self.registry.settle(application, now_s)
             self._try_finish(application, now_s)
         elif self.reconcile(application, now_s):
@@ -85,8 +86,8 @@ class Lifecycle:
             return False
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
-        """A driver whose exit code is known is gone. A silent one on the master's host is looked at; one elsewhere, or in a
-        container that cannot be looked into, is gone when its executors are silent, too."""
+        """A driver whose exit code is known is gone. The process of a silent driver on the master's host is looked for. A
+        silent driver elsewhere, or in a container that cannot be looked into, is gone when no executor of it runs either."""
         if application.record.exit_code is not None:
             return True
         silent_s = now_s - application.heard_s
@@ -100,8 +101,8 @@ class Lifecycle:
         return not running and silent_s > SILENCE_S
 
     def _word_to_come(self, application: Application, now_s: float) -> bool:
-        """Whether somebody will still say how the driver of an application that has ended did: `submit`, once the driver is
-        gone, or its bridge before."""
+        """A report of how the driver ended is still to come for an application that has ended: from `submit` once the driver
+        is gone, or from the driver's bridge before."""
         record, stays = application.record, application.options.submission is not None
         if record.exit_code is not None or record.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
             return False
@@ -149,6 +150,6 @@ class Lifecycle:
 
 
 def _in_sight(application: Application) -> bool:
-    """Whether its driver's process can be seen from here: on this host, in a pid namespace that shows here."""
+    """Its driver's process can be seen from here: it is on this host, in a pid namespace that shows here."""
     registration = application.record.registration
     return registration.boot_id == application.record.boot_id and seen_here(registration.pid_namespace)

@@ -1,7 +1,7 @@
-"""How an application ended, decided of what is known about its driver. Pure.
+"""The outcome of an application, decided from what is known about its driver. Pure.
 
-An application's outcome is its driver's: `sparkpace submit` knows the exit code, the bridge sees how its JVM ends, and where
-neither says anything, the jobs have to do. Not covered: how long the word is waited for (`lifecycle`), counting (`tally`).
+The driver decides: `sparkpace submit` knows its exit code, and the bridge sees how its JVM ends. Where neither has reported
+anything, the jobs decide. Not covered: how long a report is waited for (`lifecycle`), counting (`tally`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 SHELL_SIGNAL = 128
-"""An exit code above this one is this plus the number of the signal that ended the process."""
+"""An exit code above this number is this number plus that of the signal that ended the process."""
 ASKING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """Signals that ask a process to end."""
 SERVERS = frozenset(
@@ -24,22 +24,22 @@ SERVERS = frozenset(
 
 
 class HowEnded(StrEnum):
-    """Stored with the application's record."""
+    """An outcome, as it is stored with the application's record."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     KILLED = "killed"
-    """By `sparkpace kill`, or by a signal that asked its driver to end."""
+    """`sparkpace kill` ended it, or a signal that asked its driver to end."""
     DRIVER_DIED = "driver_died"
-    """Its driver was gone without a last word."""
+    """Its driver was gone without a farewell."""
     STOPPED = "stopped"
-    """By the master, which says why."""
+    """The master ended it and says why."""
     UNKNOWN = "unknown"
     """No one has seen how its driver ended, and its jobs do not show that it ended well."""
 
 
 class DriverEnd(StrEnum):
-    """How the driver's JVM ends, as the bridge in it sees that."""
+    """The end of the driver's JVM, as the bridge in that JVM sees it."""
 
     TO_COME = "to_come"
     """The SparkContext has ended, the JVM goes on, and the bridge will say how it ends."""
@@ -50,23 +50,23 @@ class DriverEnd(StrEnum):
     ASKED = "asked"
     """A signal asked it to end."""
     UNKNOWN = "unknown"
-    """It ends by an exit whose code no one in it can see."""
+    """It ends by an exit, whose code cannot be seen from inside the JVM."""
 
 
 def driver_end(said: str) -> DriverEnd:
-    """What a bridge says; one of a newer release may say what is not known here."""
+    """The end that a bridge reports; a word of a newer release that is not known here counts as `UNKNOWN`."""
     return DriverEnd(said) if said in set(DriverEnd) else DriverEnd.UNKNOWN
 
 
 REASONS = {HowEnded.KILLED: "it was killed", HowEnded.DRIVER_DIED: "its driver died"}
-"""For people, of those that were ended from outside."""
+"""The reasons, for people, of applications that were ended from outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of an application that has ended. `cut_off`: who ended it, None if it ended by itself. `exit_code` is the
-    driver's (None: not reported), `driver_end` what its bridge saw (None: nothing); `server`: it is one of `SERVERS`;
-    `seems_well`: its jobs show no failure at its end."""
+    """The facts about an application that has ended. `cut_off`: how it was ended, None if it ended by itself. `exit_code` is
+    the driver's (None: not reported), `driver_end` the end that its bridge saw (None: it saw none); `server`: its main class
+    is one of `SERVERS`; `seems_well`: its jobs show no failure at its end."""
 
     cut_off: HowEnded | None
     exit_code: int | None
@@ -76,7 +76,8 @@ class Evidence:
 
 
 def judge(found: Evidence) -> tuple[HowEnded, str]:
-    """The outcome, and why for people; empty for success, and where who ended it has said why."""
+    """The outcome and the reason for people. The reason is empty for success, and where it was given when the application
+    was ended."""
     if found.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
         return found.cut_off, ""
     if found.exit_code is not None:

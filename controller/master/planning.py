@@ -55,8 +55,8 @@ def take_event(
 
 
 def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
-    """What a running application still has to do for each deadline that governs now; nothing without a profile. Work that
-    several deadlines are for is claimed once, for the first of them."""
+    """The work that a running application still has for each deadline that governs now; empty without a profile. Work to
+    which several deadlines apply is claimed once, for the first of them."""
     claims: list[Claim | None] = []
     claimed: frozenset[int] = frozenset()
     for target in application.targets():
@@ -70,8 +70,8 @@ def promises(application: Application, most: Capacity, now_s: float) -> list[Cla
 def promise(
     application: Application, target: Target, most: Capacity, now_s: float, claimed: frozenset[int] = frozenset()
 ) -> Claim | None:
-    """What a running application still has to do for this deadline, without the `claimed` jobs; None without a profile, or if
-    it has ended. Past the deadline it has nothing left and still takes what it can."""
+    """The work that a running application still has for this deadline, without the `claimed` jobs; None without a profile, or
+    if it has ended. Past the deadline the application has no time left and still takes what it can."""
     what = application.estimate
     if what is None or application.ended:
         return None
@@ -108,7 +108,8 @@ def set_goal(
     application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
 ) -> None:
     """Fixes the deadline of a stage that was just submitted: the formulas of docs/control.md, Law `paper`, at this moment.
-    The deadline that needs most cores counts, of those that are for the stage; where there are none, the first due."""
+    Of the deadlines that apply to the stage, the one that needs most cores counts; where no deadline applies to it, the first
+    due."""
     key, targets, what = (stage, attempt), application.targets(), application.estimate
     if not targets or what is None:
         return
@@ -233,7 +234,7 @@ def _aims(
     most: Capacity,
     elapsed_s: float,
 ) -> tuple[Aim, ...]:
-    """Each deadline with what it is for; none where there is one, for all that is under way."""
+    """Each deadline with the work it applies to; empty where the only deadline applies to everything under way."""
     active = application.run.active_stages()
     found = []
     for target in targets:
@@ -276,7 +277,7 @@ def _schedule(application: Application, target: Target | None, matched: Matched,
 
 
 def _reserve_s(application: Application, what: ApplicationEstimate, matched: Matched, slots: int, most: Capacity) -> float:
-    """Seconds with all cores for work that arguments of its own may bring; 0 while there are no cores to count with."""
+    """Seconds with all cores for the further work that new arguments may bring; 0 while the application can get no cores."""
     if most.cores <= 0:
         return 0.0
     use, limit = application.stage_use(), most.speed_limit
@@ -291,8 +292,8 @@ def _future(
     ahead: Ahead,
     elapsed_s: float,
 ) -> tuple[Busy, float]:
-    """Busy tuple and fixed seconds of all that is to come of what is aimed at: of its stages, of an application also what no
-    stage tells and the driver's own time."""
+    """Busy tuple and fixed seconds of all that is to come for a target. For an action these are its stages; for an
+    application also the work to come that belongs to no known stage, and the driver's own time."""
     if target is not None and target.jobs is not None:
         return ahead.busy, ahead.fixed_s
     untold = _untold(application, what, matched, ahead)
@@ -301,23 +302,24 @@ def _future(
 
 
 def _untold(application: Application, what: ApplicationEstimate, matched: Matched, ahead: Ahead) -> Forecast:
-    """What the application still has to do by its total, and no stage tells (`stage_model.forecast.budget`). What the stages
-    under way have used counts as theirs: both come with one report."""
+    """The work that the application still has by its total CPU and that belongs to no known stage
+    (`stage_model.forecast.budget`). CPU that stages under way have used is taken off their work: one report of an
+    agent brings it together with the CPU of the whole executor."""
     if what.used_core_s is None:
         return Forecast(())
     used, ratio = application.stage_use(), matched.work_ratio
     left = ratio * math.fsum(stage.work_core_s for stage in matched.to_come)
     left += math.fsum(max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items())
     stages = math.fsum(stage.work_core_s for stage in matched.stages)
-    # stages that needed more than profiled say nothing of what lies beside them
+    # known stages that needed more than profiled say nothing about work outside of them
     whole = min(1.0, ratio) * _input_share(what, matched) * what.used_core_s
     untold = untold_core_s(whole, stages, application.used_core_s(), left)
     return like(ahead.shape, stages, untold) if untold > 0 else Forecast(())
 
 
 def _input_share(what: ApplicationEstimate, matched: Matched) -> float:
-    """How much input this run has, as a share of the profile's: by the stages that read some. What others read depends on
-    which stage is taken for which."""
+    """The size of this run's input as a share of the profile's, by the stages that read input. The amounts that other stages
+    read are no measure, because they depend on which stage is taken for which."""
     sources = [place for place, stage in enumerate(what.stages) if stage.amounts.input(stage.in_bytes)]
     then = math.fsum(what.stages[place].work_core_s for place in sources)
     return math.fsum(matched.stages[place].work_core_s for place in sources) / then if then > 0 else 1.0
@@ -421,8 +423,8 @@ def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[
 
 
 def watch_forecast(application: Application, executor: Executor, sample: Sample) -> None:
-    """Since when an executor's forecasts are past the deadline; and one warning for a stock spark-submit's terminal, as
-    `submit` has its own."""
+    """Keeps since when an executor's forecasts have been past the deadline, and warns once in the terminal of a stock
+    spark-submit; `sparkpace submit` has a warning of its own."""
     target, before_s = application.target(), executor.record.late_since_s
     due_s = None if target is None else target.due_s
     executor.record.late_since_s = late_since(before_s, sample.forecast_end_s, due_s, sample.time_s)

@@ -133,8 +133,8 @@ class Registry:
         why: str = "",
         ended_s: float | None = None,
     ) -> None:
-        """From now on it has ended, `ended_s` after submission (None: now). `cut_off` says who ended it, None: it did so by
-        itself; `why` is for people, where the `REASONS` have nothing to say. One that has ended stays as it is."""
+        """Ends the application, `ended_s` after submission (None: now). `cut_off` says how it was ended (None: it ended by
+        itself); `why` is the reason for people, where `REASONS` has none. An application that has ended stays as it is."""
         if application.ended:
             return
         application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
@@ -145,12 +145,12 @@ class Registry:
         with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, application.record.end_reason)
-        if cut_off in (HowEnded.KILLED, HowEnded.STOPPED):  # whatever its driver says
+        if cut_off in (HowEnded.KILLED, HowEnded.STOPPED):  # no report of its driver changes that
             self.settle(application, now_s)
         self.save(application)
 
     def settle(self, application: Application, now_s: float) -> None:
-        """Decides the outcome of an application that has ended, by what is known now, for good."""
+        """Decides for good the outcome of an application that has ended, from what is known now."""
         outcome, why = judge(application.evidence())
         application.record.outcome = outcome
         application.record.end_reason = why or ("" if outcome is HowEnded.SUCCEEDED else application.record.end_reason)

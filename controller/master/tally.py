@@ -1,4 +1,4 @@
-"""How applications ended, counted in one life of the master. What survives a restart is in their records, not here."""
+"""Counts of how applications ended, in one life of the master. Records survive a restart; these counts do not."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from controller.master.outcome import HowEnded
 from controller.master.summary import error_pct
 
 ERROR_BOUNDS = (-0.5, -0.2, -0.1, -0.05, -0.02, -0.01, 0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Of the deadline error, as a part of the deadline; negative is early."""
+"""Upper bounds of the deadline error, as a share of the deadline; negative is early."""
 
 
 class Tally:
     def __init__(self) -> None:
         self.ended: Counter[HowEnded] = Counter()
         self.errors = [0] * (len(ERROR_BOUNDS) + 1)
-        """By bound, as `ERROR_BOUNDS`; the last one is of what is beyond all."""
+        """Number of errors up to each of the `ERROR_BOUNDS` and above the one before; the last number is those above all."""
 
     def take(self, application: Application, outcome: HowEnded) -> None:
-        """An application whose outcome has just been settled. Only one that succeeded has kept or missed its deadline."""
+        """Counts an application whose outcome has just been settled. If it did not succeed, its deadline does not count."""
         self.ended[outcome] += 1
         error = error_pct(application.record.ended_s or 0.0, application.options.deadline_s)
         if outcome is HowEnded.SUCCEEDED and error is not None:

@@ -27,9 +27,9 @@ Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.HowEnded`, `error_pct` the
-    deadline error in percent of the deadline (negative: early), of those that succeeded; `lateness` is the sentence that says
-    why one ended late. None: it does not apply."""
+    """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.HowEnded`; `error_pct` is the
+    deadline error of an application that succeeded, in percent of the deadline (negative: early); `lateness` is the sentence
+    that says why it ended late. A field is None where it does not apply."""
 
     event: Kind
     name: str
@@ -44,7 +44,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobLook(NamedTuple):
-    """One application at one moment; times as in `HookEvent`. `outcome` None: whether and how it has ended is not settled."""
+    """One application at one moment; times as in `HookEvent`. `outcome` None: it runs, or how it ended is not settled."""
 
     application_id: str
     name: str

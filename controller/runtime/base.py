@@ -70,8 +70,8 @@ class OwnNetwork:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Everything needed to start one executor. `argv[0]` is the program; stdout and stderr go to files in `log_dir`. Without
-    a `network` it has the host's, as it always has in a runtime without networks. `umask` is the permissions that its files
-    lack (None: as the runtime has it)."""
+    a `network` it has the host's, as it always has in a runtime without networks. `umask` are the permissions that its files
+    lack (None: the default of the runtime)."""
 
     key: ExecutorKey
     argv: Sequence[str]

@@ -31,8 +31,8 @@ def text_of(path: str) -> str | None:
 
 
 class OpenFiles:
-    """Keeps the files of one group open, of which an agent reads seven a period: opening is most of what reading costs. They
-    are closed with this object; a group that is removed and made again is another one."""
+    """Keeps the files of one group open. An agent reads seven of them a period, and opening is most of the cost of reading.
+    They are closed with this object; a group that is removed and made again is another one."""
 
     def __init__(self) -> None:
         self._open: dict[str, int] = {}

@@ -36,7 +36,7 @@ DEFAULT_URL = "unix:///var/run/docker.sock"
 
 @dataclass(frozen=True, slots=True)
 class EnginePlace:
-    """An engine's address. `settings` are those of a client; `chosen_by` says what names the engine."""
+    """An engine's address. `settings` are arguments of an API client; `chosen_by` says what names the engine."""
 
     settings: Mapping[str, Any]
     chosen_by: str
@@ -74,7 +74,7 @@ class EngineClients:
     """Clients of one engine, made when they are first needed: the engine's version must be known for that."""
 
     def __init__(self, base_url: str | None) -> None:
-        """Raises `Unavailable` as `engine_place`."""
+        """Raises `Unavailable` where `engine_place` does."""
         self.settings: Mapping[str, Any] = {"base_url": base_url} if base_url else engine_place().settings
         self._clients: dict[int, docker.APIClient] = {}
 

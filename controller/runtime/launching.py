@@ -83,7 +83,7 @@ OUTPUT_LIMIT = 4096
 
 
 def with_umask(script: str, launch: Launch) -> str:
-    """The script, whose program makes files with the launch's umask."""
+    """The script with a line that sets the launch's umask for its program."""
     return script if launch.umask is None else f"umask {launch.umask:04o}\n{script}"
 
 

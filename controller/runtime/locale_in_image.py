@@ -12,14 +12,14 @@ from pathlib import Path
 
 LOCALTIME = Path("/etc/localtime")
 ZONES = "zoneinfo"
-"""The folder of time zones' rules: what follows it in a path is the zone's name."""
+"""The folder of time zones' rules: the rest of a path after this folder is the zone's name."""
 UTF8 = "C.UTF-8"
 """The locale with this character set that images have."""
 _LOCALE = re.compile(r"(?P<language>[a-z]{2,3})(_(?P<country>[A-Z]{2}))?\.utf-?8(@.*)?", re.IGNORECASE)
 
 
 def host_zone(localtime: Path = LOCALTIME) -> dict[str, str]:
-    """The variable TZ that names the host's time zone; none where the host does not name it, but has a copy of its rules."""
+    """The variable TZ with the name of the host's time zone; empty where the host has only a copy of the zone's rules."""
     parts = localtime.resolve().parts
     if ZONES not in parts:
         return {}
@@ -27,13 +27,13 @@ def host_zone(localtime: Path = LOCALTIME) -> dict[str, str]:
 
 
 def in_image(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables with a locale that the image has, where the one they name is of the same character set."""
+    """The variables; if they name a locale of the character set UTF-8, with the UTF-8 locale that images have instead."""
     named = _locale(environment)
     return {**environment, **({"LC_ALL": UTF8} if _LOCALE.fullmatch(named) else {})}
 
 
 def language_words(environment: Mapping[str, str]) -> list[str]:
-    """Options of `java` with the language and country of the locale that the variables name: C.UTF-8 has none."""
+    """Options of `java` with the language and country of the locale that the variables name, because C.UTF-8 has neither."""
     named = _LOCALE.fullmatch(_locale(environment))
     if named is None:
         return []
@@ -42,5 +42,5 @@ def language_words(environment: Mapping[str, str]) -> list[str]:
 
 
 def _locale(environment: Mapping[str, str]) -> str:
-    """The locale of characters (setlocale(3))."""
+    """The locale that the variables name for characters (setlocale(3))."""
     return next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "")

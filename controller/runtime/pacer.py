@@ -97,7 +97,7 @@ class Pacer:
             return self._trees[key].budget.cores if key in self._trees else None
 
     def stopped_s(self, key: ExecutorKey) -> float:
-        """Seconds that the tree stood still since it is paced: however many threads it has, a second counts once."""
+        """Seconds that the tree has stood still since pacing began. A second counts once, however many threads there are."""
         with self._lock:
             return self._trees[key].budget.stopped_s if key in self._trees else 0.0
 

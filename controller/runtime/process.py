@@ -318,7 +318,7 @@ def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
 
 
 def _home(uid: int) -> dict[str, str]:
-    """The variable HOME of a user; none of a user whom this machine does not know."""
+    """The variable HOME of a user; empty for a user that this machine does not know."""
     try:
         return {"HOME": pwd.getpwuid(uid).pw_dir}
     except KeyError:

@@ -71,15 +71,17 @@ def runtime_module(name: str) -> RuntimeModule:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A runtime that works here. `why_not_better` says why those before it in the table were not taken; empty if none is."""
+    """A runtime that works here. `why_not_better` says why the runtimes before it in the table were not taken; it is empty if
+    this runtime is the first or was asked for."""
 
     name: str
     why_not_better: str = ""
 
 
 def choose_runtime(wanted: str) -> Choice:
-    """The runtime asked for; for "auto" the first one that works here. Raises `Unavailable`; also, with "auto", `Unusable`
-    where a better one is there and cannot be used: isolation must not be lost because of an old engine or a new one."""
+    """The runtime asked for; for "auto" the first one that works here. Raises `Unavailable` if that does not work.
+    Raises `Unusable` with "auto" if a better runtime is here and cannot be used, because an engine that is too old or too new
+    must not cost isolation."""
     if wanted != "auto":
         runtime_module(wanted).check()
         return Choice(wanted)

@@ -26,7 +26,7 @@ DRIVER_END_S = 10.0
 RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
 TELL_S = 120.0
-"""Longest time in which the driver's end is reported again to a master that does not take it; a signal ends that."""
+"""Longest time for which `submit` reports the driver's end again to a master that does not take it; a signal ends that."""
 NO_SUCCESS = 1
 """The driver ended with 0, though its application was killed, or stopped by the master."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
@@ -107,9 +107,9 @@ class DriverRun:
                 next_look = now + LOOK_S
 
     def _reported(self, code: int, most_s: float) -> bool:
-        """Reports the exit code to the master, again until it is taken. By it the master judges the driver's applications,
-        and ends those that have not ended. False if it was not taken in `most_s`, or by a master of an older release. A
-        driver that no master was seen to know is reported once."""
+        """Reports the exit code to the master, again until it is taken. The master judges the driver's applications by it,
+        and ends those that have not ended. False if the master did not take it within `most_s`, or is of an older release.
+        Where no master has shown an application of this driver, the code is reported only once."""
         until, signalled = time.monotonic() + most_s, self._signalled
         while True:
             try:

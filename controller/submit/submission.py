@@ -86,7 +86,7 @@ class Submission:
 
     @property
     def recorded_arguments(self) -> tuple[str, ...] | None:
-        """The program's own, by which runs are compared; None where they are too long to be recorded."""
+        """The program's own arguments, by which runs are compared; None where they are too long to be recorded."""
         words = tuple(self.arguments.application_args)
         return words if len(json.dumps(words)) <= MOST_ARGUMENTS else None
 
@@ -264,7 +264,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "network": CLOSED if job.closed else None,
         "after": job.arguments.own.get("after"),
         "placement.evict": "true" if "evict" in job.arguments.flags else None,
-        # it says that this process stays, and will report how the driver has ended
+        # this setting says that this process stays and will report how the driver has ended
         "submission": None if "exec" in job.arguments.flags else job.submission,
         "name": job.name,
         "submit.time.ms": str(job.submitted_ms),

@@ -69,12 +69,12 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     after: Text = ""
     submits: Text | None = None
     arguments: Annotated[tuple[str, ...], msgspec.Meta(max_length=10_000)] | None = None
-    """Of the program: which runs are alike; None: not known."""
+    """The program's arguments, which say what runs are alike; None: not known."""
 
 
 class DriverEnded(Message, frozen=True, kw_only=True):
-    """POST /v1/submissions/ID/ended (scope submit), again until it is taken: the driver of a submission has ended, with this
-    exit code; 128 + the number of the signal that ended it."""
+    """POST /v1/submissions/ID/ended (scope submit), sent again until it is taken: the driver of a submission has ended with
+    this exit code, or by a signal: then the code is 128 + the signal's number."""
 
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)]
 
@@ -113,7 +113,7 @@ class PlanReply(Message, frozen=True, kw_only=True):
     curve: Curve | None = None
     forecast: Forecast | None = None
     basis: Basis | None = None
-    """None: an older master does not tell."""
+    """The runs that the plan rests on; None: an older master does not report them."""
 
 
 class Refusal(Message, frozen=True, kw_only=True):
@@ -194,14 +194,14 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     pipeline_job: str = ""
     reason: str = ""
     outcome: str = ""
-    """How it ended (docs/metrics.md, Outcomes); empty before that is settled."""
+    """The outcome (docs/metrics.md, Outcomes); empty before it is settled."""
     notices: tuple[str, ...] = ()
     faults: int = 0
     """How often the master could not take in or do something of this application, see its notices."""
     basis: Basis | None = None
-    """None: an older master does not tell, or nothing of the application can be shown."""
+    """The runs that its forecast rests on; None: an older master does not report them, or the application cannot be shown."""
     lateness: Lateness | None = None
-    """Why it ended late, if it did."""
+    """The reason why it ended late, if it did."""
     finished: bool = False
     """The record (summary.json) is complete, or was given up: then `reason` says why."""
 

@@ -85,7 +85,7 @@ class Registration(Message, frozen=True, kw_only=True):
     which is in `credentials`, for the executors; the master keeps them in memory. `boot_id` is
     /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still
     lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
-    `umask` is the permissions that files of the driver lack (None: not known).
+    `umask` are the permissions that files of the driver lack (None: not known).
     `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
     `address` is the one of IPv4 that `host` means to the driver (None: none, or an older bridge).
     `ports` are those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just
@@ -154,9 +154,9 @@ class DriverSync(Message, frozen=True, kw_only=True):
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
     `steady_ms` is what the driver's steady clock shows at sending, `ports` as at registration. `credentials` come, as at
     registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
-    live and have told of themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once the
-    application has ended (`controller.master.outcome.DriverEnd`): how the driver's JVM ends, or that this is still to come;
-    then one more message says it."""
+    live and have announced themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once
+    the application has ended (`controller.master.outcome.DriverEnd`): it says how the driver's JVM ends, or that one more
+    message will say it."""
 
     instance: Text
     wanted: Wishes = {}

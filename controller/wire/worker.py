@@ -36,8 +36,8 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     as much as `Desired.budgets_mb` says but never less than this; None: it has no other off-heap memory. `resources` are the
     ids of pieces that Spark itself was asked for: the agent writes them as Spark's resource file. `authenticated`: it starts
     with its application's `Desired.credentials`, in the file `{credentials}`. Where executors have a network of their own,
-    they reach the `driver_ports` of `driver_address` (none: not known), and if it is not `closed` the outside. `umask` is the
-    permissions that its files lack (None: as the worker has it)."""
+    they reach the `driver_ports` of `driver_address` (none: not known), and if it is not `closed` the outside. `umask` are
+    the permissions that its files lack (None: those that the worker's own files lack)."""
 
     application_id: str
     executor_id: str

@@ -96,8 +96,8 @@ def scenario_of(folder: ResultFolder, what: Asked) -> AnyScenario:
 
 
 def chosen(steps: Sequence[str], only: Sequence[str]) -> list[str]:
-    """The steps whose names begin with one of these words, up to a hyphen or their end; all where none is given. Raises
-    `BadInput` for a word with which no step begins."""
+    """The steps whose names begin with one of the words in `only`, up to a hyphen or the name's end; all steps without one.
+    Raises `BadInput` for a word with which no step begins."""
     for word in only:
         if not any(f"{step}-".startswith(f"{word}-") for step in steps):
             raise BadInput(f"no step begins with {word!r}; there are: {', '.join(steps)}")
@@ -105,7 +105,7 @@ def chosen(steps: Sequence[str], only: Sequence[str]) -> list[str]:
 
 
 def run_steps(folder: ResultFolder, scenario: AnyScenario, what: Asked, console: Console, only: Sequence[str] = ()) -> None:
-    """Runs the steps that are missing, of those that `only` names, each in a slice of its own; nothing when none is."""
+    """Runs the missing steps among those that `only` names, each in a slice of its own; nothing where no step is missing."""
     steps = chosen(scenario.steps(), only)
     if folder.data().done.issuperset(steps):
         return

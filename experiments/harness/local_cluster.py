@@ -38,7 +38,7 @@ LOOK_S = 0.25
 
 @dataclass(slots=True)
 class SubmittedJob:
-    """A job that was submitted. Its stdout goes to `output`, its stderr to `log`; `folder` is the copy it works in."""
+    """A job that was submitted. Its stdout goes to `output`, its stderr to `log`; `folder` is the copy that it works in."""
 
     order: Order
     submission: str
@@ -112,7 +112,7 @@ class LocalCluster:
         profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
         # An experiment measures what happens, so nothing is refused for being infeasible.
         folder = self._copy(order.works_in, log.stem) if order.works_in else None
-        # Executors write to a folder only if it is mounted so.
+        # Executors can write to a folder only if it is mounted for writing.
         mounted = ("--mount", f"{folder}:rw") if folder else ()
         options = ("--submission", submission, "--priority", order.priority, *deadline, *profile, *mounted, "--force")
         command = self.sparkpace.command(("submit", *options, *self.options, *own, str(WORKLOADS / script), *arguments))
@@ -120,7 +120,7 @@ class LocalCluster:
         return SubmittedJob(order, submission, sparkpace.start(command, output, log), log, output, folder)
 
     def _here(self, words: Sequence[str]) -> list[str]:
-        """The words with the paths of the folder and of Spark's own examples where they name them."""
+        """The words, with the paths of the result folder and of Spark's own examples in place of their placeholders."""
         here = [word.replace("{out}", str(self.folder)) for word in words]
         if any(EXAMPLES in word for word in here):
             examples = find_spark(os.environ).home / "examples" / "src" / "main" / "python"
@@ -128,7 +128,7 @@ class LocalCluster:
         return here
 
     def _copy(self, name: str, job: str) -> Path:
-        """A new copy of that input."""
+        """Makes a new copy of the input of that name for a job."""
         copy = self.folder / "work" / job
         shutil.rmtree(copy, ignore_errors=True)
         return Path(shutil.copytree(self.folder / name, copy))
@@ -152,8 +152,8 @@ class LocalCluster:
     def record(
         self, job: SubmittedJob, workers: Mapping[tuple[str, str], str], arrived_epoch_s: float | None = None
     ) -> JobRecord:
-        """What is kept of a job that ended: what it printed, without the folder's path, goes to its run. Raises `SystemExit`
-        when it never became an application."""
+        """The record of a job that ended. Its output, without the folder's path, goes to the folder of its run. Raises
+        `SystemExit` when the job never became an application."""
         view = find(self._client(), job.submission)
         if view is None:
             raise SystemExit(f"{job.order.job} never became an application; see {job.log}")

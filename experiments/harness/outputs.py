@@ -1,4 +1,4 @@
-"""A comparison of what two runs of a program printed: words must be the same, numbers nearly so.
+"""A comparison of the outputs of two runs of a program: words must be the same, numbers nearly so.
 
 Sums over partitions are added up in the order in which tasks end, so the last digits of a floating-point number differ from
 run to run. Columns are as wide as their longest number, so spaces and rules count once however long they are.
@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
-"""By how much two numbers may differ: iterations on sums in another order differ by more than one sum does."""
+"""Allowed differences of two numbers: iterations on sums in another order differ by more than one sum does."""
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _WIDTH = re.compile(r"[ \t]+|-{2,}")
 
 
 def difference(one: str, other: str, *, ignored: Sequence[str] = (), any_order: bool = False) -> str | None:
-    """The first difference, as a sentence; None where both say the same. `ignored`: patterns of lines that do not count;
+    """The first difference, as a sentence; None where both outputs agree. `ignored`: patterns of lines that do not count;
     `any_order`: lines may come in another order."""
     ours, theirs = (_lines(text, ignored, any_order) for text in (one, other))
     if len(ours) != len(theirs):

@@ -118,8 +118,8 @@ class Withdrawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All that was recorded: steps by name, samples by application id, steps without Spark, what was withdrawn, by
-    application id what its event log tells, where it left one, and what it printed, and by step why it missed a goal."""
+    """All that was recorded: steps by name, samples by application id, steps without Spark, runs that were withdrawn, event
+    log findings (where there is a log) and outputs by application id, and by step why it missed a goal."""
 
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)

@@ -42,7 +42,7 @@ from stage_model.history.signature import call_site
 DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs", "profiles")
 """What a packed folder has in its archive."""
 WITHDRAWN, EXPLAINED = "withdrawn.json", "explained.json"
-"""Written by hand, and never packed."""
+"""Files that are written by hand, and never packed."""
 
 
 LOGGED, OUTPUT = "logged.json", "output.txt"

@@ -1,4 +1,4 @@
-"""Programs that others wrote, as they ship, with deadlines: does the law keep them where it was tuned with none of them?
+"""Programs that others wrote, as they ship, with deadlines: does the law keep these, though it was tuned with none of them?
 
 Each program runs on all cores without a deadline (base, which teaches its profile), then once with every stretch of the mean
 base time as its deadline. Chance divides the programs into a half to develop with and a half to judge with: the seed
@@ -33,14 +33,14 @@ from experiments.scenarios.zoo_report import tables
 BASE = "base"
 HALVES = ("develop", "judge")
 WHOLE = "all"
-"""The only part of a zoo that is not divided."""
+"""Name of the only part of a zoo that is not divided."""
 
 
 class ZooProgram(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program and its arguments. `works_in` as in `Order`: Spark's examples read files of a folder `data`. `random`: why
-    its answer differs from run to run, so that only its exit code is judged; empty: what it prints must be the same in
-    every run, but for lines that match `ignored` and, with `any_order`, their order. `tests`: those it takes part in;
-    empty: all."""
+    """A program and its arguments. `works_in` is as in `Order`: Spark's examples read files of a folder `data`. `random` is
+    the reason why its answer differs from run to run, so that only its exit code is judged. If `random` is empty, its output
+    must be the same in every run, except for lines that match `ignored` and, with `any_order`, for the order of lines.
+    `tests` are the tests that the program takes part in; empty: all."""
 
     kind: str
     words: tuple[str, ...]
@@ -60,8 +60,9 @@ class ZooStep(msgspec.Struct, frozen=True):
 
 
 class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tests`: the deadline of each in base times. `division`: the seed that divides the programs; None: they stay together.
-    `bases`: base runs of each program. Nothing else is drawn at random: `seed` is kept because every experiment has one."""
+    """The settings of a zoo. `tests`: the deadline of each test in base times. `division`: the seed that divides the
+    programs; None: they stay together. `bases`: base runs of each program. Nothing else is drawn at random: `seed` is kept
+    because every experiment has one."""
 
     programs: dict[str, ZooProgram]
     tests: dict[str, float]
@@ -161,7 +162,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return found
 
     def _unequal(self, what: ZooStep, app_id: str, data: Data) -> str | None:
-        """How its output differs from the first base run's; None where it does not, or where answers are random."""
+        """The difference of its output from the first base run's; None where they agree, or where answers are random."""
         program = self.programs[what.program]
         bases = [step.jobs[0].app_id for step in self._bases(what.half, what.program, data)]
         if program.random or not bases:
@@ -186,7 +187,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         ]
 
     def _same_answers(self, data: Data) -> list[Condition]:
-        """One condition a program that ran at least twice and whose answer is not random."""
+        """One condition for each program that ran at least twice and whose answer is not random."""
         found = []
         for name, half in self.halves().items():
             ran = {

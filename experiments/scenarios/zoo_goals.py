@@ -1,4 +1,4 @@
-"""The goals of the zoo, each half for itself: arithmetic over its runs, tested on numbers worked out by hand.
+"""The goals of the zoo, for each half by itself: arithmetic over its runs, tested on numbers worked out by hand.
 
 Errors are percent of the deadline, negative is early. A goal of the mean error belongs to short deadlines or to long ones;
 runs between them count in the other goals only.
@@ -16,14 +16,15 @@ from controller.wire.worker import Sample
 from experiments.harness.recorded import Goal
 
 OPEN, THROUGHOUT = 0.99, 0.95
-"""An executor at work needed all its worker has when it asked for 99% of that; a run did throughout when 95% of the samples
-of its executors at work did: the first second of a stage is planned before its tasks are seen."""
+"""An executor at work needed all cores of its worker when it asked for 99% of them. A run needed all cores throughout when
+95% of the samples of its executors at work did, because the first second of a stage is planned before its tasks are seen."""
 
 
 class ZooLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """At most. `late_pct` or `late_s`, whichever is more, of any run; `late_runs_pct` of the runs later than `on_time_pct`;
-    `short_error_pct` on average at deadlines below `short_s`, `long_error_pct` above `long_s`; `early_pct` of any run that
-    did not need all cores throughout. `long_programs`: at least."""
+    """Limits. No run may be later than `late_pct` or `late_s`, whichever is more. At most `late_runs_pct` of the runs may be
+    later than `on_time_pct`. The mean error is at most `short_error_pct` at deadlines below `short_s` and `long_error_pct`
+    above `long_s`. No run that did not need all cores throughout may be earlier than `early_pct`. At least `long_programs`
+    programs have deadlines above `long_s`."""
 
     late_pct: float = 2.0
     late_s: float = 2.0
@@ -38,9 +39,9 @@ class ZooLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run with a deadline. `all_cores`: it needed them throughout; `unequal`: how its answer differs from the unpaced
-    one's, None for one that does not; `said`: why it was late, as its own record says; `explained`: why it missed what it
-    missed, where someone wrote it."""
+    """A run with a deadline. `all_cores`: it needed all cores throughout; `unequal`: how its answer differs from the unpaced
+    run's, None if it does not; `said`: why it was late, as its own record says; `explained`: why it missed a goal, where
+    someone wrote that down."""
 
     step: str
     half: str
@@ -75,7 +76,7 @@ class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
         return -self.error_pct > limits.early_pct and not self.all_cores
 
     def misses(self, limits: ZooLimits) -> list[str]:
-        """What this run is to be explained for."""
+        """The misses for which this run needs an explanation."""
         found = {
             "failed": self.failed,
             "another answer": self.unequal is not None,
@@ -87,7 +88,7 @@ class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def goals_of(half: str, every: Sequence[PacedRun], limits: ZooLimits) -> list[Goal]:
-    """The goals of that half's runs; those that no run tells of have no figure."""
+    """The goals of that half's runs; a goal to which no run belongs has no figure."""
     runs = [run for run in every if run.half == half]
     short = [run for run in runs if run.deadline_s < limits.short_s]
     long = [run for run in runs if run.deadline_s > limits.long_s]

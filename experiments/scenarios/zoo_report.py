@@ -1,4 +1,4 @@
-"""The zoo's tables: each half for itself, one row a run, misses with their explanations, granted / used by kind."""
+"""The zoo's tables, for each half by itself: one row a run, misses with their explanations, granted / used by kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def tables(
     runs: Sequence[PacedRun],
     limits: ZooLimits,
 ) -> str:
-    """`programs`: kind and why the answer is random; `bases`: summaries of the runs without deadlines."""
+    """All tables, as Markdown. `programs`: kind and why the answer is random; `bases`: summaries of the runs without
+    deadlines."""
     lines = _long(runs, limits)
     for part in parts:
         names = [name for name, half in halves.items() if half == part]
@@ -82,7 +83,7 @@ def _by_kind(runs: Sequence[PacedRun]) -> list[str]:
 
 
 def _ratio(runs: Sequence[PacedRun]) -> str:
-    """Of all these runs together; empty where they used no CPU."""
+    """Granted / used of all these runs together; empty where they used no CPU."""
     used = math.fsum(run.used_core_s for run in runs)
     return f"{math.fsum(run.allocated_core_s for run in runs) / used:.3f}" if used else ""
 

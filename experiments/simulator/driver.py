@@ -1,4 +1,4 @@
-"""What the driver of a virtual application reports: the production events, in the order Spark sends them.
+"""The reports of a virtual application's driver: the production events, in the order Spark sends them.
 
 Not covered: who listens (`learn` makes a profile of them, `pacing` plans with them).
 """
@@ -31,7 +31,8 @@ def milliseconds(engine_s: float) -> int:
 
 
 def stage_info(job: SimJob, place: int) -> StageInfo:
-    """A stage without a name has a call site of its own, so its signature does not depend on the order of branches."""
+    """Spark's description of a stage. A stage without a name gets a call site of its own, so its signature does not depend on
+    the order of branches."""
     stage, here = job.stages[place], job.spark_job(place)
     copies = _copies(job, here)
     return StageInfo(
@@ -55,7 +56,7 @@ def _copies(job: SimJob, here: SparkJob) -> dict[int, int]:
 
 
 def submitted(app: App, place: int, now_s: float) -> list[AnyEvent]:
-    """A stage begins, and with its first stage a job."""
+    """The events of a stage that begins, and of its job if the stage is the job's first."""
     job, here = app.job, app.job.spark_job(place)
     events: list[AnyEvent] = []
     if not any(other != place and other in app.stage_starts_s for other in here.stages):
@@ -73,7 +74,7 @@ def submitted(app: App, place: int, now_s: float) -> list[AnyEvent]:
 
 
 def completed(app: App, place: int, now_s: float) -> list[AnyEvent]:
-    """A stage ends, and with its last stage a job."""
+    """The events of a stage that ends, and of its job if the stage is the job's last."""
     here = app.job.spark_job(place)
     events: list[AnyEvent] = [StageCompleted(stage=place, attempt=0, time_ms=milliseconds(now_s))]
     if app.completed.issuperset(here.stages):
@@ -105,7 +106,7 @@ def task_end(app: App, executor: SimExecutor, task: Task, now_s: float) -> TaskE
 
 
 def _part(amounts: Amounts, index: int, tasks: int) -> Amounts:
-    """One task's, so that those of all tasks sum up."""
+    """One task's part of the amounts; the parts of all tasks add up to the whole."""
     return Amounts(*(whole * (index + 1) // tasks - whole * index // tasks for whole in amounts))
 
 

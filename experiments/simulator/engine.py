@@ -1,6 +1,6 @@
 """The virtual cluster itself: executors that run tasks as a fluid, drivers that submit stages, a clock that jumps.
 
-Every executor has slots and a quota, which its computing tasks share equally; what one of them cannot use the others have.
+Every executor has slots and a quota, which its computing tasks share equally; the others share what one task cannot use.
 Time goes from event to event, so ends are exact. What should run where with how much is a *control*'s to say; the engine
 tells it what happens. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
 """
@@ -54,7 +54,7 @@ class Engine:
         self.bursts = random.Random(f"{seed} bursts")
         """Its own, so that the other draws of a run do not change with it."""
         self.offers = random.Random(f"{seed} offers")
-        """Draws in which order free executors are given tasks; its own for the same reason."""
+        """Draws the order in which free executors are given tasks; separate for the same reason."""
         self.taken: set[str] = set()
         """Workers half of whose cores something else has."""
         self.now_s = 0.0
@@ -223,8 +223,8 @@ class Engine:
             executor.app.used_core_s += used
 
     def _share(self, executor: SimExecutor) -> None:
-        """Works out what its threads have from now on. Each computing task has an equal part, but no more than it can use;
-        the others share what is left. Something else may have half of the worker's cores."""
+        """Works out the cores of its threads from now on. Each computing task has an equal part, but no more than it can use;
+        the others share the rest. Something else may have half of the worker's cores."""
         cores, most = executor.quota, executor.worker.speed_limit
         if executor.worker.name in self.taken:
             cores = min(cores, executor.worker.cores / 2)
@@ -233,7 +233,7 @@ class Engine:
         computing = [task for task in executor.tasks if task.fetched_s is None]
         limits = [min(task.limit, most) for task in computing]
         throttled = cores < sum(limits)
-        if throttled and self.effects.stranded_cores:  # where no task can take them up before the period is over
+        if throttled and self.effects.stranded_cores:  # no task can use them before the period is over
             cores = max(cores / 2, cores - self.effects.stranded_cores)
         if not throttled:
             executor.speeds = list(zip(computing, limits, strict=True))
@@ -248,7 +248,7 @@ class Engine:
                 cores -= speed
 
     def hand_out(self, app: App) -> None:
-        """Spark's way: the executors in an order that is drawn, round by round a task for each that has a free slot."""
+        """Gives tasks out as Spark does: executors in a drawn order, round by round one task for each with a free slot."""
         if not app.waiting:
             return
         free = [e for e in app.executors if e.free > 0]
@@ -256,7 +256,7 @@ class Engine:
         touched = {}
         while free and app.waiting:
             for executor in free:
-                if executor.free > 0:  # enough wait still
+                if executor.free > 0:  # enough tasks are still waiting
                     if executor not in touched:
                         self.advance(executor)
                     touched[executor] = True

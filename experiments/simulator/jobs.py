@@ -16,14 +16,15 @@ from stage_model.history.amounts import Amounts
 
 @dataclass(frozen=True, slots=True)
 class SimStage:
-    """`works`: true core-seconds of each task. `wait_s`: each task's seconds without CPU before it computes (shuffle fetch),
-    which no core shortens. `hidden_wait_s`: its seconds without CPU between pieces of its computing (a pipe to a Python
-    worker, I/O), which pass while the quota holds it back, too: with a whole core it takes so much longer, with fewer less.
-    `records`: of the whole stage, spread evenly over its tasks, None where it reads none; a task has read all of its own
-    after the share `read_by` of its work. `gap_s`: the driver's own time before it. `parents`: places of the stages it waits
-    for; None: the one before it. `code`: stages with one number run the same code; None: no other stage runs its code.
-    `profile_factor`: the profile says that many times the true work. `name` and `scopes` are what Spark calls it and its
-    operators (""; the stage's own). `amounts`: what it reads and writes; None: what `records` say."""
+    """A virtual stage. `works`: true core-seconds of each task. `wait_s`: each task's seconds without CPU before it computes
+    (shuffle fetch), which no core shortens. `hidden_wait_s`: a task's seconds without CPU between pieces of its computing (a
+    pipe to a Python worker, I/O). They pass while the quota holds the task back, too: a task with a whole core takes that
+    much longer, a task with less than a core loses less. `records`: records of the whole stage, spread evenly over its tasks,
+    None where it reads none; a task has read all of its records after the share `read_by` of its work. `gap_s`: the driver's
+    own time before it. `parents`: places of the stages it waits for; None: the stage before it. `code`: stages with the same
+    number run the same code; None: no other stage runs its code. `profile_factor`: the profile says that many times the true
+    work. `name` and `scopes` are Spark's names of it and of its operators ("": a name of its own). `amounts`: the data that
+    it reads and writes; None: the amounts follow from `records`."""
 
     works: tuple[float, ...]
     wait_s: float = 0.0
@@ -45,10 +46,10 @@ class SimStage:
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """What Spark calls a job: it starts with the first of its stages and ends with the last. `stages` are places, `skipped`
-    those of stages of earlier jobs whose results it takes: it names copies of them under other ids, as AQE and caches do.
-    `sql`: its SQL execution. `properties`: local properties of the thread that submitted it. `cancelled`: its program ended
-    it."""
+    """A job in Spark's sense: it starts with the first of its stages and ends with the last. `stages` are the places of its
+    stages, `skipped` the places of stages of earlier jobs whose results it takes: it names copies of these under other ids,
+    like AQE and caches. `sql`: its SQL execution. `properties`: local properties of the thread that submitted it.
+    `cancelled`: its program cancelled it."""
 
     stages: tuple[int, ...]
     skipped: tuple[int, ...] = ()
@@ -60,7 +61,7 @@ class SparkJob:
 @dataclass(frozen=True, slots=True)
 class SimJob:
     """Stages in order of submission. Seconds: before the first stage, and from the last task to the application's end.
-    `jobs`: in order of their first stages, and every stage is in one; without any all stages are one job's."""
+    `jobs` are in order of their first stages, and every stage is in one of them; without `jobs` all stages are in one job."""
 
     stages: tuple[SimStage, ...]
     startup_s: float = 0.0
@@ -77,7 +78,7 @@ class SimJob:
         return next(job for job in self.spark_jobs if place in job.stages)
 
     def amounts(self, place: int) -> Amounts:
-        """What stage `place` reads and writes."""
+        """The amounts that stage `place` reads and writes."""
         stage = self.stages[place]
         if stage.amounts is not None:
             return stage.amounts

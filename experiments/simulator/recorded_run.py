@@ -28,9 +28,9 @@ SUFFIX = ".json.xz"
 
 class RecordedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run. Seconds count from submission; `used_core_s` and `allocated_core_s` from the first to the last task. `record`
-    is what it taught or would have, `before` what its law had been taught by, the oldest first. `inherited`: ordinals of the
-    jobs that had the application's own settings as properties of their threads. `cancelled`: of those that its program
-    cancelled."""
+    is the record that the run taught or would have taught, `before` are the records that its law had been taught by, the
+    oldest first. `inherited`: ordinals of the jobs that had the application's own settings as properties of their threads.
+    `cancelled`: ordinals of the jobs that its program cancelled."""
 
     law: str
     settings: dict[str, float]
@@ -48,14 +48,14 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def profile(self) -> Profile | None:
-        """What its law had."""
+        """The profile that its law had."""
         return profile(self.record.name, self.before) if self.before else None
 
 
 def reduce(folder: Path, taught: Profile, arguments: tuple[str, ...] | None = None) -> RecordedRun:
     """The run of a folder; `taught` is the profile of its application, which may hold the run itself and later ones.
-    `arguments` are the program's own words, for a run that is not in it. Raises `BadInput` for a run that has not ended, or
-    has no stages or samples."""
+    `arguments` are the program's own words, for a run that the profile lacks. Raises `BadInput` for a run that has not ended
+    or has no stages or samples."""
     recorded = read_recorded(folder)
     summary = recorded.summary
     when_ms = round(1000 * float(summary["submitted_epoch_s"]))
@@ -80,7 +80,7 @@ def reduce(folder: Path, taught: Profile, arguments: tuple[str, ...] | None = No
 
 
 def _inherited(summary: Mapping[str, Any]) -> tuple[int, ...]:
-    """Jobs whose own deadline was the application's: no program sets that, so their threads inherited it."""
+    """Jobs whose own deadline was the application's: no program sets that, so these jobs had inherited it."""
     actions = [action for action in summary["actions"] if action["deadline_s"] == summary["deadline_s"]]
     return tuple(sorted(job for action in actions for job in action["jobs"]))
 
@@ -98,13 +98,13 @@ def _quotas(samples: Iterable[Sample], folder: Path) -> Quotas:
 
 
 def _plain(run: RunRecord, number: int) -> RunRecord:
-    """Without what names the application, its machine and the day; the order of runs stays."""
+    """The record without the names of the application and its machine, and without the day; the order of runs stays."""
     stages = tuple(structs.replace(_rounded(stage), name=call_site(stage.name)) for stage in run.stages)
     return structs.replace(run, id=f"run-{number}", name="application", main=None, when_ms=number, stages=stages)
 
 
 def _rounded(stage: StageRecord) -> StageRecord:
-    """Floats to a tenth of a millisecond, which is finer than events are."""
+    """The record with floats rounded to a tenth of a millisecond, which is finer than the times of events."""
     fields = {name: round(value, 4) for name, value in structs.asdict(stage).items() if isinstance(value, float)}
     return structs.replace(stage, **fields)
 
@@ -114,7 +114,7 @@ def write_reduced(run: RecordedRun, path: Path) -> None:
 
 
 def read_reduced(path: Path) -> RecordedRun:
-    """Raises `BadInput` for a file that `write_reduced` did not make."""
+    """Reads a reduced run. Raises `BadInput` for a file that `write_reduced` did not make."""
     try:
         return msgspec.json.decode(lzma.decompress(path.read_bytes()), type=RecordedRun)
     except (lzma.LZMAError, msgspec.MsgspecError) as error:

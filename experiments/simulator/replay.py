@@ -1,8 +1,8 @@
-"""A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the quotas it had.
+"""A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the cores it had.
 
 The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`replayed_job`). The production
-plans it by the profile that the run had; signatures of both are made again by the same rules, because a record does not hold
-what they are made of. Not covered: making recorded runs of run folders (`recorded_run`), how near is near enough (tests).
+plans this job by the profile that the run had. The signatures of both are made again by the same rules, because a record does
+not hold their parts. Not covered: making recorded runs of run folders (`recorded_run`), how near is near enough (tests).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from stage_model.history.profile import Profile, RunRecord, StageRecord, profile
 from stage_model.history.signature import Signatures, kind
 
 LATENCY_S = 0.05
-"""As `state.REAL`. Warm-up and background are in the recorded works."""
+"""The latency of `state.REAL`. Its warm-up and background are left out, because the recorded works contain them."""
 LEAST_WORK = 1e-4
 """Core-seconds of a stage that was too short to measure."""
 DEADLINE = "spark.pace.deadline"
 
 
 def _infos(record: RunRecord) -> list[StageInfo]:
-    """Spark's descriptions of the stages. The recorded shape (of a stage with a structure that) stands for the operators.
+    """Spark's descriptions of the stages. The recorded shape, or the structure of a stage with one, stands for the operators.
     Only parents of the same job are named: others were skipped, and their shape is in the recorded one."""
     places = {stage.signature: place for place, stage in enumerate(record.stages)}
     infos = []
@@ -99,9 +99,9 @@ def replayed_job(run: RecordedRun, seed: int = 0) -> SimJob:
 def _tasks(
     stage: StageRecord, record: RunRecord, cores: float, duration_s: float, beside_s: float | None
 ) -> tuple[list[float], float]:
-    """The works of a stage's tasks, and the seconds that each waits: what its work does not explain of its time with the
-    cores that it had; where other stages ran beside it, that is `beside_s`. Where the work explains more than there was, a
-    part of it was another stage's."""
+    """The works of a stage's tasks, and the seconds that each task waits. The stage waits for the part of its time that its
+    work does not explain with the cores that it had; where other stages ran next to it, for `beside_s`. Where the work
+    explains more than its time, a part of that work was another stage's."""
     works = task_works(stage.tasks, max(LEAST_WORK, stage.work_core_s) / stage.tasks, stage.task_cv)
     computes_s = modelled_s(stage.tasks, math.fsum(works), stage.task_cv, cores, record.cores, record.slots)
     waves = math.ceil(stage.tasks / record.slots)
@@ -113,12 +113,13 @@ def _tasks(
 
 
 def _lasted_s(stage: StageRecord, run: RecordedRun) -> float:
-    """How long it lasted since there were executors."""
+    """Seconds that the stage lasted from the first task of the run on."""
     return max(0.0, stage.start_s + stage.duration_s - max(stage.start_s, run.first_task_s))
 
 
 def _cores(stage: StageRecord, run: RecordedRun) -> float:
-    """What the stage had, on average. Without a deadline whoever had tasks had all cores: samples say a little less."""
+    """The cores that the stage had, on average. In a run without a deadline each stage had all cores, though samples say a
+    little less."""
     most, lasted_s = run.record.cores, _lasted_s(stage, run)
     return min(most, stage.cores_s / lasted_s) if run.deadline_s is not None and stage.cores_s and lasted_s else most
 
@@ -143,7 +144,7 @@ def _conf(run: RecordedRun) -> dict[str, str]:
 
 
 def _cluster(run: RecordedRun) -> Sequence[SimWorker]:
-    """All workers alike."""
+    """Workers of equal size, one for each executor."""
     return workers(run.executors, run.cluster_cores / run.executors, run.record.slots // run.executors)
 
 
@@ -163,7 +164,7 @@ def _effects(run: RecordedRun) -> Effects:
 
 
 def profile_before(run: RecordedRun) -> Profile | None:
-    """The profile that the run had, as its replay knows stages."""
+    """The profile that the run had, with the signatures that stages have in the replay."""
     return profile(run.record.name, map(named_again, run.before)) if run.before else None
 
 
@@ -197,7 +198,7 @@ class _Given(Fixed):
 
 
 def _together(run: RecordedRun) -> list[float]:
-    """The cores that each stage and those that ran beside it had together, on average."""
+    """For each stage the cores that it and the stages next to it had together, on average."""
     found = {}
     for group in overlapping(run.record.stages):
         lasted_s = max(stage.start_s + stage.duration_s for stage in group) - max(group[0].start_s, run.first_task_s)
@@ -208,7 +209,7 @@ def _together(run: RecordedRun) -> list[float]:
 
 
 def open_loop(run: RecordedRun, seed: int = 0) -> Outcome:
-    """With the cores that each stage had."""
+    """Runs the job again with the cores that each stage had."""
     control = _Given(lambda worker: worker.cores, cores=_together(run))
     effects = Effects(launch_s=run.first_task_s)
     return outcome(Engine(_cluster(run), [_submission(run, seed)], control, effects=effects, seed=seed).run()[0])

@@ -41,18 +41,18 @@ class Effects:
 
 IDEAL = Effects()
 REAL = Effects(warm_up=0.5, background_cores=0.03, launch_s=2.0, records_noise=0.1, latency_s=0.05)
-"""The background is the median of seven recorded runs (0.002 to 0.13): the container CPU that no stage's work explains, per
-second without a task. Tasks of a cold executor cost more by `warm_up`; `cold_core_s` matters for stages of one task. The
-latency is one Docker update or change notice (15 to 55 ms). Recorded runs at constant quotas end as they did when they are
-replayed without stranded quota, and 1.4% later with 0.01 cores of it (`calibrate`): their tasks compute all the time, so no
-slice is left."""
+"""The effects of real Spark. The background is the median of seven recorded runs (0.002 to 0.13): the container CPU that no
+stage's work explains, per second without a task. Tasks of a cold executor cost more by `warm_up`; `cold_core_s` matters for
+stages of one task. The latency is that of one Docker update or change notice (15 to 55 ms). Recorded runs at constant quotas
+end in a replay when they did, and 1.4% later with 0.01 cores of stranded quota (`calibrate`): their tasks compute all the
+time, so no slice is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimSubmission:
     """A job and what its user asks for. `kind` is the queue of schedulers that have queues; `cores`: the static size for
-    schedulers that give one (None: all there are); `executors`: most workers to use (None: all); `conf`: the SparkConf it is
-    registered with; `arguments`: its program's own words (None: not known)."""
+    schedulers that give one (None: all there are); `executors`: most workers to use (None: all); `conf`: the SparkConf of its
+    registration; `arguments`: its program's own words (None: not known)."""
 
     job: SimJob
     at_s: float = 0.0
@@ -86,9 +86,9 @@ def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorke
 
 @dataclass(slots=True)
 class Task:
-    """A running task. `limit`: the cores it would use of a whole one; `left`: core-seconds; `fetched_s`: when it has the data
-    it waits for, None while it computes; `used_core_s`: what its executor's container has used for it, its part of the JVM's
-    own included; `throttled_s`: for how long the quota has held it back."""
+    """A running task. `limit`: the share of a whole core that it can use; `left`: core-seconds; `fetched_s`: when it has the
+    data it waits for, None while it computes; `used_core_s`: core-seconds that its executor's container has used for it, with
+    its part of the JVM's own; `throttled_s`: seconds that the quota has held it back."""
 
     stage: int
     index: int
@@ -112,8 +112,8 @@ class Counters:
 
 @dataclass(slots=True, eq=False)
 class SimExecutor:
-    """`codes`: the kinds of code it has run. `speeds`: cores of each computing task, `background`: of the JVM's own threads,
-    since something last changed in it."""
+    """A virtual executor. `codes`: the kinds of code that it has run. `speeds`: cores of each computing task, `background`:
+    cores of the JVM's own threads, both since something last changed in the executor."""
 
     name: str
     app: App
@@ -178,7 +178,7 @@ class App:
 
     @property
     def in_tasks(self) -> bool:
-        """From its first task to the end of its last stage."""
+        """The application is between its first task and the end of its last stage."""
         return self.first_task_s is not None and len(self.completed) < len(self.job.stages)
 
     @property

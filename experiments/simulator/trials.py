@@ -143,8 +143,8 @@ def run(
     seed: int = 0,
     traced: bool = False,
 ) -> Outcome:
-    """Under a production law. `settings` as `ApplicationPlan.settings`, `conf` and `arguments` as `SimSubmission`; without
-    `profile` a pre-run of the very same job teaches one."""
+    """Runs a job under a production law. `settings` are as in `ApplicationPlan`, `conf` and `arguments` as in
+    `SimSubmission`; without `profile` a pre-run of the very same job teaches one."""
     if profile is None:
         profile = known(job, cluster, effects=effects, seed=seed)
     pacing = Pacing({job.name: profile}, period_s=period_s, traced=traced)

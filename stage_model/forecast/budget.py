@@ -1,8 +1,8 @@
 """The CPU of a whole application bounds that of its parts. Pure.
 
 A profile may lack stages, and work may come in another stage than last time: an executor that runs a kind of code for the
-first time loads and compiles it. The container CPU of the whole run includes both, and no stage that is taken for another
-misleads it. So what it leaves beyond the known stages is work to come, too (docs/control.md, "The total bounds the parts").
+first time loads and compiles it. The container CPU of the whole run includes both, and does not depend on which stage is
+taken for which. So its rest beyond the known stages is work to come, too (docs/control.md, "The total bounds the parts").
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from __future__ import annotations
 from stage_model.forecast.virtual_time import Forecast
 
 USUAL = 0.05
-"""Of the work of the known stages: by so much runs of one application differ without having more to do (docs/control.md)."""
+"""Share of the known stages' work by which runs of one application differ without having more to do (docs/control.md)."""
 
 
 def untold_core_s(whole_core_s: float, stages_core_s: float, used_core_s: float, known_core_s: float) -> float:
     """Core-seconds that are still to come by the total and belong to no known stage, at least 0.
 
-    `whole_core_s` is what the application takes in all, `stages_core_s` the part of it that is known of stages. `used_core_s`
-    is what the application has used by now, `known_core_s` what its known stages still need."""
+    `whole_core_s` is the CPU of the whole application, `stages_core_s` the work of all its known stages, `used_core_s` the
+    CPU that the application has used so far, `known_core_s` the work that its known stages still have."""
     return max(0.0, whole_core_s - USUAL * stages_core_s - used_core_s - known_core_s)
 
 
 def like(known: Forecast, known_core_s: float, core_s: float) -> Forecast:
-    """The schedule of `core_s` core-seconds of which nothing else is known: as the `known` one of `known_core_s`, on average
-    with as many tasks at once and as much waiting and fixed time for each core-second. One task at once where nothing is
-    known."""
+    """The schedule of `core_s` core-seconds of which nothing else is known. On average it has as many tasks at once, and as
+    much waiting and fixed time for each core-second, as the `known` schedule of `known_core_s` core-seconds. Where nothing is
+    known, one task runs at once."""
     if known_core_s <= 0:
         return Forecast((core_s,), 0.0, known.speed_limit)
     share = core_s / known_core_s

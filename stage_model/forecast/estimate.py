@@ -34,9 +34,9 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals of
     its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and writes,
     counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is the
-    share of its work that grows with what it reads. `fixed_s` = what cores do not shorten, of which `waiting_s` is hidden
-    where a quota holds the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if all
-    goes as profiled.
+    share of its work that grows with what it reads. `fixed_s` = time that cores do not shorten, of which `waiting_s` is
+    hidden where a quota holds the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if
+    all goes as profiled.
     """
 
     index: int
@@ -93,8 +93,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission. `used_core_s` is the
-    container CPU of the whole run, in stages or not; None where no run with these arguments tells; `grounds` are the
-    runs that it rests on."""
+    container CPU of the whole run, in stages or not (None: known of no run with these arguments); `grounds` are the runs that
+    the estimate rests on."""
 
     startup_s: float
     tail_s: float
@@ -156,8 +156,8 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
 
 
 def _used_core_s(runs: Sequence[RunRecord], reference: RunRecord, arguments: tuple[str, ...] | None) -> float | None:
-    """The CPU of the whole application when it reads what the reference run did: of the runs with its arguments, as others
-    may have done something else."""
+    """Container CPU of the whole application in core-seconds, if its input is the reference run's. Only runs with its
+    arguments count, because others may have done something else."""
     if arguments is not None and reference.arguments != arguments:
         return None
     alike = [run for run in runs if run.used_core_s is not None and run.arguments == reference.arguments]
@@ -173,7 +173,8 @@ def record_traits(run: RunRecord) -> list[ProfiledTraits]:
 
 
 def _traits(stages: Sequence[StageRecord | StageEstimate], parents: Sequence[Sequence[int]]) -> list[ProfiledTraits]:
-    """`parents` are the places of what each stage waits for. The result stage of a job is the last one to be submitted."""
+    """The traits of the stages. `parents` are the places of the stages that each stage waits for. The result stage of a job
+    is the last one of the job to be submitted."""
     last = {stage.job: place for place, stage in enumerate(stages)}
     known = [_names(stage, result=last[stage.job] == place) for place, stage in enumerate(stages)]
     return [
@@ -198,7 +199,7 @@ def _names(stage: StageRecord | StageEstimate, *, result: bool) -> Names:
 
 
 def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:
-    """What the run of a stage shows of waiting."""
+    """The figures of one run of a stage from which `split` finds its waiting."""
     held_s = record.throttled_s or 0.0
     waited_s = max(0.0, record.run_s - record.work_core_s - held_s) / max(1, min(record.tasks, run.slots))
     return Shown(fixed_s, mean_cores((record,), record.duration_s, run), record.work_core_s, record.throttled_s, waited_s)

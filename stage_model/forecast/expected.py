@@ -1,8 +1,8 @@
-"""The stages and jobs of a whole run, as those of another run are looked for among them (`same_stage`): pure.
+"""The stages and jobs of a whole run, among which those of another run are looked for (`same_stage`): pure.
 
 Where jobs ran side by side the kinds of their stages are a matter of chance. PySpark counts nested calls for all threads
 together, so it mixes up the call sites of its RDDs; a thread that was begun inside an operation of Spark names all of its
-operators after that one. So there it is enough that one of the other names (`signature.Names`) is equal.
+operators after that operation. So there it is enough that one of the other names (`signature.Names`) is equal.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stage_model.history.amounts import Amounts
 from stage_model.history.signature import Names
 
 SIDE_BY_SIDE = 16
-"""Jobs, or stages of a job, that are looked at for one, so that the cost stays linear."""
+"""The most jobs, or stages of a job, that are compared with one, so that the cost stays linear."""
 THREADS_PAUSE = 8
-"""Threads that ran side by side are taken to be over when so many jobs ran one at a time: not each is always busy."""
+"""Threads are taken to have ended when more jobs in a row than this ran next to no other thread's: a thread may be idle."""
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    """What is known of a stage. `parents` are the places, in order of submission, of those in its job. `job` is any number
-    that tells jobs apart (None: it has no job); `result` are the names of the job's result stage (None: not known). `amounts`
-    are what `counted` of its tasks read and wrote."""
+    """The known traits of a stage. `parents` are the places, in order of submission, of its parents in its job. `job` is any
+    number that tells jobs apart (None: it has no job); `result` are the names of the job's result stage (None: not known).
+    `counted` of its tasks read and wrote the `amounts`."""
 
     names: Names
     tasks: int
@@ -40,14 +40,14 @@ class Traits(Struct, frozen=True, kw_only=True):
     counted: int
 
     def per_task(self) -> tuple[float, ...]:
-        """What one of its tasks reads, in bytes and in records, and writes to a shuffle."""
+        """The bytes and records that one of its tasks reads, then the bytes and records that it writes to a shuffle."""
         amounts = self.amounts
         sizes = (amounts.bytes, amounts.records, amounts.written_bytes, amounts.written_records)
         return tuple([size / self.counted for size in sizes])
 
 
 class ProfiledTraits(Traits, frozen=True, kw_only=True):
-    """Those of a stage of a whole run. Seconds are of any one clock."""
+    """The traits of a stage of a whole run. Its times are seconds of any one clock."""
 
     start_s: float
     end_s: float
@@ -57,9 +57,9 @@ class ProfiledTraits(Traits, frozen=True, kw_only=True):
 class ExpectedJob:
     """A job: the `places` of its stages, from the start of the first to the end of the last one.
 
-    `mixed`: another job ran beside it. `threads`: a job of another thread of the program did. `ordered`: that was so of none
-    shortly before or after, so what had ended before it began comes before it in any run. `stretch`: jobs that are ordered
-    and jobs that are not take turns; it counts these turns.
+    `mixed`: another job ran at the same time. `threads`: a job of another thread of the program did. `ordered`: neither this
+    job nor one shortly before or after it has `threads`, so jobs that had ended before it began come before it in any run.
+    `stretch`: jobs that are ordered and jobs that are not take turns; the number counts these turns.
     """
 
     result: Names | None
@@ -74,8 +74,8 @@ class ExpectedJob:
 
 
 class Jobs:
-    """Numbers of jobs by a name, in order of their start; and how far from each those go that may come before it in another
-    run: they ran side by side with it, or threads start them."""
+    """Numbers of jobs by a name, in order of their start. For each job `ends` has the end of the jobs that may come before it
+    in another run, because they ran side by side with it or threads start them."""
 
     def __init__(self, jobs: Sequence[ExpectedJob]) -> None:
         self._jobs = jobs
@@ -101,7 +101,7 @@ class Jobs:
 
 
 class Expected:
-    """A whole run, its stages in order of submission. It is made once, and searched at every event."""
+    """A whole run with its stages in order of submission. It is made once, and searched at every event."""
 
     def __init__(self, stages: Sequence[ProfiledTraits]) -> None:
         self.stages = stages
@@ -109,10 +109,10 @@ class Expected:
         self.jobs, self.job_of = _jobs(stages)
         _mark(self.jobs)
         self._sites = {stages[place].names.site for job in self.jobs if not job.ordered for place in job.places} - {""}
-        """Call sites where threads are. The same call may well be made outside of them."""
+        """Call sites of jobs that threads start. The program may make the same call outside of threads."""
         self.by_result, self.by_stage = Jobs(self.jobs), Jobs(self.jobs)
         self.of_sql: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
-        """Jobs by a name of the result stage and SQL execution."""
+        """Jobs by a name of their result stage and by SQL execution."""
         self.places: defaultdict[str, list[int]] = defaultdict(list)
         self.in_job: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         self.of_parent: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
@@ -125,7 +125,7 @@ class Expected:
                 for parent in stage.parents:
                     self.of_parent[name, parent].append(place)
         self.position = [0] * len(stages)
-        """Of each stage in its job."""
+        """The position of each stage in its job."""
         for number, job in enumerate(self.jobs):
             for position, place in enumerate(job.places):
                 self.position[place] = position
@@ -144,7 +144,7 @@ class Expected:
 
 
 def _jobs(stages: Sequence[ProfiledTraits]) -> tuple[list[ExpectedJob], list[int]]:
-    """The jobs in order of their start; and the number of the job of each stage."""
+    """The jobs in order of their start, and for each stage the number of its job."""
     jobs: list[ExpectedJob] = []
     numbers: dict[int | None, int] = {}
     found: list[int] = []
@@ -160,7 +160,7 @@ def _jobs(stages: Sequence[ProfiledTraits]) -> tuple[list[ExpectedJob], list[int
 
 
 def _mark(jobs: Sequence[ExpectedJob]) -> None:
-    """Marks those that ran beside others. The parts of one query, which Spark's own threads run, are no threads of the
+    """Marks the jobs that ran next to other jobs. Spark's own threads run the parts of one query; these are no threads of the
     program."""
     open_jobs: list[ExpectedJob] = []
     for job in jobs:

@@ -57,8 +57,8 @@ def mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) ->
 def modelled_s(
     tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int, waiting_s: float = 0.0
 ) -> float:
-    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`, if at full speed it waits
-    `waiting_s` of them; 0 without work or cores."""
+    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`, if it waits for `waiting_s` of
+    them at full speed; 0 without work or cores."""
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores < LEAST_CORES:
         return 0.0

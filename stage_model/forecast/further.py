@@ -1,8 +1,8 @@
-"""How much further work may come in a run with arguments that no run of the profile had. Pure.
+"""The further work that may come in a run with arguments that no run of the profile had. Pure.
 
-Arguments may say how many files, rounds or batches there are. Then the plan is that of another run, and nothing tells before
-the end of the plan that more is to come. Earlier runs show how far runs with other arguments go: the reserve is large after
-one of them and small after a few that needed the same (docs/control.md, "Other arguments").
+Arguments may say how many files, rounds or batches there are. Then the plan is that of another run, and nothing shows before
+the end of the plan that more is to come. Earlier runs show how much more runs with other arguments may need: the reserve is
+large after one run and small after a few that needed the same (docs/control.md, "Other arguments").
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from stage_model.history.signature import call_site
 
 Arguments = tuple[str, ...]
 MOST_FURTHER = 100.0
-"""A profile may claim any works. With so much further work a run gets all cores before any deadline that is asked for."""
+"""A profile may claim any works. With this much further work a run gets all cores under any deadline that is asked for."""
 
 
 class Grounds(msgspec.Struct, frozen=True, kw_only=True):
-    """The base of a forecast: the complete `runs` of the profile, of which `same_arguments` had this run's arguments; None
-    where the arguments of this run, or of all the profile's, are not known.
+    """The grounds of a forecast: the complete `runs` of the profile, of which `same_arguments` had this run's arguments
+    (None: the arguments of this run, or of all the profile's runs, are not known).
 
-    `further`: how much more than planned the run may need, as a share of the plan; 0 where a run with its arguments has
-    taught, or where arguments are not known."""
+    `further` is how much more than planned the run may need, as a share of the plan; it is 0 where a run with its arguments
+    has taught, or where arguments are not known."""
 
     runs: int
     same_arguments: int | None
@@ -34,7 +34,7 @@ class Grounds(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def other_arguments(self) -> bool:
-        """It is known that no run with this run's arguments has taught."""
+        """No run with this run's arguments has taught, and that is known."""
         return self.same_arguments == 0
 
 
@@ -55,12 +55,12 @@ def grounds(runs: Sequence[RunRecord], reference: RunRecord, arguments: Argument
 
 
 def further_share(works: Iterable[float], planned: float) -> float:
-    """How much more than `planned` a run may need, as a share of it, when runs with different arguments needed `works`
-    (core-seconds).
+    """The core-seconds beyond `planned` that a run may need, as a share of `planned`, when runs with different arguments
+    needed `works` (core-seconds). The answer is `MOST_FURTHER` at most.
 
-    The next one may exceed the greatest by as much as that exceeds the next smaller one; by half of it, a quarter, an eighth
-    for 2, 3, 4 of them at least, and by all of it when there is only one, which says nothing of how they differ. At most
-    `MOST_FURTHER` is answered.
+    The next work may exceed the greatest by as much as the greatest exceeds the next smaller one, and at least by a half, a
+    quarter or an eighth of the greatest for 2, 3 or 4 works. A single work does not show how works differ, so the next one
+    may be twice as much.
     """
     known = sorted((work for work in works if work > 0), reverse=True)
     if not known or planned <= 0:
@@ -71,9 +71,9 @@ def further_share(works: Iterable[float], planned: float) -> float:
 
 
 def marks(names: Iterable[str]) -> frozenset[int]:
-    """Places of the stages, given by their names, whose call site is that of no other one.
+    """Places of the stages, given by their names, whose call site is that of no other stage.
 
-    A run that has come to one of them has left behind what its program repeats before it."""
+    A run that has come to such a stage has left the loops of its program before that stage behind."""
     sites = [call_site(name) for name in names]
     times = Counter(sites)
     return frozenset(place for place, site in enumerate(sites) if times[site] == 1)

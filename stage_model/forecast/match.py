@@ -37,9 +37,9 @@ class Matched:
     """A live run against its estimate.
 
     `seen` holds an estimate for every stage attempt submitted so far, `active` those under way; `exact` tells which
-    were found by signature; the others have the numbers of the one they stand for, else the mean of their neighbours: these
-    are `unplanned`. `stages` are all that are expected, `to_come` those not seen yet, in order, as large as they are in this
-    run.
+    were found by signature. The others have the numbers of the expected stage that they stand for; those that stand for none
+    are `unplanned` and have the mean of their neighbours. `stages` are all expected stages and `to_come` those not seen yet,
+    in order, as large as they are in this run.
     `matched_share` = share of the work seen that was found by signature, None before the first stage. `work_ratio` = real /
     expected work of the finished stages: expected of future ones; so many stages of equal work have `shown` it.
     """
@@ -160,7 +160,7 @@ def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
 
 
 def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: Run) -> set[int]:
-    """Stages that will not come: the rest of a job that has ended; in a job what a stage that was submitted waited for; and
+    """Stages that will not come: the rest of a job that has ended; in a job the stages that a submitted stage waited for; and
     jobs that came before one that has begun, except where threads may begin them in another order.
 
     `jobs` are the numbers of expected jobs, by those of the run.
@@ -187,7 +187,8 @@ def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: R
 
 
 def _share(run: Run, exact: set[StageKey], container_core_s: Mapping[StageKey, float] | None) -> float | None:
-    """Share of the work seen that known stages did, as it was measured: what is expected of an unknown stage is a guess."""
+    """Share of the work seen that known stages did. The work is measured, because the expected work of an unknown stage is a
+    guess."""
     if not run.attempts:
         return None
     works = {

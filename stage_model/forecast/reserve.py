@@ -1,8 +1,8 @@
 """The time kept for work that a run with other arguments may have beyond its plan. Pure.
 
-The time kept is what all cores take for as much of the open work as may come again. The open work is what the run has not
-left behind: the plan's stages after the last mark that the run has come to (`further.marks`), and all that came unplanned.
-Work that comes unplanned after a mark shows that the mark was none for this run.
+The time kept is the time that all cores take for the share of the open work that may come further. The open work is the work
+that the run has not left behind: the plan's stages after the last mark that the run has come to (`further.marks`), and all
+unplanned work that has come. Unplanned work after a mark shows that the mark does not hold for this run.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def reserve_s(
     cores: float,
     speed_limit: float = 1.0,
 ) -> float:
-    """Seconds, 0 for a run of which one with the same arguments has taught. `container_core_s` is container CPU by stage
-    attempt so far; `cores` > 0 are the most that the run can have, on `slots`."""
+    """Seconds to keep; 0 if a run with the same arguments has taught. `container_core_s` is container CPU by stage attempt so
+    far; `cores` > 0 are the most that the run can have, on `slots`."""
     further = what.grounds.further
     if not further:
         return 0.0
@@ -54,7 +54,7 @@ def reserve_s(
 
 
 def _work(key: StageKey, matched: Matched, run: Run, container_core_s: Mapping[StageKey, float]) -> float:
-    """Core-seconds that the stage took, if it has ended; else at least what is expected of it."""
+    """Core-seconds that the stage took; while it runs, at least its expected work."""
     stage = run.attempts[key]
     took = stage.work_core_s(container_core_s.get(key))
     return took if stage.completed_ms is not None else max(took, matched.seen[key].work_core_s)

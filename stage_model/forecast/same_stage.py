@@ -1,13 +1,13 @@
 """Which stage of one run is which of another run of the same application: pure.
 
-Jobs are told apart first. A job is known by its *result* stage: the stage that it is for, which is never skipped. There are
-many alike: a loop has a job in each turn, and threads submit them in any order. Then the order counts, but not among jobs
-that ran side by side in the expected run or that threads started. Those are told apart by their first stage: by its tasks,
-then by what a task reads and writes; then by kinds, then by the ordinal of their SQL execution. Each job takes the likeliest
-that is left.
+Jobs are compared first. A job is known by its *result* stage: the stage that the job is for, which is never skipped. Many
+jobs may be alike: a loop has a job in each turn, and threads submit alike jobs in any order. Then the order counts, but not
+among jobs that ran side by side in the expected run or that threads started. Such jobs differ by their first stage: by its
+tasks, then by the amounts that a task reads and writes; then by kinds, then by the ordinal of their SQL execution. Each job
+takes the likeliest expected job that is left.
 
-A stage is looked for in the job that its own one was found to be, and only then elsewhere: whichever thread comes first works
-out what others find in a cache.
+A stage is looked for in the expected job of its own job, and only then elsewhere: whichever thread comes first computes what
+the others read from a cache.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SIZES_ALIKE = math.log(1.25)
 
 
 ALIKE_WINDOW = 8
-"""How far ahead in the order an unknown stage is looked for by its call site: about one SQL query."""
+"""Number of stages ahead in the order among which an unknown stage is looked for by its call site: about one SQL query."""
 
 
 class Same(NamedTuple):
-    """`places`: for each stage seen the place of the expected one that it is, None where there is none left that it may be.
-    `alike`: places that were found by call site and number of tasks only. `jobs`: for each job seen the number of the
-    expected one."""
+    """The expected stages and jobs that those seen are. `places`: for each stage seen the place of its expected stage, None
+    where no expected stage is left for it. `alike`: places that were found by call site and number of tasks only. `jobs`: for
+    each job seen the number of its expected job."""
 
     places: list[int | None]
     alike: set[int]
@@ -39,7 +39,8 @@ class Same(NamedTuple):
 
 
 def same_stages(expected: Expected, seen: Sequence[Traits]) -> Same:
-    """`seen` are the stages of a run in order of submission, so far. Linear in their number."""
+    """Finds the expected stages of those `seen`: the stages of a run so far, in order of submission. The time is linear in
+    their number."""
     left = _Left(expected)
     places: list[int | None] = []
     for number, stage in enumerate(seen):
@@ -60,25 +61,25 @@ class _Left:
         self._expected = expected
         self._taken: set[int] = set()
         self._found: dict[int, int] = {}
-        """Expected jobs by those seen, for which the result stage speaks;"""
+        """Expected jobs by jobs seen, found by the result stage."""
         self._guessed: dict[int, int] = {}
-        """for which only another stage does."""
+        """Expected jobs by jobs seen, found only by another stage."""
         self._found_jobs: set[int] = set()
         self._gone_jobs: set[int] = set()
-        """Found or guessed."""
+        """Expected jobs that were found or guessed."""
         self.alike: dict[int, int] = {}
-        """What stages seen were only found to be alike, by place: one that is the same takes it from them."""
+        """Stages seen that are only alike, by the place that they have. A stage that is the same takes their place."""
         self._latest = -1
         self._first: dict[tuple[int, int], int] = {}
         self._sized: Traits | None = None
         self._sizes: tuple[float, ...] = ()
 
     def jobs(self) -> dict[int, int]:
-        """Each expected job once: what a result stage says counts for more than a guess."""
+        """Expected jobs by jobs seen, each expected job once: a job found by its result stage counts more than a guess."""
         return {**{job: one for job, one in self._guessed.items() if one not in self._found_jobs}, **self._found}
 
     def take(self, stage: Traits, parents: Sequence[int]) -> int | None:
-        """The place of a stage whose parents have these places; it is taken then."""
+        """Takes the place of a stage whose parents have these places, and returns it; None if no place is left for it."""
         job = self._job(stage)
         likely = [] if job is None else self._children(stage, parents, job) or self._inside(stage, job)
         if likely:
@@ -91,10 +92,10 @@ class _Left:
         return best
 
     def take_alike(self, stage: Traits, number: int) -> int | None:
-        """A stage of the same call site and number of tasks, of its job or among the next ones.
+        """The place of an expected stage with the same call site and number of tasks, in its job or among the next stages.
 
-        AQE chooses the side to broadcast by what ended first; then the stages after it have other parents, so another kind,
-        yet do the same.
+        AQE broadcasts the side of a join that ended first; the stages after the join then have other parents, and so another
+        kind, but do the same.
         """
         expected, job = self._expected, self._job(stage)
         inside: list[int] = [] if job is None else expected.jobs[job].places[:SIDE_BY_SIDE]
@@ -112,7 +113,7 @@ class _Left:
         return None
 
     def _job(self, stage: Traits) -> int | None:
-        """The expected job that the stage's job is, found by the first of its stages that is seen."""
+        """The expected job of the stage's job, found by the first stage of the job that is seen."""
         if stage.job is None:
             return None
         job = self._found.get(stage.job, self._guessed.get(stage.job))
@@ -139,7 +140,8 @@ class _Left:
         return min(jobs, key=lambda one: self._jobs_apart(one, stage)) if len(jobs) > 1 else next(iter(jobs), None)
 
     def _likely_jobs(self, jobs: Jobs, names: Names | None, sql: int | None, gone: set[int]) -> list[int]:
-        """The first job of each name, those that may come before it, and the first of the same SQL execution."""
+        """For each name the first job that is left, the jobs that may come before it, and the first job of the same SQL
+        execution."""
         found: list[int] = []
         for name in names or ():
             named = jobs.named.get(name)
@@ -172,7 +174,8 @@ class _Left:
         return found
 
     def _elsewhere(self, stage: Traits) -> int | None:
-        """Of a job that is not known, or that does not have the stage; rather one of a job that has not come yet."""
+        """The place of a stage whose job is not known or does not have it. A place in a job that has not been found yet comes
+        first."""
         for name in stage.names:
             places = self._expected.places.get(name)
             some = self._some(places) if places else []
@@ -185,7 +188,7 @@ class _Left:
         return [place for place in places[first : first + SIDE_BY_SIDE] if place not in self._taken]
 
     def _next(self, numbers: list[int], gone: set[int]) -> int:
-        """Where in a list the first one is that is not gone. What is gone stays so."""
+        """The index of the first number in a list that is not gone. Gone numbers stay gone."""
         key = (id(numbers), id(gone))
         first = self._first.get(key, 0)
         while first < len(numbers) and numbers[first] in gone:
@@ -194,8 +197,8 @@ class _Left:
         return first
 
     def _jobs_apart(self, job: int, stage: Traits) -> tuple[bool, float, float, int, int, bool, int, bool, int]:
-        """The smaller, the likelier that the stage is the first of this job; the order decides last. Kinds, which threads may
-        have by chance, neither lead beyond all the threads nor to a job with further stages before this one."""
+        """A distance: the smaller, the likelier the stage is the first of this job; the order decides last. Kinds count after
+        the stretch, and after the number of the job's stages before this one, because threads may have kinds by chance."""
         expected = self._expected
         one = expected.jobs[job]
         alike = [place for name in stage.names for place in expected.in_job.get((name, job), ())[:SIDE_BY_SIDE]]
@@ -207,7 +210,7 @@ class _Left:
         return (not inside, tasks, size, one.stretch, before, kind, other, one.sql != stage.sql, job)
 
     def _apart(self, place: int, stage: Traits) -> tuple[float, float, bool, int]:
-        """The smaller, the more alike; the order decides last."""
+        """A distance: the smaller, the more alike the stages are; the order decides last."""
         one = self._expected.stages[place]
         tasks = 0.0 if one.tasks == stage.tasks else abs(math.log(max(1, stage.tasks) / max(1, one.tasks)))
         if stage is not self._sized:
@@ -217,14 +220,14 @@ class _Left:
 
 
 def _others(one: Names | None, other: Names | None) -> int:
-    """How many of the surest names two result stages do not share."""
+    """The number of names, of the kind and the call site, that two result stages do not share; equal kinds count as both."""
     if one is None or other is None:
         return 2
     return 0 if one.kind == other.kind else 1 if one.site == other.site else 2
 
 
 def _plain(names: Names) -> str:
-    """The call site, whatever the stage is for its job."""
+    """The call site without the mark of a result stage."""
     return names.site.removesuffix(RESULT)
 
 

@@ -26,7 +26,7 @@ STEADY_WAVES = 16
 """Tasks beyond this many waves are taken as a steady flow on all slots: the tail's shape no longer depends on them."""
 
 LEAST_SHARE = 1e-9
-"""Tasks that compute for less of their time do nothing but wait: a profile may claim what divides to nothing."""
+"""Tasks that compute for a smaller share of their time count as waiting only: a profile may claim a share close to 0."""
 
 _NORMAL = NormalDist()
 
@@ -127,12 +127,13 @@ def add(left: Busy, right: Busy) -> Busy:
 
 
 def with_waiting(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy, float]:
-    """The busy tuple of tasks that also wait, all together for `waiting_s` seconds of the time they take at full speed, and
+    """The busy tuple of tasks that also wait, together for `waiting_s` seconds of the time they take at full speed; and the
     seconds that no core shortens.
 
     A task that computes for a share s of its time uses at most s of a core. So k of them last 1/s times as long and use k*s
     cores, which are rarely whole tasks' worth: the time is divided between the whole numbers of tasks below and above, so
-    that both the time at full speed and the work stay. Between these two T(c) is then a little above what it would be.
+    that both the time at full speed and the work stay. Between these two T(c) is then a little above its value without the
+    division.
     """
     if waiting_s <= 0:
         return busy, 0.0
@@ -173,8 +174,8 @@ class Forecast(Struct, frozen=True):
         return float(sum(map(operator.mul, self.busy, itertools.count(1))))
 
     def least_cores(self, left_s: float) -> float | None:
-        """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when there is time for all
-        that is left and no core shortens it.
+        """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when everything left is time that
+        no core shortens and `left_s` is enough for it.
 
         Between two whole multiples of the speed limit T(c) is a + b/c, so the segment is found and solved directly.
         """

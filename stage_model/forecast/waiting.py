@@ -1,9 +1,9 @@
-"""How much of a stage's fixed time was waiting, which a quota hides, and how much is latency, which adds. Pure.
+"""The parts of a stage's fixed time: waiting, which a quota hides, and latency, which adds. Pure.
 
-A task that waits for a disk, for another process on a busy machine or for the driver uses no core meanwhile. Held back by a
-quota, it makes good for the waiting within the same quota period, as what it did not use is still there. So waiting shows in
-runs at full speed and disappears in squeezed ones. Latency stays in both: the quota's periods pass unused. Which of both a
-stage's fixed time was, runs tell that a quota held back by different shares (docs/control.md, Waiting and latency).
+A task that waits for a disk, for another process on a busy machine or for the driver uses no core meanwhile. Under a quota
+the task makes up for the waiting within the same quota period, because the unused part of the quota is still there. So
+waiting shows in runs at full speed and disappears in squeezed ones. Latency stays in both: the quota's periods pass unused.
+Runs that quotas held back by different shares show how large each part is (docs/control.md, "Waiting and latency").
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from statistics import median
 from msgspec import Struct
 
 HELD_BACK = 1 / 3
-"""A stage that quotas kept from this share of what it could have used has shown which part of its fixed time they hide."""
+"""A stage from which quotas withheld this share of the CPU it could have used has shown which part of its fixed time they
+hide."""
 ALIKE = 0.1
-"""Runs whose shares differ by no more than this tell the same."""
+"""Runs whose shares differ by no more than this count as equally held back."""
 
 
 class Shown(Struct, frozen=True):
-    """One run of a stage: its fixed time, its mean cores, its work, how long quotas held its threads back (None: not known),
-    and for how long its tasks ran and yet neither computed nor were held back, with all slots' tasks at once."""
+    """One run of a stage: its fixed time in seconds, its mean cores, its work, the seconds that quotas held its threads back
+    (None: not known), and the seconds that its tasks ran and neither computed nor were held back, with all slots' tasks at
+    once."""
 
     fixed_s: float
     cores: float
@@ -33,10 +35,10 @@ class Shown(Struct, frozen=True):
 def split(runs: Sequence[Shown]) -> tuple[float, float]:
     """Fixed time of a stage at full speed, and the part of it that is waiting, from at least one run.
 
-    The runs that were held back least tell the fixed time. What is left of it in those that were held back most is latency.
-    Where none was held back by much, what its tasks waited is waiting, and time in which no task ran is latency; all of it is
-    latency where throttled time is not known. To take waiting for latency costs cores, to take latency for waiting costs the
-    deadline.
+    The fixed time is that of the runs that were held back least. The fixed time left in the runs that were held back most is
+    latency. Where no run was held back by much, the time that tasks waited is waiting, and time in which no task ran is
+    latency; if throttled time is not known there, all of the fixed time is latency. Waiting taken for latency costs cores;
+    latency taken for waiting costs the deadline.
     """
     most_cores = max(run.cores for run in runs)
     shares = [_held_back(run, most_cores) for run in runs]
@@ -51,8 +53,8 @@ def split(runs: Sequence[Shown]) -> tuple[float, float]:
 
 
 def _held_back(run: Shown, most_cores: float) -> float:
-    """The share of the core-seconds it could have used that quotas kept from it, 0 to 1. Where throttled time is not known:
-    how many fewer cores it had than it had in another run."""
+    """The share, 0 to 1, of the core-seconds that the stage could have used and quotas withheld. Where throttled time is not
+    known, it is the share of `most_cores`, the most that the stage had in any run, that it did not have."""
     if run.throttled_s is None:
         return 1 - run.cores / most_cores if most_cores > 0 else 0.0
     wanted_core_s = run.work_core_s + run.throttled_s

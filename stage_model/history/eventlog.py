@@ -78,8 +78,8 @@ class EventLog:
 
 @dataclass(slots=True)
 class _Living:
-    """Executors at one point of a log: the cores of each, and of all; and who `came` until then. Ids of the `queries`
-    (SQL executions) that are under way."""
+    """The state at one point of a log: the cores of each living executor, and of all; the executors that `came` until then;
+    the ids of the `queries` (SQL executions) under way."""
 
     by_id: dict[str, int] = field(default_factory=dict)
     cores: int = 0

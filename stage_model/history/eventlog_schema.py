@@ -110,7 +110,8 @@ class JobStartLine(msgspec.Struct, frozen=True):
 
 
 class _QueryLine(msgspec.Struct, frozen=True):
-    """Which jobs a query's id counts for follows from it (`JobStart`); it is no event by itself."""
+    """A line that begins or ends a query. Such a line is no event; it decides for which jobs the query's id counts
+    (`JobStart`)."""
 
     execution: Long = msgspec.field(name="executionId")
 

@@ -22,8 +22,8 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 _CANCELLED = re.compile(r"(\[SPARK_JOB_CANCELLED\] )?Job [0-9]+ cancelled\b")
-"""How Spark 3.5 and 4.x say that a job was cancelled: by its number, with its group or tag, with all jobs, or because its
-SparkContext was stopped. A streaming query that stops cancels its job group."""
+"""The words of Spark 3.5 and 4.x for a job that was cancelled: by its number, with its group or tag, with all jobs, or
+because its SparkContext was stopped. A streaming query that stops cancels its job group."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -47,8 +47,8 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class JobStart(Event, frozen=True, kw_only=True, tag="job_start"):
     """A job and every stage it may run (some will be skipped). `properties` holds only the few local properties we use.
-    `wall_ms`: epoch milliseconds of its start, for properties that name a time of day (None: `time_ms` is one, too).
-    `sql_execution`: the SQL execution that it belongs to. The property `spark.sql.execution.id` counts only while that
+    `wall_ms`: epoch milliseconds of its start, for properties that name a time of day (None: `time_ms` is epoch time, too).
+    `sql_execution`: the SQL execution that the job belongs to. The property `spark.sql.execution.id` counts only while that
     execution is under way: a PySpark pool's threads share their properties, and Spark leaves the id of an ended query in
     them, for jobs of no query."""
 
@@ -61,7 +61,7 @@ class JobStart(Event, frozen=True, kw_only=True, tag="job_start"):
 
 
 class JobEnd(Event, frozen=True, kw_only=True, tag="job_end"):
-    """`failure` is the first line of why it is not `ok`; empty: an older bridge does not say."""
+    """The end of a job. If it is not `ok`, `failure` is the first line of the reason; an older bridge leaves it empty."""
 
     job: Number
     time_ms: Epoch
@@ -70,7 +70,7 @@ class JobEnd(Event, frozen=True, kw_only=True, tag="job_end"):
 
     @property
     def cancelled(self) -> bool:
-        """Whether its program cancelled it, which is no failure."""
+        """Its program cancelled it, which is no failure."""
         return not self.ok and _CANCELLED.match(self.failure) is not None
 
 

@@ -61,7 +61,7 @@ def gaps(run: Run) -> tuple[str, ...]:
 
 
 def why_incomplete(run: Run) -> str:
-    """Why nothing may be learned from a run of a log that is not `complete`, or does not seem to have ended well."""
+    """The reason why nothing may be learned from a log's run that is not `complete`, or does not seem to have ended well."""
     failed = sum(job.ok is False and not job.cancelled for job in run.jobs.values())
     end_ms = math.inf if run.ended_ms is None else run.ended_ms
     unended = sum(job.ok is None or (job.ended_ms or 0) > end_ms for job in run.jobs.values())

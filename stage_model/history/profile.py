@@ -40,7 +40,7 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     `RunRecord.cpu_source`), `run_s` = task run times, `task_s` and `task_cv` = mean and coefficient of variation of task run
     time, `skew` = longest task / mean.
     `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, `throttled_s` = seconds that its
-    executors' quotas held its threads back, summed over CPUs; None where that is not known. `start_s` counts
+    executors' quotas held its threads back, summed over CPUs; None where a number is not known. `start_s` counts
     from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
     `teaches` False: failed or retried, so only its place is of use.
     """
@@ -87,7 +87,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tasks at once over all executors. `startup_s` = application start to first stage, `tail_s` = last stage's end to the
     application's. `cpu_source`: "container" (counts Python workers) or "executor" (JVM task threads; task run time for
     stages with Python workers). `used_core_s` = container CPU of all executors from their starts on, in stages and between
-    them; None where no container was measured. `complete` False: nothing is learned from it.
+    these; None where no container was measured. `complete` False: nothing is learned from it.
     """
 
     id: Annotated[str, msgspec.Meta(min_length=1)]

@@ -35,8 +35,8 @@ class Run:
     def __init__(self) -> None:
         self.ended_ms: int | None = None
         self.seems_well = False
-        """Whether it ended well as far as its jobs show, for a driver that no one has seen end: no job was under way at the
-        end, and the last one did not fail. After a job that failed earlier the program went on."""
+        """The run ended well as far as its jobs show, for a driver that no one has seen end: no job was under way at the end,
+        and the last job did not fail. After a job that failed earlier the program went on."""
         self.jobs: dict[int, JobRun] = {}
         self.attempts: dict[StageKey, StageRun] = {}
         self.tasks_failed = 0
@@ -71,11 +71,11 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it is known: it has jobs, it ended, and no event was lost. How its driver ended is another thing."""
+        """All of the run is known: it has jobs, it ended, and no event was lost. How its driver ended is another question."""
         return self.ended and not self._lossy and bool(self.jobs)
 
     def cut_off(self, stage: StageRun) -> bool:
-        """Whether the stage did not end well because its job was cancelled, or because the application ended first."""
+        """The stage did not end well, because its job was cancelled or because the application ended first."""
         job, last = self.jobs.get(-1 if stage.job is None else stage.job), self._latest[stage.info.stage]
         return job is not None and (job.cancelled or job.ok is None) and (last.active or last.failure is not None)
 
@@ -161,7 +161,7 @@ class Run:
         self._last_ended_job = event.job
 
     def _application_ended(self, event: ApplicationEnd) -> None:
-        """Jobs that are under way now are cancelled by Spark afterwards."""
+        """Ends the run. Spark cancels jobs that are under way now afterwards."""
         last = None if self._last_ended_job is None else self.jobs[self._last_ended_job]
         self.ended_ms = event.time_ms
         self.seems_well = not self._open_jobs and (last is None or last.ok is True or last.cancelled)

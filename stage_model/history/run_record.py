@@ -37,10 +37,11 @@ def to_record(
     `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are; `when_ms` is the
     wall clock's.
     `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the executors'
-    own CPU counts. `used_core_s` is that of all executors from their starts on, in stages or not; `throttled_s` are the
-    seconds, by stage, that quotas held threads back. `ended_well`: its driver did; else nothing is learned from it.
+    own CPU counts. `used_core_s` is the container CPU of all executors from their starts on, in stages or not; `throttled_s`
+    are the seconds, by stage attempt, that quotas held threads back. `ended_well`: its driver did; else nothing is learned
+    from the run.
 
-    Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. What they did
+    Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. Their time
     counts as time of the driver, which had its own reasons to wait.
     """
     stages = [stage for stage in run.first_attempts() if not run.cut_off(stage)]
@@ -74,7 +75,7 @@ def to_record(
 
 
 def _parents(run: Run) -> dict[int, tuple[StageRun, ...]]:
-    """What each stage waited for, in place of a stage that was cut off what that one waited for."""
+    """The stages that each stage waited for. A stage that was cut off is replaced by the stages that it waited for."""
     first = {stage.info.stage: stage for stage in run.first_attempts()}
     found: dict[int, tuple[StageRun, ...]] = {}
     for name, stage in first.items():

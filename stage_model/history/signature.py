@@ -27,7 +27,7 @@ apart whose jobs AQE starts at once in any order; by completion order for later 
 apart."""
 _PATH = re.compile(r"(?<!\S)\S*/")
 _SPARKS_THREADS = re.compile(r" at (CompletableFuture|FutureTask|ThreadPoolExecutor)\.java$")
-"""The call sites of jobs that Spark itself starts beside a query's own: all of them have one of these."""
+"""The call sites of the jobs that Spark's own threads start for a query."""
 _LONGEST_SCOPE = 120
 _LONGEST_PREFIX = 40
 
@@ -36,11 +36,11 @@ RESULT = ", result"
 
 
 class Names(NamedTuple):
-    """What a stage may be known by in another run, the surest first; "" where it has no such name.
+    """The names by which a stage may be known in another run, the surest first; "" where it has no such name.
 
     `kind` is its signature without the ordinal. `structure` is made of operator scopes only (`Signatures`), `site` of the
-    call site only, which is another one for the *result* stage of a job: the stage that the job is for, and that no other
-    stage of the job needs. Spark's own threads share one call site, so it names nothing.
+    call site only. `site` has a mark for the *result* stage of a job: the stage that the job is for, and that no other stage
+    of the job needs. Jobs of Spark's own threads share their call sites, so these name nothing.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Names(NamedTuple):
 
 
 def stage_names(kind: str, structure: str, name: str, *, result: bool) -> Names:
-    """The names of a stage. `name` is Spark's; `result`: the stage is the result stage of its job."""
+    """The names of a stage. `name` is Spark's name of it; `result`: the stage is the result stage of its job."""
     site = call_site(name)
     if _SPARKS_THREADS.search(site):
         return Names(kind, structure)

@@ -107,9 +107,9 @@ class StageRun:
 @dataclass(slots=True)
 class JobRun:
     """One job; `previous` is the job that had ended last when this one started, `sql` the ordinal of its SQL execution, if it
-    has one, `submitted` are the stages that were. `ok` is None until it has ended; one that was `cancelled` is not ok.
-    `result` is its result stage and `result_names` the names of it, None for a job without stages. `alone`: no other job was
-    open when this one started."""
+    has one, `submitted` are its stages that were submitted. `ok` is None until it has ended; a job that was `cancelled` is
+    not ok. `result` is its result stage and `result_names` are the names of that stage, None for a job without stages.
+    `alone`: no other job was open when this one started."""
 
     ordinal: int
     sql: int | None

@@ -32,8 +32,8 @@ class LawState(Struct, frozen=True):
 
 class Decision(Struct, frozen=True):
     """`demand` in cores for this executor. `planned`: a law asked for it, so less of it is a squeeze. `beyond_saving`: not
-    even all cores would keep the deadline. `ranked_s`: seconds left until the deadline that counts among applications, None
-    for the plan's.
+    even all cores would keep the deadline. `ranked_s`: seconds left until the deadline by which the application is ranked,
+    None for that of the plan.
     `stage`, `set_point`, `progress` describe the stage shown in records; `forecast_end_s` is seconds after submission."""
 
     demand: float

@@ -56,7 +56,7 @@ class Outlook(Struct, frozen=True):
 
 class WorkLeft(Struct, frozen=True):
     """Core-seconds left of each running and each waiting task, and of the waiting ones beyond `STEADY_WAVES`, which keep
-    all slots busy; seconds left that no core shortens, and how many of them are waiting."""
+    all slots busy; the seconds left that no core shortens, and the part of them that is waiting."""
 
     running: list[float]
     waiting: list[float]
@@ -175,7 +175,7 @@ def decide(view: View) -> Decision:
     wanted = plan.cores if seen.wary_cores is None else min(seen.wary_cores, plan.cores)
     fastest_s = plan.pace * seen.forecast.time_s(plan.cores)
     late = fastest_s > view.left_s
-    # what is late is opened, whatever is believed about the work left: the belief was wrong already
+    # a late run asks for all it can use, whatever work seems to be left: the plan was wrong already
     demand = min(most, plan.cores if late else wanted * view.own / view.total)
     held = view.state.demand
     # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high

@@ -64,7 +64,7 @@ const priorityName = (view) => PRIORITIES[view.priority] ?? String(view.priority
 const inPipeline = (view) => [view.pipeline || "–", view.pipeline_job].filter(Boolean).join(": ");
 const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
 
-// Of the deadline, in percent; null for one without a deadline, or that did not succeed: its reason says why.
+// The distance from the deadline in percent of it; null without a deadline, or if the run did not succeed: its reason says why.
 const distance = (view) => (ended(view) && view.deadline_s && succeeded(view) ? 100 * (view.elapsed_s / view.deadline_s - 1) : null);
 const late = (view) => (ended(view) ? distance(view) > 0
   : view.deadline_s != null && Math.max(view.elapsed_s, view.forecast_end_s ?? 0) > view.deadline_s);

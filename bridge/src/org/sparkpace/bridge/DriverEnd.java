@@ -1,13 +1,13 @@
 package org.sparkpace.bridge;
 import java.util.Map;
 
-/** How this JVM ends, as the wire's `DriverEnd`. No JVM tells its exit code to what runs in it, but the thread that ends it shows
- * who asked for the end. */
+/** The end of this JVM, in the words of the wire's `DriverEnd`. Code in a JVM cannot see the exit code, but the thread that ends
+ * the JVM shows who asked for the end. */
 final class DriverEnd {
   static final String TO_COME = "to_come";
   private static volatile boolean mainFailed;
 
-  /** From now on an error that ends the main thread is noticed; whoever handled it before still does. */
+  /** Notes from now on an error that ends the main thread; the handler that was there before is still called. */
   static synchronized void watchMain() {
     for (Thread thread : Thread.getAllStackTraces().keySet()) {
       Thread.UncaughtExceptionHandler before = thread.getUncaughtExceptionHandler();
@@ -28,7 +28,7 @@ final class DriverEnd {
   static String now() {
     for (Map.Entry<Thread, StackTraceElement[]> one : Thread.getAllStackTraces().entrySet()) {
       StackTraceElement[] frames = one.getValue(); // the innermost first
-      boolean hooks = false; // others may ask for an end that has begun
+      boolean hooks = false; // other threads may ask for an end that has begun
       for (int i = 0; i < frames.length; i++) {
         if (!frames[i].getClassName().equals("java.lang.Shutdown")) continue;
         hooks |= frames[i].getMethodName().equals("runHooks");
@@ -38,11 +38,11 @@ final class DriverEnd {
         if (frames[i].getMethodName().equals("exit")) return failure(frames, i) ? "failed" : "unknown";
       }
     }
-    // a shell ends with its user, whatever its last command did
+    // a shell ends when its user leaves, whatever its last command did
     return DriverProcess.inShell() ? "unknown" : TO_COME;
   }
 
-  /** spark-submit itself exits only with the code, not 0, of the Python or R program that it ran. */
+  /** spark-submit itself calls exit only after its Python or R program failed, with the code of that program. */
   private static boolean failure(StackTraceElement[] frames, int from) {
     for (int i = from; i < frames.length; i++)
       if (!frames[i].getClassName().startsWith("java.lang."))

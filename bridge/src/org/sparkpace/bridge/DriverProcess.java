@@ -18,7 +18,7 @@ final class DriverProcess {
     return command(parent).stream().skip(1).filter(word -> !word.startsWith("-")).findFirst().filter(word -> word.endsWith(".py")).orElse(null);
   }
 
-  /** Python started this JVM, or somebody types what it does: how its program ends is not seen here. */
+  /** Python started this JVM, or a user types commands into it: the end of the program cannot be seen here. */
   static boolean inShell() { return Set.of("pyspark-shell", "org.apache.spark.repl.Main").contains(String.valueOf(resource())); }
 
   static boolean runsPython() {

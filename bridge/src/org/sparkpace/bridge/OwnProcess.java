@@ -13,7 +13,7 @@ final class OwnProcess {
 
   static String bootId() throws IOException { return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim(); }
 
-  /** Which permissions files that it makes lack; null where the kernel does not say (before Linux 4.7). */
+  /** The permissions that files of this process lack; null where the kernel does not show them (before Linux 4.7). */
   static Integer umask() throws IOException {
     for (String line : Files.readAllLines(Path.of("/proc/self/status")))
       if (line.startsWith("Umask:")) return Integer.parseInt(line.substring(6).trim(), 8);

@@ -103,8 +103,8 @@ final class Registration {
     return entries;
   }
 
-  /** Spark's own for executors, and what makes a task understand time and text as the driver does: under a cluster manager on
-   * one machine it would inherit these. */
+  /** Spark's own variables for executors, and the driver's variables of time zone and language. A task of a cluster manager on
+   * one machine would inherit the latter, and so read time and text like the driver. */
   private static Map<String, String> environment(SparkContext sc) {
     Map<String, String> environment = new TreeMap<>();
     System.getenv().forEach((name, value) -> { if (INHERITED.matcher(name).matches()) environment.put(name, value); });

@@ -26,7 +26,7 @@ final class SyncLoop implements Runnable {
   private volatile Map<String, Object> wanted;
   private volatile String applicationId;
   private volatile boolean closing;
-  private volatile String driverEnd; // as last told
+  private volatile String driverEnd; // as it was last reported
   private boolean urgent = true, away, finished, lacksCredentials;
   private int failures;
   private String token; // null: to be registered
@@ -100,7 +100,7 @@ final class SyncLoop implements Runnable {
     }
   }
 
-  /** The JVM ends. Where the application had ended before, that is not known yet. */
+  /** The JVM ends. If the application ended before the JVM, the master does not know yet how the JVM ends. */
   private void lastWord() {
     if (closing && !thread.isAlive() && DriverEnd.TO_COME.equals(driverEnd)) farewell(System.nanoTime() + FAREWELL_MS * 1_000_000);
   }
