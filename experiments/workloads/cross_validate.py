@@ -46,7 +46,7 @@ def main() -> int | str:
         parallelism=options.parallelism,
         seed=5,
     )
-    best = max(validator.fit(data).avgMetrics)
+    best = float(max(validator.fit(data).avgMetrics))  # of numpy's type, which JSON does not know
     forest = RandomForestClassifier(numTrees=20, maxDepth=7, seed=5).fit(data)
     of_forest = BinaryClassificationEvaluator().evaluate(forest.transform(data))
     spark.stop()
