@@ -22,13 +22,7 @@ WORDS = (
     *("--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memory=512m"),
 )
 UMASK = 0o027
-SAME_VARIABLES = (
-    *(name for name in DRIVER if name != "DRIVERS_OWN"),
-    "MINE",
-    "SPARK_USER",
-    "PYTHONHASHSEED",
-    "OMP_NUM_THREADS",
-)
+SAME_VARIABLES = ("TZ", "LANG", "LC_NUMERIC", "MINE", "SPARK_USER", "PYTHONHASHSEED", "OMP_NUM_THREADS")
 MEANT: Mapping[str, Mapping[str, str]] = {
     "process": {
         "python/working folder": "Spark's lies below SPARK_HOME, which may be read-only",
