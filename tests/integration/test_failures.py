@@ -59,13 +59,15 @@ def test_agents_die_and_come_back_and_adopt_their_containers(cluster: LocalClust
 
 
 def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
-    cluster: LocalCluster, engine: Engine, stages: Learned, stop_file: Path
+    cluster: LocalCluster, engine: Engine, stages: Learned, stop_file: Path, tmp_path: Path
 ) -> None:
     pace = ("--profile", stages.summary["profile"], "--deadline", stages.deadline, *AIM)
-    # The last round waits for the file, so the job cannot end before the master is back (and may be late for it).
-    job = cluster.submit("--name", "master-dies", *pace, *stages.words, "--hold", str(stop_file))
+    # All tasks run after the master's end, and the last round waits until it is back: the job may be late for it.
+    begin = tmp_path / "begin"
+    job = cluster.submit("--name", "master-dies", *pace, *stages.words, "--begin", str(begin), "--hold", str(stop_file))
     view = cluster.running("master-dies")
     cluster.kill_master()
+    begin.touch()
     away_s, since_s = time.time(), time.monotonic()
     seen: dict[str, set[int]] = {}
 

@@ -15,19 +15,26 @@ def burn(units: int) -> int:
     return total
 
 
+def wait_for(file: Path | None) -> None:
+    while file is not None and not file.exists():
+        time.sleep(0.1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--work", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--begin", type=Path, help="before the first round, wait until this file appears")
     parser.add_argument("--hold", type=Path, help="before the last round, wait until this file appears")
     arguments = parser.parse_args()
     spark = SparkSession.builder.getOrCreate()
     sc = spark.sparkContext
     total = 0
+    wait_for(arguments.begin)
     for number in range(arguments.rounds):
-        while number == arguments.rounds - 1 and arguments.hold and not arguments.hold.exists():
-            time.sleep(0.1)
+        if number == arguments.rounds - 1:
+            wait_for(arguments.hold)
         rows = sc.parallelize(range(arguments.tasks * 50), arguments.tasks)
         work = arguments.work
         pairs = rows.map(lambda x, work=work: (x % 7, (burn(work if x % 50 == 0 else 0), 1)))
