@@ -1,4 +1,4 @@
-"""Reads the JSON lines of a Spark event log (3.5 and 4.x) into a run.
+"""Reads the JSON lines of a Spark event log (3.5 and 4.x), or of one as Databricks writes it, into a run.
 
 Field names are those of Spark's `JsonProtocol`, the same in 3.5 and 4.x. Not covered: opening files, rolling
 directories and decompression (`controller.runs.eventlog_files`).
@@ -6,7 +6,6 @@ directories and decompression (`controller.runs.eventlog_files`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,9 +14,11 @@ from msgspec import structs
 
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
+from stage_model.history.driver_command import main_and_arguments
 from stage_model.history.eventlog_schema import (
     KNOWN,
     ApplicationStart,
+    DatabricksPart,
     EnvironmentUpdate,
     Kind,
     LogLine,
@@ -25,7 +26,7 @@ from stage_model.history.eventlog_schema import (
     SQLExecutionEndLine,
     SQLExecutionStartLine,
 )
-from stage_model.history.events import ExecutorAdded, ExecutorRemoved, JobStart, TaskEnd
+from stage_model.history.events import ApplicationEnd, ExecutorAdded, ExecutorRemoved, JobStart, TaskEnd
 from stage_model.history.profile import RunRecord
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
@@ -50,6 +51,10 @@ class EventLog:
     executors: int = 0
     strangers: set[str] = field(default_factory=set)
     spark: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.spark_version) or self.databricks_parts is not None
 
     @property
     def slots(self) -> int:
@@ -104,20 +109,43 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
         try:
             found = read_line(line)
         except UNREADABLE as error:
-            if not log.spark_version:
+            if not log.begun:
                 raise BadInput(f"{source} is no Spark event log (line {number}: {error}); {_ACCEPTED}") from error
             broken = (number, str(error))
             continue
         if isinstance(found, LogStart):
             log.spark_version = found.version
-        elif not log.spark_version:
+        elif isinstance(found, DatabricksPart):
+            _take_part(log, found, source)
+        elif not log.begun:
             raise BadInput(f"{source} is no Spark event log: it does not begin with SparkListenerLogStart; {_ACCEPTED}")
         elif found is not None:
             _take(log, found, living)
+    if log.databricks_parts is not None and not log.run.ended and not broken:
+        _end_with_its_jobs(log)
     if not log.run.ended:
         where = f", line {broken[0]} is cut off" if broken else ""
         raise BadInput(f"{source} is truncated: no SparkListenerApplicationEnd{where}; accepted: a finished log")
     return log
+
+
+def _take_part(log: EventLog, part: DatabricksPart, source: str) -> None:
+    """Databricks begins a new file each hour and numbers them. Raises `BadInput` where one is missing."""
+    expected = log.databricks_parts or 0
+    if part.number != expected:
+        raise BadInput(
+            f"{source} is a log of Databricks without its file {expected} (Rollover Number {part.number} is there instead); "
+            "give the folder of all its files, eventlog and eventlog-*"
+        )
+    log.databricks_parts = expected + 1
+
+
+def _end_with_its_jobs(log: EventLog) -> None:
+    """Databricks writes no end of the application. One whose jobs have all ended is taken to have ended with them."""
+    jobs = log.run.jobs.values()
+    if jobs and all(job.ended_ms is not None for job in jobs):
+        log.end_told = False
+        log.run.apply(ApplicationEnd(time_ms=max(job.ended_ms or 0 for job in jobs)))
 
 
 _ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
@@ -137,18 +165,18 @@ _BEGIN = b'{"Event":"'
 
 def _take(log: EventLog, found: Kind, living: _Living) -> None:
     if isinstance(found, ApplicationStart):
-        log.name, log.application_id = found.name, found.id or ""
-        log.started_ms = _submitted_ms(log.spark, found.time_ms)
+        log.name, log.application_id, log.attempt = found.name, found.id or "", _attempt(found)
+        log.started_ms = _submitted_ms(log, found.time_ms)
     elif isinstance(found, EnvironmentUpdate):
         log.spark = found.spark
         log.main, log.arguments = main_and_arguments(found.system.get("sun.java.command", ""))
         if log.started_ms is not None:
-            log.started_ms = _submitted_ms(log.spark, log.started_ms)
+            log.started_ms = _submitted_ms(log, log.started_ms)
     elif isinstance(found, SQLExecutionStartLine):
         living.queries.add(str(found.execution))
     elif isinstance(found, SQLExecutionEndLine):
         living.queries.discard(str(found.execution))
-    elif not isinstance(found, LogStart) and (event := found.event()) is not None:
+    elif not isinstance(found, LogStart | DatabricksPart) and (event := found.event()) is not None:
         if isinstance(event, ExecutorAdded):
             living.cores += event.cores - living.by_id.get(event.executor, 0)
             living.by_id[event.executor] = event.cores
@@ -164,9 +192,14 @@ def _take(log: EventLog, found: Kind, living: _Living) -> None:
         log.run.apply(event)
 
 
-def _submitted_ms(spark: dict[str, str], started_ms: int) -> int:
-    """The call of spark-submit where the log tells it, else the application's start (docs/concepts.md, The clock)."""
-    submitted = spark.get("spark.app.submitTime", "")
+def _attempt(start: ApplicationStart) -> int:
+    return int(start.attempt) if start.attempt and _is_number(start.attempt) else 1
+
+
+def _submitted_ms(log: EventLog, started_ms: int) -> int:
+    """The call of spark-submit where the log tells it, else the application's start (docs/concepts.md, The clock). A further
+    attempt has the first one's call among its settings, and the first one's time before its own start."""
+    submitted = "" if log.attempt > 1 else log.spark.get("spark.app.submitTime", "")
     if _is_number(submitted) and 0 <= started_ms - int(submitted) <= _LONGEST_QUEUE_MS:
         return int(submitted)
     return started_ms
@@ -175,34 +208,3 @@ def _submitted_ms(spark: dict[str, str], started_ms: int) -> int:
 def _is_number(text: str) -> bool:
     """Of no more digits than a `long` has."""
     return text.isdecimal() and len(text) < 20
-
-
-_RUNNERS = {"org.apache.spark.deploy.PythonRunner", "org.apache.spark.deploy.RRunner"}
-"""By these Spark runs the main file of a driver in a pod."""
-_WITHOUT_VALUE = {"--verbose", "-v", "--supervise"}
-
-
-def main_and_arguments(command: str) -> tuple[str | None, tuple[str, ...] | None]:
-    """Main file's base name or class, and arguments, out of the driver's command line as the JVM tells it (blanks
-    within an argument are lost). (None, None) when it was not started by spark-submit with an application."""
-    words = command.split()
-    if not words or not words[0].endswith(".SparkSubmit"):
-        return None, None
-    position, main = 1, None
-    while position < len(words) and words[position].startswith("-"):
-        if words[position] == "--class" and position + 1 < len(words) and words[position + 1] not in _RUNNERS:
-            main = words[position + 1]
-        if words[position] in _WITHOUT_VALUE:
-            position += 1
-            continue
-        position += 2
-        # A --conf value may hold blanks; what follows an option's value and is neither option nor file belongs to it.
-        while position < len(words) and not words[position].startswith("-") and not _application(words[position]):
-            position += 1
-    if position >= len(words) or words[position] in ("pyspark-shell", "spark-shell"):
-        return None, None
-    return main or re.split(r"[/\\]", words[position])[-1], tuple(words[position + 1 :])
-
-
-def _application(word: str) -> bool:
-    return word.endswith((".py", ".jar", ".R", "-shell")) or word == "spark-internal"

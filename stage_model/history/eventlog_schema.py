@@ -34,10 +34,17 @@ class LogStart(msgspec.Struct, frozen=True):
     version: str = msgspec.field(name="Spark Version")
 
 
+class DatabricksPart(msgspec.Struct, frozen=True):
+    """The first line of each file of a log that Databricks writes; it stands for Spark's own `LogStart`."""
+
+    number: Number = msgspec.field(name="Rollover Number", default=0)
+
+
 class ApplicationStart(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="App Name")
     time_ms: Epoch = msgspec.field(name="Timestamp")
     id: str | None = msgspec.field(name="App ID", default=None)
+    attempt: str | None = msgspec.field(name="App Attempt ID", default=None)
 
 
 class EnvironmentUpdate(msgspec.Struct, frozen=True):
@@ -276,10 +283,12 @@ EventLine = (
     | SQLExecutionStartLine
     | SQLExecutionEndLine
 )
-Kind = LogStart | ApplicationStart | EnvironmentUpdate | EventLine
+Kind = LogStart | DatabricksPart | ApplicationStart | EnvironmentUpdate | EventLine
 
 
 def _event(kind: type[Kind]) -> str:
+    if kind is DatabricksPart:
+        return "DBCEventLoggingListenerMetadata"
     package = "org.apache.spark.sql.execution.ui." if issubclass(kind, _QueryLine) else ""
     return f"{package}SparkListener{kind.__name__.removesuffix('Line')}"
 

@@ -21,6 +21,8 @@ def log_gaps(log: EventLog) -> tuple[str, ...]:
         found.append("no SparkListenerApplicationStart; its name is not known, and its time counts from its first job")
     if not log.spark:
         found.append("no SparkListenerEnvironmentUpdate; its main file and when it was submitted are not known")
+    if not log.end_told:
+        found.append("no SparkListenerApplicationEnd, as Databricks writes none; it is taken to have ended with its last job")
     if log.strangers:
         found.append(f"{_count(len(log.strangers), 'executor')} that ran tasks and never came; their cores do not count")
     return (*found, *gaps(log.run))

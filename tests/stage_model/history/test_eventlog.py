@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,10 @@ from controller.runs.eventlog_files import read_event_log_file
 from stage_model.errors import BadInput
 from stage_model.forecast.estimate import estimate
 from stage_model.forecast.match import match
-from stage_model.history.eventlog import EventLog, main_and_arguments, read_event_log, read_line
+from stage_model.history.eventlog import EventLog, read_event_log, read_line
 from stage_model.history.eventlog_schema import EventLine
 from stage_model.history.events import AnyEvent
+from stage_model.history.gaps import log_gaps
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
 
@@ -193,26 +195,76 @@ def test_a_log_gives_the_live_runs_signatures_event_by_event() -> None:
     assert known == [stage.signature for stage in log.record().stages]
 
 
+def with_events(content: list[bytes], change: Callable[[dict[str, Any]], None]) -> list[bytes]:
+    told = [json.loads(line) for line in content]
+    for event in told:
+        change(event)
+    return [json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in told]
+
+
+def in_yarns_cluster_mode(event: dict[str, Any]) -> None:
+    if event["Event"] == "SparkListenerEnvironmentUpdate":
+        runner = "--class org.apache.spark.deploy.PythonRunner --primary-py-file app.py --arg 8000"
+        event["System Properties"]["sun.java.command"] = f"org.apache.spark.deploy.yarn.ApplicationMaster {runner}"
+
+
+def test_a_log_of_yarns_cluster_mode_has_the_name_and_arguments_of_a_submitted_job() -> None:
+    in_cluster = read_event_log(with_events(lines(), in_yarns_cluster_mode), "log").record()
+    assert (in_cluster.name, in_cluster.main, in_cluster.arguments) == ("golden", "app.py", ("8000",))
+    assert in_cluster == read_event_log(lines(), "log").record()
+
+
+@pytest.mark.parametrize(("attempt", "counts"), [(None, True), ("1", True), ("2", False), ("of old", True)])
+def test_a_further_attempt_does_not_count_the_time_of_those_before_it(attempt: str | None, counts: bool) -> None:
+    def begin_late(event: dict[str, Any]) -> None:
+        if event["Event"] == "SparkListenerApplicationStart":
+            event["App Attempt ID"] = attempt
+        if event["Event"] == "SparkListenerEnvironmentUpdate":
+            event["Spark Properties"]["spark.app.submitTime"] = str(before_ms)
+
+    start_ms = next(e["Timestamp"] for e in map(json.loads, lines()) if e["Event"] == "SparkListenerApplicationStart")
+    before_ms = start_ms - 600_000
+    record = read_event_log(with_events(lines(), begin_late), "log").record()
+    assert record.when_ms == (before_ms if counts else start_ms)
+    plain = read_event_log(lines(), "log").record()
+    assert record.startup_s == pytest.approx(plain.startup_s + (plain.when_ms - record.when_ms) / 1000)
+
+
+def databricks(content: list[bytes], *numbers: int) -> list[bytes]:
+    """As Databricks writes it: no start of the log, no end of the application, and a line at the beginning of each file."""
+    kept = [line for line in without_end(content) if b"SparkListenerLogStart" not in line]
+    size = -(-len(kept) // len(numbers))
+    mark = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":%d,"SparkContext Id":7}\n'
+    return [line for at, number in enumerate(numbers) for line in (mark % number, *kept[at * size : (at + 1) * size])]
+
+
+@pytest.mark.parametrize("numbers", [(0,), (0, 1, 2)])
+def test_a_log_of_databricks_ends_with_its_last_job(numbers: tuple[int, ...]) -> None:
+    found, plain = read_event_log(databricks(lines(), *numbers), "log"), read_event_log(lines(), "log")
+    assert found.record().complete
+    assert found.record().stages == plain.record().stages
+    assert found.run.ended_ms == max(job.ended_ms or 0 for job in plain.run.jobs.values())
+    assert log_gaps(found) == (
+        "no SparkListenerApplicationEnd, as Databricks writes none; it is taken to have ended with its last job",
+    )
+
+
 @pytest.mark.parametrize(
-    ("command", "expected"),
+    ("log", "sentence"),
     [
-        ("org.apache.spark.deploy.SparkSubmit --master yarn /x/app.py a b", ("app.py", ("a", "b"))),
-        ("org.apache.spark.deploy.SparkSubmit --class org.x.Main --conf k=v /x/a.jar 1", ("org.x.Main", ("1",))),
-        ("org.apache.spark.deploy.SparkSubmit --conf spark.x=-Da -Db --verbose app.py", ("app.py", ())),
-        # the driver's pod, of --deploy-mode cluster
         (
-            "org.apache.spark.deploy.SparkSubmit --class org.apache.spark.deploy.PythonRunner local:///x/app.py a",
-            ("app.py", ("a",)),
+            lambda: databricks(lines(), 1),
+            "Databricks without its file 0 .Rollover Number 1 is there instead.; give",
         ),
-        ("org.apache.spark.deploy.SparkSubmit --master local pyspark-shell", (None, None)),
-        ("org.jetbrains.Main", (None, None)),
-        ("", (None, None)),
+        (lambda: databricks(lines(), 0, 2), "is a log of Databricks without its file 1 .Rollover Number 2"),
+        (lambda: databricks(lines(), 0)[:60], "truncated: no SparkListenerApplicationEnd; accepted: a finished log"),
+        (lambda: [*databricks(lines(), 0), b'{"Event":"Spark'], "truncated: .* is cut off"),
+        (lambda: databricks(lines(), 0)[:3], "truncated"),
     ],
 )
-def test_the_drivers_command_line_names_main_and_arguments(
-    command: str, expected: tuple[str | None, tuple[str, ...] | None]
-) -> None:
-    assert main_and_arguments(command) == expected
+def test_a_log_of_databricks_that_is_not_whole_is_refused(log: Callable[[], list[bytes]], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        read_event_log(log(), "log")
 
 
 def test_numbers_that_spark_never_writes_are_corrupt_lines() -> None:
