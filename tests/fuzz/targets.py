@@ -6,9 +6,13 @@ The tests (`test_targets`) and `make fuzz` (`__main__`) read this one table. Wha
 from __future__ import annotations
 
 import base64
+import gzip
+import io
 import json
 import sqlite3
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -286,7 +290,7 @@ def _learned(log: Any) -> None:
 
 
 def _event_log_file(data: bytes) -> None:
-    """Plain or compressed, or a rolling log whose parts begin with a line NAME."""
+    """Plain, compressed or in an archive, or a rolling log whose parts begin with a line NAME."""
     with folder() as path:
         name, newline, content = data.partition(b"\n")
         if name.startswith(b"events_") and newline and b"/" not in name and b"\0" not in name and len(name) < 200:
@@ -308,6 +312,19 @@ def _log_seeds() -> Iterator[bytes]:
         first.setdefault(json.loads(line)["Event"], line)
     ends = ("SparkListenerStageCompleted", "SparkListenerJobEnd", "SparkListenerApplicationEnd")
     yield b"".join([*(line for name, line in first.items() if name not in ends), *(first[name] for name in ends)])
+
+
+def _packed_seeds() -> Iterator[bytes]:
+    """The same in a zip and in a tar, in parts."""
+    content, made = next(_log_seeds()), (io.BytesIO(), io.BytesIO())
+    names = ("eventlog_v2_x/events_2_x", "eventlog_v2_x/events_1_x")
+    with zipfile.ZipFile(made[0], "w", zipfile.ZIP_DEFLATED) as zipped, tarfile.TarFile(fileobj=made[1], mode="w") as tarred:
+        for name, part in zip(names, (content[1000:], content[:1000]), strict=True):
+            zipped.writestr(name, part)
+            info = tarfile.TarInfo(name)
+            info.size = len(part)
+            tarred.addfile(info, io.BytesIO(part))
+    yield from (made[0].getvalue(), made[1].getvalue(), gzip.compress(made[1].getvalue()))
 
 
 def _decompressed(path: Path) -> list[bytes]:
@@ -557,7 +574,10 @@ TARGETS = {
         Target(
             "event-log-file",
             _event_log_file,
-            ((LOGS / "spark43.gz").read_bytes(), b"events_2_x\n" + next(_log_seeds()), b"\x28\xb5\x2f\xfd", b"LZ4Block"),
+            (
+                *((LOGS / "spark43.gz").read_bytes(), b"events_2_x\n" + next(_log_seeds()), b"\x28\xb5\x2f\xfd", b"LZ4Block"),
+                *_packed_seeds(),
+            ),
             (BadInput,),
         ),
         Target("texts", _text, tuple(bytes([n]) + text.encode() for n, (_, text) in enumerate(TEXTS)), (BadInput,)),

@@ -66,7 +66,7 @@ def test_a_first_part_that_is_gone_is_missed(tmp_path: Path) -> None:
         (gzip.compress(PLAIN)[:5000], "is truncated: no SparkListenerApplicationEnd"),
         (ZSTD[:5000] + b"\0" * 500 + ZSTD[5500:], "is corrupt"),
         (gzip.compress(PLAIN)[:-8] + b"\0" * 8, "is corrupt: it cannot be decompressed"),
-        (b"LZ4Block" + b"\0" * 100, "compressed with lz4, which is not read here; accepted: a plain, zstd or gzip"),
+        (b"LZ4Block" + b"\0" * 100, "compressed with lz4, which is not read here; decompress it by"),
         (b"\x82SNAPPY\x00" + b"\0" * 100, "compressed with snappy"),
         (b"", "truncated"),
         (bytes(range(256)), "is no Spark event log"),
@@ -82,7 +82,7 @@ def test_damaged_and_foreign_files_are_refused_by_name(tmp_path: Path, content: 
 def test_what_is_no_log_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="does not exist"):
         read_event_log_file(tmp_path / "nowhere")
-    with pytest.raises(BadInput, match="holds no event log parts"):
+    with pytest.raises(BadInput, match="holds no event log; accepted: "):
         read_event_log_file(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="is not a file"):
@@ -99,7 +99,35 @@ def test_a_part_with_an_enormous_number_is_no_reason_to_count_up_to_it(tmp_path:
 def test_several_logs_in_one_folder_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "events_1_one", PLAIN)
     write(tmp_path / "events_1_two", PLAIN)
-    with pytest.raises(BadInput, match="logs of several applications"):
+    with pytest.raises(BadInput, match=r"directory .* holds 2 event logs \(events_\*_one, events_\*_two\); name one of them"):
+        read_event_log_file(tmp_path)
+
+
+def test_a_folder_of_several_logs_names_them_and_nothing_else(tmp_path: Path) -> None:
+    shutil.copytree(LOGS / "eventlog_v2_golden", tmp_path / "eventlog_v2_golden")
+    write(tmp_path / "README.md", b"Logs of last week.")
+    assert read_event_log_file(tmp_path).record().complete
+    write(tmp_path / "spark43.gz", gzip.compress(PLAIN))
+    write(tmp_path / "local-1.inprogress", PLAIN[:5000])
+    listed = r"holds 3 event logs \(eventlog_v2_golden, local-1.inprogress, spark43.gz\); name one of them"
+    with pytest.raises(BadInput, match=listed):
+        read_event_log_file(tmp_path)
+
+
+def test_the_files_of_databricks_are_one_log(tmp_path: Path) -> None:
+    lines = [line for line in PLAIN.splitlines(keepends=True) if b"LogStart" not in line and b"ApplicationEnd" not in line]
+    for number, (name, pack) in enumerate(
+        [
+            ("eventlog-2026-11-25--23-00.gz", gzip.compress),
+            ("eventlog-2026-11-26--00-00.gz", gzip.compress),
+            ("eventlog", bytes),
+        ]
+    ):
+        mark = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":%d}\n' % number
+        write(tmp_path / name, pack(mark + b"".join(lines[100 * number : 100 * (number + 1)])))
+    assert read_event_log_file(tmp_path).record().complete
+    (tmp_path / "eventlog-2026-11-25--23-00.gz").unlink()
+    with pytest.raises(BadInput, match="is a log of Databricks without its file 0"):
         read_event_log_file(tmp_path)
 
 

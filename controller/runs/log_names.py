@@ -1,0 +1,94 @@
+"""Which of the files in a folder or an archive are one event log, and in which order, by their names alone. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from stage_model.errors import BadInput
+
+MOST_FILES = 10_000
+"""Of which names are compared."""
+ACCEPTED = "accepted: an event log, plain or in zstd, gzip, zip or tar, or the folder of one in parts (eventlog_v2_*)"
+_SHOWN = 5
+_OTHERS = (".", "appstatus_", "__MACOSX")
+"""How files and folders are called that are no part of a log: hidden ones, a mark of Spark's, what a Mac adds to archives."""
+_PART = re.compile(r"^events_(?P<number>\d+)_(?P<application>.+?)(?:\.(?!compact)[a-z0-9]+)?(?P<compact>\.compact)?$")
+_DATABRICKS_PART = re.compile(r"^eventlog(?P<date>-\d{4}-\d\d-\d\d--\d\d-\d\d)?(?:\.[a-z0-9]+)?$")
+"""Databricks appends to `eventlog`, and gives it a date when it begins the next."""
+_ATTEMPT = re.compile(r"(?P<application>application_\d+_\d+)_(?P<attempt>\d{1,9})\b")
+"""The name of a log in YARN's cluster mode, where a driver that died is started once more."""
+
+
+def is_log_part(file: str) -> bool:
+    """Whether a file with this name is a part of a log, whatever is in it."""
+    return bool(_PART.match(file) or _DATABRICKS_PART.match(file))
+
+
+def one_log(names: Iterable[str], source: str, *, how: str = "name one of them") -> list[str]:
+    """The names that make up a log, in order; of several attempts of one application the last attempt. `names` are relative,
+    with "/" between folders; `source` is what holds them, and `how` is what to do where it holds several logs.
+
+    Raises `BadInput`: no log, several of them, too many names, a part is missing."""
+    logs: defaultdict[str, list[str]] = defaultdict(list)
+    for count, name in enumerate(names):
+        if count >= MOST_FILES:
+            raise BadInput(f"{source} holds more than {MOST_FILES} files; {how}, the event log")
+        if not any(part.startswith(_OTHERS) and part.strip(".") for part in name.split("/")):
+            logs[_log_of(name)].append(name)
+    last = _last_attempts(logs)
+    if not last:
+        raise BadInput(f"{source} holds no event log; {ACCEPTED}")
+    if len(last) > 1:
+        more = f" and {len(last) - _SHOWN} more" if len(last) > _SHOWN else ""
+        raise BadInput(f"{source} holds {len(last)} event logs ({', '.join(sorted(last)[:_SHOWN])}{more}); {how}")
+    return _in_order({name.rpartition("/")[2]: name for name in logs[last[0]]}, source)
+
+
+def _log_of(name: str) -> str:
+    """What the log is called that a file belongs to: a file, a folder, or the parts that have something in common."""
+    folder, _, file = name.rpartition("/")
+    if (part := _PART.match(file)) is None:
+        return f"{folder}/eventlog".lstrip("/") if _DATABRICKS_PART.match(file) else name
+    return folder if folder.endswith(part["application"]) else f"{folder}/events_*_{part['application']}".lstrip("/")
+
+
+def _last_attempts(logs: Iterable[str]) -> list[str]:
+    last: dict[str, tuple[int, str]] = {}
+    for log in logs:
+        found = _ATTEMPT.search(log)
+        application = _ATTEMPT.sub(r"\g<application>", log)
+        numbered = (int(found["attempt"]) if found else 0, log)
+        last[application] = max(numbered, last.get(application, numbered))
+    return [log for _, log in last.values()]
+
+
+def _in_order(files: Mapping[str, str], source: str) -> list[str]:
+    """The values, by the files' own names."""
+    parts = [(part, name) for file, name in files.items() if (part := _PART.match(file))]
+    return _numbered(parts, source) if parts else [files[file] for file in sorted(files, key=_dated)]
+
+
+def _dated(file: str) -> tuple[bool, str]:
+    found = _DATABRICKS_PART.match(file)
+    return (found is not None and found["date"] is None, file)
+
+
+def _numbered(parts: Iterable[tuple[re.Match[str], str]], source: str) -> list[str]:
+    """Of a rolling log of Spark: a compacted part stands for all before it."""
+    found: dict[int, str] = {}
+    compacted = 0
+    for part, name in sorted(parts, key=lambda one: one[1]):
+        number = int(part["number"])
+        if part["compact"]:
+            compacted = max(compacted, number)
+        if part["compact"] or number not in found:
+            found[number] = name
+    kept = sorted(number for number in found if number >= compacted)
+    # the first number that is not there; numbers may be as large as names are long
+    missing = next((number for number, there in enumerate(kept, kept[0]) if number != there), None)
+    if missing is not None or kept[0] != (compacted or 1):
+        number = 1 if missing is None else missing
+        raise BadInput(f"{source} is incomplete: part {number} is missing; accepted: a log with all its parts")
+    return [found[number] for number in kept]

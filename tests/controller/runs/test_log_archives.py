@@ -1,0 +1,201 @@
+"""Event logs in archives: as people have them, and as hostile ones are; nothing is written, and memory stays small."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from controller.runs import eventlog_files
+from controller.runs.eventlog_files import event_log_lines, read_event_log_file
+from stage_model.errors import BadInput
+from tests.controller.runs.test_eventlog_files import PLAIN, ZSTD, write, zstd
+
+Pack = Callable[[Mapping[str, bytes]], bytes]
+PART = "eventlog_v2_app/events_{}_app"
+LINES = PLAIN.splitlines(keepends=True)
+PARTS = {
+    PART.format(number): b"".join(LINES[30 * (number - 1) : 30 * number if number < 7 else None]) for number in range(1, 8)
+}
+
+
+def zipped(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """As the History Server packs them, with an entry for each folder."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for folder in sorted({name.rpartition("/")[0] for name in files} - {""}):
+            archive.writestr(f"{folder}/", b"")
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def tarred(files: Mapping[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with tarfile.TarFile(fileobj=made, mode="w") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return made.getvalue()
+
+
+def tgz(files: Mapping[str, bytes]) -> bytes:
+    return gzip.compress(tarred(files))
+
+
+def tar_zstd(files: Mapping[str, bytes]) -> bytes:
+    return zstd(tarred(files))
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred, tgz, tar_zstd])
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"app-1": PLAIN},
+        {"some/folder/app-1.gz": gzip.compress(PLAIN)},
+        {"./app-1.zstd": zstd(PLAIN), "./.app-1.zstd.crc": b"crc"},
+        {"../../etc/app-1": PLAIN},
+        {"/app-1": PLAIN},
+        PARTS,
+        {"eventlog_v2_app/appstatus_app": b"", **dict(sorted(PARTS.items(), reverse=True))},
+        {"application_1_0001_1": LINES[0], "application_1_0001_2": PLAIN},
+    ],
+)
+def test_a_log_in_an_archive_is_read_as_it_is_and_nothing_is_written(
+    tmp_path: Path, pack: Pack, files: dict[str, bytes]
+) -> None:
+    archive = write(tmp_path / "work" / "eventLogs-app-1", pack(files))
+    before = sorted(tmp_path.rglob("*"))
+    assert b"".join(event_log_lines(archive)) == PLAIN
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("pack", [zipped, tgz])
+def test_an_archive_of_several_logs_names_them(tmp_path: Path, pack: Pack) -> None:
+    archive = write(tmp_path / "logs", pack({"app-1": PLAIN, "app-2": PLAIN}))
+    with pytest.raises(
+        BadInput, match=r"archive .*/logs holds 2 event logs \(app-1, app-2\); unpack it and name one of them"
+    ):
+        read_event_log_file(archive)
+    with pytest.raises(BadInput, match="holds no event log"):
+        read_event_log_file(write(tmp_path / "empty", pack({".crc": b""})))
+
+
+SPARKS = "is not read here; decompress it by `echo 'new org.apache.spark.io.{}CompressionCodec"
+
+
+@pytest.mark.parametrize(
+    ("head", "codec", "how"),
+    [
+        (b"LZ4Block", "lz4", SPARKS.format("LZ4")),
+        (b"\x82SNAPPY\x00", "snappy", SPARKS.format("Snappy")),
+        (b"ZV\x01", "lzf", SPARKS.format("LZF")),
+        (b"\x04\x22\x4d\x18", "lz4 frames", "decompress it by `lz4 -d LOG PLAIN`"),
+        (b"BZh9", "bzip2", "decompress it by `bunzip2 -k LOG`"),
+        (b"\xfd7zXZ\x00", "xz", "decompress it by `unxz -k LOG`"),
+    ],
+)
+def test_what_no_library_unpacks_is_named_with_the_command_that_does(
+    tmp_path: Path, head: bytes, codec: str, how: str
+) -> None:
+    content = head + bytes(100)
+    for path, named in (
+        (write(tmp_path / "log", content), f"{tmp_path}/log"),
+        (write(tmp_path / "zip", zipped({"app-1": content})), f"app-1 in {tmp_path}/zip"),
+    ):
+        with pytest.raises(BadInput) as refusal:
+            read_event_log_file(path)
+        assert str(refusal.value).startswith(f"event log {named} is compressed with {codec}, which ")
+        assert how in str(refusal.value)
+
+
+def encrypted(files: Mapping[str, bytes]) -> bytes:
+    """Says that its files are."""
+    packed = bytearray(zipped(files))
+    packed[packed.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(packed)
+
+
+def bzip2_in_zip(files: Mapping[str, bytes]) -> bytes:
+    return zipped(files, zipfile.ZIP_BZIP2)
+
+
+def wrong_sum(files: Mapping[str, bytes]) -> bytes:
+    packed = bytearray(zipped(files))
+    packed[packed.index(b"PK\x01\x02") + 16] ^= 1
+    return bytes(packed)
+
+
+def long_list(files: Mapping[str, bytes]) -> bytes:
+    return zipped({**files, **{f"{number:060000}": b"" for number in range(40)}})
+
+
+def long_header(files: Mapping[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with tarfile.TarFile(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("app-1")
+        info.pax_headers = {"comment": "x" * (3 << 20)}
+        archive.addfile(info)
+    return gzip.compress(made.getvalue())
+
+
+def huge_member(files: Mapping[str, bytes]) -> bytes:
+    """Says that it has a terabyte."""
+    info = tarfile.TarInfo("app-1")
+    info.size = 1 << 40
+    return gzip.compress(info.tobuf() + PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("pack", "sentence"),
+    [
+        (encrypted, "app-1 in archive .* is encrypted or packed by a method that is not read here .*; unpack it and name"),
+        (bzip2_in_zip, r"not read here \(12\)"),
+        (wrong_sum, "is corrupt: it cannot be decompressed .Bad CRC-32"),
+        (lambda files: zipped(files)[:-30], "is corrupt: it cannot be decompressed .File is not a zip file"),
+        (lambda files: tgz(files)[:2000], "is truncated: no SparkListenerApplicationEnd"),
+        (lambda files: tarred(files)[:60_000], "is corrupt: it cannot be decompressed .unexpected end of data"),
+        (long_list, "is corrupt: it cannot be decompressed .its list of files is over 2 MB"),
+        (long_header, "is corrupt: it cannot be decompressed .its list of files is over 2 MB"),
+        (huge_member, "is corrupt: it cannot be decompressed .app-1 cannot have 1099511627776 bytes"),
+    ],
+)
+def test_damaged_and_hostile_archives_are_refused_in_one_sentence(tmp_path: Path, pack: Pack, sentence: str) -> None:
+    path = write(tmp_path / "log", pack({"app-1": PLAIN}))
+    with pytest.raises(BadInput, match=sentence) as refusal:
+        read_event_log_file(path)
+    assert str(path) in str(refusal.value)
+
+
+@pytest.mark.parametrize("pack", [zipped, tgz])
+def test_a_large_log_needs_little_memory(tmp_path: Path, pack: Pack) -> None:
+    row = os.urandom(250).hex().encode() + b"\n"
+    path = write(tmp_path / "large", pack({"app-1": row * 40_000}))
+    tracemalloc.start()
+    try:
+        assert sum(len(line) for line in event_log_lines(path)) == 40_000 * len(row)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("pack", [zipped, tgz, lambda files: gzip.compress(files["app-1"])])
+def test_a_bomb_ends_when_it_is_too_large_for_its_file(tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eventlog_files, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(eventlog_files, "LARGEST_RATIO", 100)
+    path = write(tmp_path / "bomb", pack({"app-1": LINES[0] + (b" " * 999 + b"\n") * 20_000}))
+    with pytest.raises(BadInput, match=r"is corrupt: it is 100 times as large unpacked|app-1 cannot have"):
+        read_event_log_file(path)
+
+
+def test_the_recorded_rolling_log_in_a_zip_is_a_whole_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.zip", zipped({"eventlog_v2_golden/events_1_golden.zstd": ZSTD}, zipfile.ZIP_STORED))
+    assert read_event_log_file(path).record().complete
