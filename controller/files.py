@@ -10,9 +10,25 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from controller.waiting import wait_until
 from stage_model.errors import BadInput, RuntimeFailed
+
+
+def local_path(text: str) -> str:
+    """The path that a URL file:/PATH or file:///PATH names (RFC 8089); what is no such URL is a path already.
+
+    Raises `BadInput` for a file of another machine."""
+    if not text.startswith("file:"):
+        return text
+    path = text.removeprefix("file:")
+    if path.startswith("//"):
+        host, slash, path = path[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise BadInput(f"{text[:200]!r} names a file of the machine {host[:80]!r}; accepted: file:///PATH, of this one")
+        path = slash + path
+    return os.fsdecode(unquote_to_bytes(path))
 
 
 def cache_root() -> Path:

@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console, ConsoleDimensions
 
 from controller.cli.checks import check_address, parse_notify, parse_period, parse_tmp_limit
+from controller.files import local_path
 from controller.home import Home, find_home
 from controller.local_limit import DEFAULT, parse_local_limit
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
@@ -65,12 +66,13 @@ class Parsed(click.types.StringParamType):
 
 
 class NamedPath(click.Path):
-    """A path, as a `Path`. An empty one is refused: it would be the working directory."""
+    """A path or the URL of one (file:///PATH), as a `Path`. An empty one is refused: it would be the working directory."""
 
     def __init__(self, **kinds: bool) -> None:
         super().__init__(path_type=Path, **kinds)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        value = local_path(value) if isinstance(value, str) else value
         if value == "":
             self.fail("an empty path names nothing; accepted: a path, or to leave it out", param, ctx)
         return super().convert(value, param, ctx)

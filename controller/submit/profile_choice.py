@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.files import why_unreadable
+from controller.files import local_path, why_unreadable
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.history.profile import parse_profile, profile_key
@@ -30,13 +30,13 @@ class ProfileChoice:
 
 
 def read_profile(given: str | None, working_dir: Path, main: str | None = None) -> ProfileChoice:
-    """What looks like a path is a file: it holds a slash, ends in .json, or exists.
+    """What looks like a path is a file: it holds a slash, ends in .json, or exists; so is a file:/PATH.
 
     Raises `BadInput`, also for the profile file of another job than `main` (None: any).
     """
     if given is None:
         return ProfileChoice()
-    path = Path(os.path.normpath(working_dir / given))
+    path = Path(os.path.normpath(working_dir / local_path(given)))
     if "/" not in given and not given.endswith(".json") and not path.is_file():
         return ProfileChoice(name=profile_key(given, "", None))
     try:

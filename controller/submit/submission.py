@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from controller.files import why_unreadable
+from controller.files import local_path, why_unreadable
 from controller.home import Cluster, Home
 from controller.local_zone import local_zone
 from controller.submit.allocation import most_executors
@@ -359,7 +359,7 @@ def _application(arguments: SubmitArguments, working_dir: Path) -> str:
         return given
     if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():
         return given  # hdfs://, s3a://, local: are spark-submit's to find
-    path = working_dir / given.removeprefix("file:")
+    path = working_dir / local_path(given)
     if not path.is_file():
         raise BadInput(
             f"application file {given!r} {'is a directory' if path.is_dir() else 'does not exist'}; give a .py file or a jar"

@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from controller.files import locked, read_plain
+from controller.files import local_path, locked, read_plain
 from stage_model.errors import BadInput, RuntimeFailed
 
 
@@ -24,6 +26,38 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailed, match="cannot be opened"):
         locked(tmp_path / "lock", 0.0).__enter__()
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/a b", "/a b"),
+        ("a%20b", "a%20b"),
+        ("hdfs://h/a", "hdfs://h/a"),
+        ("file:/a", "/a"),
+        ("file:///a%20b", "/a b"),
+        ("file://localhost/a", "/a"),
+        ("file:a.py", "a.py"),
+        ("file:///a?b#c", "/a?b#c"),
+        ("file:", ""),
+        ("file://", ""),
+    ],
+)
+def test_a_file_url_is_the_path_that_it_names(text: str, path: str) -> None:
+    assert local_path(text) == path
+
+
+@given(st.text().filter(lambda name: "\0" not in name and name.isprintable()))
+def test_the_url_of_a_path_names_that_path(name: str) -> None:
+    path = Path("/") / name.replace("/", "")
+    assert local_path(path.as_uri()) == str(path)
+
+
+def test_a_file_of_another_machine_is_refused() -> None:
+    with pytest.raises(
+        BadInput, match=r"'file://other/a' names a file of the machine 'other'; accepted: file:///PATH, of this"
+    ):
+        local_path("file://other/a")
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "long"])
