@@ -75,8 +75,8 @@ def plan(
 ) -> None:
     """Says whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline.
 
-    With --profile it asks the cluster. With EVENTLOG, runs of one application on any cluster (plain, zstd or gzip, a file
-    or a rolling directory), it needs none and plans on as many cores as that one had, or on --cores.
+    With --profile it asks the cluster. With EVENTLOG, runs of one application on any cluster (plain, zstd, gzip, zip or
+    tar, a file or a directory with one), it needs none and plans on as many cores as that one had, or on --cores.
     """
     if bool(logs) == (profile is not None):
         given = "both --profile and event logs" if logs else "neither a profile nor an event log"
@@ -109,7 +109,7 @@ def plan(
     if as_json:
         print_json(reply)
     else:
-        print_plan(reply, profile)
+        print_plan(reply)
         if deadline is not None and request.deadline_s is not None and is_time(deadline):
             due = datetime.fromtimestamp(now.timestamp() + request.deadline_s, now.tzinfo)
             click.echo(f"the deadline is {due:%A, %Y-%m-%d %H:%M %Z}")

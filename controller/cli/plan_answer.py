@@ -9,12 +9,11 @@ from controller.wire.command import PlanReply
 from stage_model.units import format_duration
 
 
-def print_plan(reply: PlanReply, profile: str | None) -> None:
+def print_plan(reply: PlanReply) -> None:
     """For people, on stdout."""
     console = table_console()
     if not reply.known:
-        named = f"profile {profile} is not known" if profile else "no profile is known"
-        console.print(f"{named}: a first run takes what is free, and teaches", soft_wrap=True)
+        console.print(reply.reason, soft_wrap=True)
         return
     if reply.stages and reply.curve is None:
         timed = any(stage.deadline_s is not None for stage in reply.stages)

@@ -132,7 +132,9 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
 @click.argument("file", type=NamedPath())
 @click.option("--name", help="Profile to teach [default: by the application's name and main file].")
 def learn(home: Home, file: Path, name: str | None) -> None:
-    """Teaches a profile from a Spark event log (plain, zstd or gzip, a file or a rolling directory) of any cluster."""
+    """Teaches a profile from a Spark event log of any cluster.
+
+    FILE is plain, zstd, gzip, zip or tar, or a directory with one log."""
     record, clauses = logged_run(file)
     if clauses:
         lacks = ", ".join(clause.partition(";")[0] for clause in clauses)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 
 from controller.cli.common import print_json
@@ -43,6 +44,8 @@ from controller.submit.submission import (
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline
+from stage_model.history.like_named import like_named
+from stage_model.history.profile import profile_key
 from stage_model.units import NORMAL_PRIORITY
 
 CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
@@ -116,12 +119,12 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     # then a refusal is the end of this submission
     submits = None if java is None or "force" in given.flags else (job.name or job.main)
     conf = executor_settings(job, spark=spark, environment=os.environ)
-    reply, profile = plan_submission(job, home, client, conf, submits)
+    reply, _ = plan_submission(job, home, client, conf, submits)
     if java is None:
         if given.own.get("output") == "json":
             print_json(reply)
         else:
-            print_plan(reply, profile)
+            print_plan(reply)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     if reply.feasible is False and job.due_s is not None and "force" not in given.flags:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
@@ -170,7 +173,11 @@ def plan_submission(
         submits=submits,
         arguments=job.recorded_arguments,
     )
-    return client.plan(request), chosen.label
+    reply = client.plan(request)
+    if not reply.known and not chosen.given:  # its program names it, so the master was asked for none
+        alike = like_named(profile_key(None, "", job.main), ProfileStore(home.profiles).list())
+        reply = msgspec.structs.replace(reply, reason=reply.reason + alike)
+    return reply, chosen.label
 
 
 def _detach(job: Submission, arguments: Sequence[str], home: Home, client: MasterClient) -> int:

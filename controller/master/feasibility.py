@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.files import read_plain
+from controller.files import local_path, read_plain
 from controller.master.basis import basis
 from controller.master.capacity import Capacity, asked_capacity, capacity, initial
 from controller.runs.profile_store import FILE, LARGEST_BYTES, ProfileStore
@@ -24,6 +24,7 @@ from stage_model.forecast.curve import curve, reference_slots, whole
 from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.forecast.virtual_time import Forecast
+from stage_model.history.like_named import like_named
 from stage_model.history.profile import Profile, parse_profile, profile_key
 from stage_model.laws import LAWS, parse_constants, parse_law
 from stage_model.laws.paper import PaperSettings
@@ -37,7 +38,7 @@ ROUNDING = 0.005
 def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
     """The profile's key, and the profile if there is one. `asked` is a name or a file. Raises `BadInput`."""
     if asked and "/" in asked:
-        data = read_plain(Path(asked), what=FILE, largest=LARGEST_BYTES, follow=True)
+        data = read_plain(Path(local_path(asked)), what=FILE, largest=LARGEST_BYTES, follow=True)
         if data is None:
             raise BadInput(f"profile file {asked!r} does not exist; accepted: a profile file")
         profile = parse_profile(data)
@@ -111,9 +112,8 @@ def plan_reply(
         most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
     if profile is None:
         named = f"no profile {request.profile!r}" if request.profile else "no profile"
-        return PlanReply(
-            known=False, cluster_cores=most.cores, reason=f"{named} yet: a first run takes what is free and teaches"
-        )
+        reason = f"{named} yet: a first run takes what is free and teaches{like_named(request.profile or '', store.list())}"
+        return PlanReply(known=False, cluster_cores=most.cores, reason=reason)
     if not workers and grows:
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:

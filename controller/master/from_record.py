@@ -13,6 +13,7 @@ from controller.printable import printable
 from controller.runs.profile_store import ProfileStore
 from controller.submit.pipeline_options import PipelineOptions
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
+from stage_model.history.like_named import like_named
 from stage_model.history.profile import profile_key
 
 log = logging.getLogger("sparkpace.master")
@@ -51,7 +52,8 @@ def make_application(
         log.error("%s goes on without its profile: %s", application.id, lost)
         application.notify(f"it goes on without its profile: {lost}")
     elif what is None:
-        application.notify(f"no profile {key!r} yet: this run takes what is free and teaches")
+        alike = like_named(key, profiles.list())
+        application.notify(f"no profile {key!r} yet: this run takes what is free and teaches{alike}")
     elif what.grounds.other_arguments:
         application.notify(basis(what.grounds).sentence)
     if registration.authenticated and HADOOP_CREDENTIALS in registration.environment and not restored:

@@ -5,6 +5,7 @@ Not covered: opening logs (`eventlog_files`), what they lack (`stage_model.histo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from controller.runs.eventlog_files import read_event_log_file
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import with_cores
 from stage_model.history.gaps import log_gaps, why_incomplete, why_unusable
+from stage_model.history.like_named import like_named
 from stage_model.history.profile import Profile, RunRecord, parse_profile, profile, profile_json, profile_key
 
 
@@ -48,7 +50,7 @@ def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile,
         if runs and _key(run) != _key(runs[0]):
             raise BadInput(
                 f"event log {file} is of application {_key(run)!r}, {files[0]} of {_key(runs[0])!r}; "
-                "give logs of one application"
+                f"give logs of one application{_or_one_name(run, runs[0])}"
             )
         runs.append(run if cores is None else _slowed(run, cores, file))
         told += (f"event log {file} has gaps: {clause}" for clause in clauses)
@@ -58,6 +60,14 @@ def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile,
 
 def _key(run: RunRecord) -> str:
     return profile_key(None, run.name, run.main)
+
+
+def _or_one_name(run: RunRecord, first: RunRecord) -> str:
+    """How runs of one job become those of one profile, where their names may be those of one."""
+    if not like_named(_key(run), [_key(first)]):
+        return ""
+    name = shlex.quote(_key(first))
+    return f", or, if both are runs of one job, teach each by `sparkpace profile learn --name {name} EVENTLOG`"
 
 
 def _slowed(run: RunRecord, cores: float, file: Path) -> RunRecord:

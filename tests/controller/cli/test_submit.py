@@ -30,6 +30,7 @@ from controller.submit.bridge_jar import JAR
 from controller.submit.properties import parse_properties
 from controller.wire.basis import Basis
 from controller.wire.command import ApplicationView, PlanReply
+from stage_model.history.profile import profile
 from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
 from tests.fakes.submitting import submitting
@@ -122,6 +123,17 @@ def test_a_dry_run_says_what_the_plan_rests_on(place: Place) -> None:
     basis = Basis(runs=1, sentence="planned from a run of last week")
     place.master.plan = PlanReply(known=True, reason="it fits", basis=basis)
     assert basis.sentence in place.submit("--dry-run", "app.py").stdout
+
+
+def test_a_dry_run_names_the_profile_that_may_be_meant(place: Place) -> None:
+    """The program gives itself a name with a date, which nobody knows before it runs."""
+    for day in (24, 25):
+        ProfileStore(place.home.profiles).add(profile(f"load-2026-11-{day}@app.py", [run("r", day)]))
+    place.master.plan = PlanReply(known=False, reason="no profile yet")
+    told = "no profile yet; if it is the job of profile 'load-2026-11-25@app.py' under another name, give --profile load"
+    assert told in place.submit("--dry-run", "app.py").stdout
+    assert told in json.loads(place.submit("--dry-run", "--output", "json", "app.py").stdout)["reason"]
+    assert place.submit("--dry-run", "--name", "x", "app.py").stdout == "no profile yet\n"
 
 
 def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -> None:

@@ -253,6 +253,18 @@ def test_a_plan_without_a_profile_says_so(tmp_path: Path) -> None:
     assert "takes what is free and teaches" in reply.reason
 
 
+def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    for day in (24, 25):
+        cluster.state.profiles.add(structs.replace(taught(20.0), key=f"load-2026-11-{day}@app.py"))
+    told = "; if it is the job of profile 'load-2026-11-25@app.py' under another name, give --profile load-2026-11-25@app.py"
+    planned = answered(cluster.state.admission.plan(PlanRequest(profile="load-2026-11-26@app.py"), cluster.now_s))
+    assert planned.reason.endswith(f"a first run takes what is free and teaches{told}")
+    notices = cluster.driver(cluster.register(name="load-2026-11-26")).notices
+    assert f"no profile 'load-2026-11-26@app.py' yet: this run takes what is free and teaches{told}" in notices
+
+
 def test_a_plan_for_executors_that_fit_no_worker_is_refused(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")

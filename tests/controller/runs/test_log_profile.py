@@ -203,6 +203,53 @@ def test_a_deadline_at_a_time_is_shown_with_its_day() -> None:
     assert f"the deadline is {tomorrow:%A, %Y-%m-%d} 23:59 " in result.stdout
 
 
+def test_a_log_may_be_named_by_a_url(tmp_path: Path) -> None:
+    path = write(tmp_path / "a log", lines())
+    for url in (f"file:{path}", f"file://{path}", f"file://localhost{path}", f"file://{path}".replace(" ", "%20")):
+        assert plan(url).exit_code == 0, url
+        assert CliRunner().invoke(main, ["profile", "learn", "--home", str(tmp_path / "home"), url]).exit_code == 0
+    elsewhere = plan("file://other/a")
+    assert elsewhere.exit_code == 2
+    assert "names a file of the machine 'other'; accepted: file:///PATH, of this one" in elsewhere.stderr
+
+
+def test_a_folder_of_logs_says_what_it_holds(tmp_path: Path) -> None:
+    write(tmp_path / "app-1", lines())
+    write(tmp_path / "app-2", lines())
+    for result in (plan(tmp_path), learn(tmp_path, tmp_path / "home")):
+        assert result.exit_code == 2
+        assert f"directory {tmp_path} holds 2 event logs (app-1, app-2); name one of them" in result.stderr
+
+
+def dated(day: int) -> list[bytes]:
+    return [line.replace(b'"App Name":"golden"', b'"App Name":"load-2026-11-%d"' % day) for line in lines()]
+
+
+def test_logs_whose_names_hold_dates_are_taught_to_one_profile(tmp_path: Path) -> None:
+    logs = [write(tmp_path / f"log{day}", dated(day)) for day in (25, 26)]
+    result = plan(*logs)
+    assert result.exit_code == 2
+    advice = "sparkpace profile learn --name load-2026-11-25@app.py EVENTLOG"
+    assert f"give logs of one application, or, if both are runs of one job, teach each by `{advice}`" in result.stderr
+    home = str(tmp_path / "home")
+    for log in logs:
+        words = ["profile", "learn", "--home", home, "--name", "load-2026-11-25@app.py", str(log)]
+        assert CliRunner().invoke(main, words).exit_code == 0
+    shown = CliRunner().invoke(main, ["profile", "show", "--home", home, "load-2026-11-25@app.py"])
+    assert shown.exit_code == 0
+
+
+def test_a_log_of_databricks_is_planned_from_and_says_what_it_lacks(tmp_path: Path) -> None:
+    mark = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":0}\n'
+    path = write(tmp_path / "eventlog", [mark, *without(lines(), "LogStart", "ApplicationEnd")])
+    result = plan(path)
+    assert result.exit_code == 0
+    assert "no SparkListenerApplicationEnd, as Databricks writes none; it is taken to have ended with its" in result.stderr
+    refused = learn(path, tmp_path / "home")
+    assert refused.exit_code == 2
+    assert "has gaps, so it does not teach: no SparkListenerApplicationEnd, as Databricks writes none" in refused.stderr
+
+
 def test_logs_of_two_applications_are_not_mixed(tmp_path: Path) -> None:
     other = write(tmp_path / "other", renamed(lines()))
     result = plan(SHIFTED, other, "--curve")

@@ -1,0 +1,45 @@
+"""The profile that may be meant by a job whose name no profile has. Pure.
+
+A name that holds a date, a time or an id is another one in each run, so such a job never finds what its earlier runs taught;
+and a log does not always tell the main file.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from itertools import takewhile
+
+_DIGEST = re.compile(r"-[0-9a-f]{8}$")
+"""The end of a key of which characters had to be replaced (`profile_key`)."""
+_CHANGING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{8,}|\d+", re.IGNORECASE)
+"""UUIDs, other ids in hexadecimal, and numbers."""
+
+
+def like_named(key: str, known: Iterable[str]) -> str:
+    """A clause to end a sentence with: which of the `known` profiles is to be named if it is the job's.
+
+    That is the one whose key begins most like `key`, among those of the same main file and those of the same name but for
+    numbers and ids; of equals the last in order. Empty: there is none, or the key is known."""
+    keys = set(known)
+    name, main = _parts(key)
+    alike = [other for other in keys if _may_be(name, main, *_parts(other))]
+    if key in keys or not alike:
+        return ""
+    nearest = max(alike, key=lambda other: (_begin_in_common(key, other), other))
+    return f"; if it is the job of profile {nearest!r} under another name, give --profile {shlex.quote(nearest)}"
+
+
+def _may_be(name: str, main: str, other_name: str, other_main: str) -> bool:
+    return (main != "" and main == other_main) or (name != "" and name == other_name)
+
+
+def _parts(key: str) -> tuple[str, str]:
+    """The name without what changes from run to run, and the main file or class."""
+    name, at, main = _DIGEST.sub("", key).rpartition("@")
+    return _CHANGING.sub("", name if at else main), main if at else ""
+
+
+def _begin_in_common(left: str, right: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
