@@ -122,11 +122,11 @@ def _opened(packed: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> io.B
             f"{info.filename} in archive {source} is encrypted or packed by a method that is not read here "
             f"({info.compress_type}); unpack it and name the event log"
         )
-    return io.BufferedReader(packed.open(info), 1 << 16)
+    return io.BufferedReader(cast("io.BufferedIOBase", packed.open(info)), 1 << 16)
 
 
 def _in_tar(stream: BinaryIO, most: int) -> _Members:
-    listed = _Listed(stream)
+    listed = _Listed(cast("io.BufferedIOBase", stream))
     packed = tarfile.TarFile(fileobj=listed)
     members: _Members = {}
     for info in packed:

@@ -9,6 +9,7 @@ from pathlib import Path
 from controller.files import local_path, why_unreadable
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
+from stage_model.history.like_named import main_in
 from stage_model.history.profile import parse_profile, profile_key
 
 
@@ -56,5 +57,6 @@ def stored_profile(store: ProfileStore, main: str, name: str | None) -> ProfileC
     """
     if name is not None:
         return ProfileChoice(name=profile_key(None, name, main))
-    found = [key for key in store.list() if key.endswith(f"@{main}")]
+    wanted = main_in(profile_key(None, "", main))
+    found = [key for key in store.list() if main_in(key) == wanted]
     return ProfileChoice(name=found[0]) if len(found) == 1 else ProfileChoice()

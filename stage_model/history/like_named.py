@@ -23,22 +23,27 @@ def like_named(key: str, known: Iterable[str]) -> str:
     That is the one whose key begins most like `key`, among those of the same main file and those of the same name but for
     numbers and ids; of equals the last in order. Empty: there is none, or the key is known."""
     keys = set(known)
-    name, main = _parts(key)
-    alike = [other for other in keys if _may_be(name, main, *_parts(other))]
+    alike = [other for other in keys if _may_be(key, other)]
     if key in keys or not alike:
         return ""
     nearest = max(alike, key=lambda other: (_begin_in_common(key, other), other))
     return f"; if it is the job of profile {nearest!r} under another name, give --profile {shlex.quote(nearest)}"
 
 
-def _may_be(name: str, main: str, other_name: str, other_main: str) -> bool:
-    return (main != "" and main == other_main) or (name != "" and name == other_name)
+def main_in(key: str) -> str:
+    """The main file or class that a key holds, its unfit characters replaced; empty where it holds none."""
+    _, at, main = _DIGEST.sub("", key).rpartition("@")
+    return main if at else ""
 
 
-def _parts(key: str) -> tuple[str, str]:
-    """The name without what changes from run to run, and the main file or class."""
-    name, at, main = _DIGEST.sub("", key).rpartition("@")
-    return _CHANGING.sub("", name if at else main), main if at else ""
+def _may_be(key: str, other: str) -> bool:
+    return any(part(key) == part(other) != "" for part in (main_in, _name_in))
+
+
+def _name_in(key: str) -> str:
+    """The name without what changes from run to run."""
+    name, at, rest = _DIGEST.sub("", key).rpartition("@")
+    return _CHANGING.sub("", name if at else rest)
 
 
 def _begin_in_common(left: str, right: str) -> int:

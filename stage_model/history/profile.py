@@ -171,7 +171,7 @@ def parse_profile(
         _check_order(run, source)
     if expected_key is not None and read.key != expected_key:
         raise BadInput(f"{source} is of another job, {read.key!r}; a profile of {expected_key!r} is accepted")
-    mains = {run.main for run in read.runs if run.main}
+    mains = {_base_name(run.main) for run in read.runs if run.main}
     if expected_main is not None and mains and expected_main not in mains:
         others = ", ".join(sorted(mains))
         raise BadInput(f"{source} is of another job ({others}); a profile of {expected_main} is accepted")
@@ -191,6 +191,10 @@ def _check_order(run: RunRecord, source: str) -> None:
         seen.add(stage.signature)
 
 
+def _base_name(main: str) -> str:
+    return re.split(r"[/\\]", main)[-1]
+
+
 def profile_key(explicit: str | None, name: str, main: str | None) -> str:
     """The key under which runs are kept, fit for a file name: the given one, else "<application name>@<main>".
 
@@ -199,7 +203,7 @@ def profile_key(explicit: str | None, name: str, main: str | None) -> str:
     """
     if explicit is not None and not explicit.strip():
         raise BadInput("profile name '' is empty; give a name such as 'pagerank'")
-    base = re.split(r"[/\\]", main)[-1] if main else ""
+    base = _base_name(main) if main else ""
     wanted = explicit or (f"{name}@{base}" if base else name) or "application"
     safe = re.sub(r"[^A-Za-z0-9._@+$-]", "_", wanted)
     if safe[0] in ".-":

@@ -30,7 +30,7 @@ from controller.submit.bridge_jar import JAR
 from controller.submit.properties import parse_properties
 from controller.wire.basis import Basis
 from controller.wire.command import ApplicationView, PlanReply
-from stage_model.history.profile import profile
+from stage_model.history.profile import profile, profile_key
 from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
 from tests.fakes.submitting import submitting
@@ -123,6 +123,14 @@ def test_a_dry_run_says_what_the_plan_rests_on(place: Place) -> None:
     basis = Basis(runs=1, sentence="planned from a run of last week")
     place.master.plan = PlanReply(known=True, reason="it fits", basis=basis)
     assert basis.sentence in place.submit("--dry-run", "app.py").stdout
+
+
+def test_the_only_profile_of_the_main_file_is_planned_from_whatever_its_name(place: Place) -> None:
+    key = profile_key(None, "My nightly load", "app.py")
+    ProfileStore(place.home.profiles).add(profile(key, [run("r")]))
+    assert place.submit("--dry-run", "app.py").exit_code == 0
+    assert place.master.asked is not None
+    assert place.master.asked.profile == key
 
 
 def test_a_dry_run_names_the_profile_that_may_be_meant(place: Place) -> None:

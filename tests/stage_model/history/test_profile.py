@@ -66,6 +66,12 @@ def test_another_jobs_profile_is_refused() -> None:
         parse_profile(content, expected_main="kmeans.py")
 
 
+def test_a_profile_taught_by_the_same_file_in_a_folder_is_of_the_same_job() -> None:
+    for main in ("/jobs/app.py", "local:///jobs/app.py", "app.py"):
+        taught = profile("k", [run("r", main=main)])
+        assert parse_profile(profile_json(taught), expected_main="app.py") == taught
+
+
 @pytest.mark.parametrize(
     ("explicit", "name", "main", "expected"),
     [
