@@ -27,7 +27,7 @@ else:
 
 UNPACKABLE = (
     *(zlib.error, zstd.ZstdError, gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, struct.error),
-    *(NotImplementedError, ValueError, LookupError, OverflowError, RecursionError),
+    *(ValueError, LookupError, OverflowError, RuntimeError),
 )
 """What damaged and hostile files raise here, apart from `EOFError` where they are cut off."""
 LARGEST_LIST = 2 * 1024 * 1024
