@@ -38,10 +38,15 @@ _LONGEST_QUEUE_MS = 24 * 3_600_000
 @dataclass(slots=True)
 class EventLog:
     """What a log tells. `cores` = most executor cores at one time, `slots` = most tasks at once; `strangers` are executors
-    that ran tasks, though the log does not tell that they came."""
+    that ran tasks, though the log does not tell that they came. `attempt` counts the application's from 1, where YARN makes
+    several. `databricks_parts` is None for a log that Databricks did not write; its own tell no end of the application
+    (`end_told`)."""
 
     run: Run = field(default_factory=Run)
     application_id: str = ""
+    attempt: int = 1
+    databricks_parts: int | None = None
+    end_told: bool = True
     name: str = ""
     main: str | None = None
     arguments: tuple[str, ...] | None = None
@@ -176,7 +181,7 @@ def _take(log: EventLog, found: Kind, living: _Living) -> None:
         living.queries.add(str(found.execution))
     elif isinstance(found, SQLExecutionEndLine):
         living.queries.discard(str(found.execution))
-    elif not isinstance(found, LogStart | DatabricksPart) and (event := found.event()) is not None:
+    elif not isinstance(found, LogStart) and (event := found.event()) is not None:
         if isinstance(event, ExecutorAdded):
             living.cores += event.cores - living.by_id.get(event.executor, 0)
             living.by_id[event.executor] = event.cores

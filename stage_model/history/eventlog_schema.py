@@ -35,9 +35,12 @@ class LogStart(msgspec.Struct, frozen=True):
 
 
 class DatabricksPart(msgspec.Struct, frozen=True):
-    """The first line of each file of a log that Databricks writes; it stands for Spark's own `LogStart`."""
+    """The first line of each file of a log that Databricks writes. It is no event; it stands for Spark's own `LogStart`."""
 
     number: Number = msgspec.field(name="Rollover Number", default=0)
+
+    def event(self) -> AnyEvent | None:
+        return None
 
 
 class ApplicationStart(msgspec.Struct, frozen=True):

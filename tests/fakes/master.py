@@ -28,7 +28,7 @@ class Server(ThreadingHTTPServer):
     """Exit codes of drivers, each as often as it was told."""
     away = 0
     """So often it answers a POST as one that cannot store anything."""
-    plan = PlanReply(known=False)
+    plan = PlanReply(known=False, reason="no profile yet: a first run takes what is free and teaches")
     asked: PlanRequest | None = None
     refuse: tuple[int, bytes] | None = None
     speaks: str | None = None

@@ -419,8 +419,8 @@ LOG = str(Path(__file__).parents[2] / "data" / "eventlogs" / "spark43.gz")
     [
         ([], ["neither a profile nor an event log", "--profile NAME, or EVENTLOG..."]),
         (["--profile", "p", LOG], ["both --profile and event logs", "accepted: --profile NAME, or EVENTLOG..."]),
-        (["none"], ["event log none does not exist", "rolling directory"]),
-        (["."], ["directory . holds no event log parts"]),
+        (["none"], ["event log none does not exist", "the folder of one in parts (eventlog_v2_*)"]),
+        (["."], ["directory . holds no event log; accepted: "]),
         ([LOG, "--cores", "0"], ["--cores '0'", "0.01 to 4096"]),
         ([LOG, "--cores", "-1"], ["--cores '-1'", "0.01 to 4096"]),
         ([LOG, "--cores", "nan"], ["--cores 'nan'", "0.01 to 4096"]),

@@ -116,13 +116,12 @@ def test_a_folder_of_several_logs_names_them_and_nothing_else(tmp_path: Path) ->
 
 def test_the_files_of_databricks_are_one_log(tmp_path: Path) -> None:
     lines = [line for line in PLAIN.splitlines(keepends=True) if b"LogStart" not in line and b"ApplicationEnd" not in line]
-    for number, (name, pack) in enumerate(
-        [
-            ("eventlog-2026-11-25--23-00.gz", gzip.compress),
-            ("eventlog-2026-11-26--00-00.gz", gzip.compress),
-            ("eventlog", bytes),
-        ]
-    ):
+    packs: dict[str, Callable[[bytes], bytes]] = {
+        "eventlog-2026-11-25--23-00.gz": gzip.compress,
+        "eventlog-2026-11-26--00-00.gz": gzip.compress,
+        "eventlog": bytes,
+    }
+    for number, (name, pack) in enumerate(packs.items()):
         mark = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":%d}\n' % number
         write(tmp_path / name, pack(mark + b"".join(lines[100 * number : 100 * (number + 1)])))
     assert read_event_log_file(tmp_path).record().complete
