@@ -135,13 +135,15 @@ def learn(home: Home, file: Path, name: str | None) -> None:
     """Teaches a profile from a Spark event log of any cluster.
 
     FILE is plain, zstd, gzip, zip or tar, or a directory with one log."""
-    record, clauses = logged_run(file)
-    if clauses:
-        lacks = ", ".join(clause.partition(";")[0] for clause in clauses)
+    record, gaps, remarks = logged_run(file)
+    if gaps:
+        lacks = ", ".join(clause.partition(";")[0] for clause in gaps)
         raise BadInput(f"event log {file} has gaps, so it does not teach: {lacks}; accepted: a log without gaps")
     key = profile_key(name, record.name, record.main)
     home.create()
     ProfileStore(home.profiles).learn(key, record)
+    for clause in remarks:
+        click.echo(f"sparkpace: in event log {file} {clause}", err=True)
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 
 

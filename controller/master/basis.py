@@ -10,6 +10,9 @@ from stage_model.units import format_duration
 def basis(grounds: Grounds | None, recognised: float | None = None, late_since_s: float | None = None) -> Basis:
     """The basis of a forecast. `grounds` None: no profile is known. `recognised` and `late_since_s` are as in `Basis`."""
     parts = [_taught(grounds)]
+    if grounds is not None and grounds.disturbed:
+        stages = "1 stage" if grounds.disturbed == 1 else f"{grounds.disturbed} stages"
+        parts.append(f"no run is known in which {stages} ran undisturbed")
     if recognised is not None:
         parts.append(f"{recognised:.0%} of the work seen is recognised")
     if late_since_s is not None:

@@ -8,20 +8,29 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from controller.runs.eventlog_files import read_event_log_file
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import with_cores
-from stage_model.history.gaps import log_gaps, why_incomplete, why_unusable
+from stage_model.history.gaps import log_gaps, remarks, why_incomplete, why_unusable
 from stage_model.history.like_named import like_named
 from stage_model.history.profile import Profile, RunRecord, parse_profile, profile, profile_json, profile_key
 
 
-def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:
-    """The run in the log at `file`, and a clause for each kind of gap. Raises `BadInput` for a log that cannot be read, or
-    of a run from which nothing can be learned."""
+class LoggedRun(NamedTuple):
+    """The run in a log, a clause for each kind of gap, and what else has to be said of it, a clause each."""
+
+    record: RunRecord
+    gaps: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def logged_run(file: Path) -> LoggedRun:
+    """The run in the log at `file`. Raises `BadInput` for a log that cannot be read, or of a run from which nothing can be
+    learned."""
     log = read_event_log_file(file)
     if not (log.run.complete and log.run.seems_well):
         raise BadInput(
@@ -29,7 +38,7 @@ def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:
             "give one of a run that succeeded"
         )
     if why := why_unusable(log):
-        raise BadInput(f"event log {file} tells {why}; give one of a run of which no event was lost")
+        raise BadInput(f"event log {file} tells {why}")
     record = log.record()
     try:
         msgspec.convert(msgspec.to_builtins(record), RunRecord)
@@ -37,23 +46,24 @@ def logged_run(file: Path) -> tuple[RunRecord, tuple[str, ...]]:
         raise BadInput(
             f"event log {file} is corrupt: its times or amounts cannot be ({error}); give one as Spark writes it"
         ) from error
-    return record, log_gaps(log)
+    return LoggedRun(record, log_gaps(log), remarks(log.run, record))
 
 
 def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile, tuple[str, ...]]:
-    """The profile of the runs in these logs, the last 20, and a sentence for each kind of gap. `cores`: what those runs could
-    use, where that was less than their executors' cores. Raises `BadInput`, also for logs of different applications."""
+    """The profile of the runs in these logs, the last 20, and a sentence for each gap and remark. `cores`: what those runs
+    could use, where that was less than their executors' cores. Raises `BadInput`, also for logs of different applications."""
     runs: list[RunRecord] = []
     told: list[str] = []
     for file in files:
-        run, clauses = logged_run(file)
+        run, gaps, more = logged_run(file)
         if runs and _key(run) != _key(runs[0]):
             raise BadInput(
                 f"event log {file} is of application {_key(run)!r}, {files[0]} of {_key(runs[0])!r}; "
                 f"give logs of one application{_or_one_name(run, runs[0])}"
             )
         runs.append(run if cores is None else _slowed(run, cores, file))
-        told += (f"event log {file} has gaps: {clause}" for clause in clauses)
+        told += (f"event log {file} has gaps: {clause}" for clause in gaps)
+        told += (f"in event log {file} {clause}" for clause in more)
     content = profile_json(profile(_key(runs[0]), runs))
     return parse_profile(content, source=f"what {', '.join(map(str, files))} would teach"), tuple(told)
 

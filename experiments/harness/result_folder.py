@@ -153,7 +153,7 @@ class ResultFolder:
         for log in (self.path / EVENT_LOGS).glob(f"*{app_id}*"):
             if log.name.startswith("."):
                 continue  # a checksum
-            run, _ = logged_run(log)
+            run = logged_run(log).record
             stages = tuple(structs.replace(stage, name=call_site(stage.name)) for stage in run.stages)
             told = profile(app_id, (structs.replace(run, arguments=None, stages=stages),))
             (self.runs / app_id / LOGGED).write_bytes(profile_json(told))

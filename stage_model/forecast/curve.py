@@ -42,7 +42,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 def whole(what: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:
     """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
     busy, fixed_s = to_come(what.stages, slots, 1.0, speed_limit)
-    return Forecast(busy, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s, speed_limit)
+    return Forecast(busy, max(0.0, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s + what.rest_s), speed_limit)
 
 
 def reference_slots(known: Profile) -> int:

@@ -15,8 +15,9 @@ import msgspec
 
 from stage_model.errors import BadInput
 from stage_model.forecast.expected import Expected, ProfiledTraits
-from stage_model.forecast.fixed import fixed_times, mean_cores
+from stage_model.forecast.fixed import fixed_times, mean_cores, side_by_side_s
 from stage_model.forecast.further import Grounds, grounds, marks
+from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.same_stage import same_stages
 from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.forecast.virtual_time import spread
@@ -26,6 +27,7 @@ from stage_model.history.profile import CpuSource, Profile, RunRecord, StageReco
 from stage_model.history.signature import Names, kind, stage_names
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
+_Fixed = Mapping[str, Mapping[str, float]]
 
 
 class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +96,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission. `used_core_s` is the
     container CPU of the whole run, in stages or not (None: known of no run with these arguments); `grounds` are the runs that
-    the estimate rests on."""
+    the estimate rests on. `rest_s` is by how many seconds a run took longer than all of these let expect with the cores that
+    it had (below 0: shorter); it is 0 where quotas moved the cores."""
 
     startup_s: float
     tail_s: float
@@ -102,6 +105,7 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     cpu_source: CpuSource = "container"
     grounds: Grounds
     used_core_s: float | None = None
+    rest_s: float = 0.0
 
     @cached_property
     def expected(self) -> Expected:
@@ -136,8 +140,23 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
         for record, place in zip(run.stages, same.places, strict=True):
             if place is not None and place not in same.alike:
                 seen[place].append((record, run))
-    places = {record.signature: place for place, record in enumerate(reference.stages)}
     startup_s, fixed = median(run.startup_s for run in runs), {run.id: fixed_times(run) for run in runs}
+    measured = any(run.cpu_source == "container" for run in runs)
+    disturbed = sum(1 for records in seen if not any(record.teaches for record, _ in records))
+    return ApplicationEstimate(
+        startup_s=startup_s,
+        tail_s=median(run.tail_s for run in runs),
+        stages=_placed(reference, seen, startup_s, fixed),
+        cpu_source="container" if measured else "executor",
+        grounds=msgspec.structs.replace(grounds(runs, reference, arguments), disturbed=disturbed),
+        used_core_s=_used_core_s(runs, reference, arguments),
+        rest_s=0.0 if measured else median(_rest_s(run, fixed) for run in runs),
+    )
+
+
+def _placed(reference: RunRecord, seen: Sequence[_Seen], startup_s: float, fixed: _Fixed) -> tuple[StageEstimate, ...]:
+    """Estimates of the stages of the reference run, in its order. `seen` are the records of each of them."""
+    places = {record.signature: place for place, record in enumerate(reference.stages)}
     stages: list[StageEstimate] = []
     for record in reference.stages:
         stage = _stage(record, seen[len(stages)], reference, fixed)
@@ -145,14 +164,17 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
         start_s = startup_s + max(0.0, record.start_s - reference.startup_s)
         placed = msgspec.structs.replace(stage, index=len(stages), parents=parents, start_s=start_s)
         stages.append(placed.after(stages))
-    return ApplicationEstimate(
-        startup_s=startup_s,
-        tail_s=median(run.tail_s for run in runs),
-        stages=tuple(stages),
-        cpu_source="container" if any(run.cpu_source == "container" for run in runs) else "executor",
-        grounds=grounds(runs, reference, arguments),
-        used_core_s=_used_core_s(runs, reference, arguments),
-    )
+    return tuple(stages)
+
+
+def _rest_s(run: RunRecord, fixed: _Fixed) -> float:
+    """By how many seconds the run took longer than its own estimate says with the cores that it had."""
+    said_s = run.startup_s + run.tail_s
+    for group in overlapping(_placed(run, [[(record, run)] for record in run.stages], run.startup_s, fixed)):
+        works = [(stage.tasks, stage.work_core_s, stage.task_cv) for stage in group]
+        since_s = run.stages[group[0].index].start_s
+        said_s += group[0].gap_s + side_by_side_s(works, since_s, run) + max(stage.fixed_s for stage in group)
+    return run.duration_s - said_s
 
 
 def _used_core_s(runs: Sequence[RunRecord], reference: RunRecord, arguments: tuple[str, ...] | None) -> float | None:
@@ -205,7 +227,7 @@ def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:
     return Shown(fixed_s, mean_cores((record,), record.duration_s, run), record.work_core_s, record.throttled_s, waited_s)
 
 
-def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: Mapping[str, Mapping[str, float]]) -> StageEstimate:
+def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed) -> StageEstimate:
     """Estimate of one stage, not placed yet. `seen` are its records with their runs, `fixed` are `fixed_times` by run id."""
     taught = [(r, run) for r, run in seen if r.teaches] or [(record, reference)]
     measured = [(r, run) for r, run in taught if run.cpu_source == "container"] or taught

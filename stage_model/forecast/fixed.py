@@ -13,7 +13,8 @@ from functools import lru_cache
 from msgspec import structs
 
 from stage_model.forecast.overlap import overlapping
-from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, with_waiting
+from stage_model.forecast.varying import lasting_s
+from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, stages_busy, with_waiting
 from stage_model.history.profile import RunRecord, StageRecord
 
 LEAST_CORES = 1e-6
@@ -32,9 +33,7 @@ def fixed_times(run: RunRecord) -> dict[str, float]:
     for group in overlapping(run.stages):
         alone_s = [_explained_s(stage, run) for stage in group]
         lasted_s = max(stage.start_s + stage.duration_s for stage in group) - group[0].start_s
-        cores = min(mean_cores(group, lasted_s, run), run.slots)
-        work_core_s = sum(stage.work_core_s for stage in group)
-        together_s = max(*alone_s, work_core_s / cores if cores >= LEAST_CORES else 0.0)
+        together_s = alone_s[0] if len(group) == 1 else max(*alone_s, _least_s(group, lasted_s, run))
         for stage, explained_s in zip(group, alone_s, strict=True):
             found[stage.signature] = max(0.0, min(stage.duration_s - explained_s, lasted_s - together_s))
     return found
@@ -44,8 +43,40 @@ def _explained_s(stage: StageRecord, run: RunRecord) -> float:
     """Seconds the model gives for the stage with the cores it had in that run."""
     if stage.duration_s <= 0:
         return 0.0
+    if run.cores_there:
+        return side_by_side_s((_sized(stage),), stage.start_s, run)
     cores = mean_cores((stage,), stage.duration_s, run)
     return modelled_s(stage.tasks, stage.work_core_s, stage.task_cv, cores, run.cores, run.slots)
+
+
+def _least_s(group: Sequence[StageRecord], lasted_s: float, run: RunRecord) -> float:
+    """Seconds that the work of these stages takes at least with the cores that they had together."""
+    if run.cores_there:
+        return side_by_side_s([_sized(stage) for stage in group], group[0].start_s, run)
+    cores = min(mean_cores(group, lasted_s, run), run.slots)
+    return sum(stage.work_core_s for stage in group) / cores if cores >= LEAST_CORES else 0.0
+
+
+def _sized(stage: StageRecord) -> tuple[int, float, float]:
+    return stage.tasks, stage.work_core_s, stage.task_cv
+
+
+def side_by_side_s(stages: Sequence[tuple[int, float, float]], since_s: float, run: RunRecord) -> float:
+    """Seconds the model gives for stages (tasks, core-seconds, cv) that all begin at `since_s` of that run, with all the
+    cores that were there at each moment."""
+    if len(stages) == 1 and not run.cores_there:
+        return modelled_s(*stages[0], run.cores, run.cores, run.slots)
+    if run.cores < LEAST_CORES:
+        return 0.0
+    tasks = sum(count for count, _, _ in stages)
+    slots, part = max(1, run.slots), max(1.0, min(run.slots, tasks) / MOST_SLOTS)
+    fewer = [(math.ceil(count / part), work_core_s / part, cv) for count, work_core_s, cv in stages]
+    speed = min(1.0, run.cores / slots)
+    if not run.cores_there:
+        return Forecast(stages_busy(fewer, min(round(slots / part), MOST_SLOTS)), 0.0, speed).time_s(run.cores / part)
+    shares = [(step.since_s, step.cores / run.cores) for step in run.cores_there]
+    steps = [(second, max(1, min(round(share * slots / part), MOST_SLOTS)) if share else 0) for second, share in shares]
+    return lasting_s(fewer, since_s, steps, speed)
 
 
 def mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) -> float:
@@ -77,7 +108,7 @@ def with_cores(run: RunRecord, cores: float) -> RunRecord:
         else stage
         for stage in run.stages
     )
-    return structs.replace(run, cores=cores, stages=stages)
+    return structs.replace(run, cores=cores, cores_there=(), stages=stages)
 
 
 def _stretch(tasks: int, cv: float, cores: float, slots: int) -> float:

@@ -26,11 +26,13 @@ class Grounds(msgspec.Struct, frozen=True, kw_only=True):
     (None: the arguments of this run, or of all the profile's runs, are not known).
 
     `further` is how much more than planned the run may need, as a share of the plan; it is 0 where a run with its arguments
-    has taught, or where arguments are not known."""
+    has taught, or where arguments are not known. `disturbed` are the stages that no run teaches, because in each run they
+    failed, were tried again or lack events."""
 
     runs: int
     same_arguments: int | None
     further: float = 0.0
+    disturbed: int = 0
 
     @property
     def other_arguments(self) -> bool:

@@ -106,7 +106,16 @@ def stage_busy(tasks: int, work_core_s: float, cv: float, slots: int) -> Busy:
 def stages_busy(stages: Sequence[tuple[int, float, float]], slots: int) -> Busy:
     """Busy tuple of stages (tasks, core-seconds, cv) that run at the same time: parallel branches share the slots, the
     earlier stage's tasks first, as Spark's FIFO scheduler has it."""
-    steady_core_s, works = 0.0, []
+    steady_core_s, works = queued(stages, slots)
+    busy = list(schedule((), works, slots))
+    busy[slots - 1] += steady_core_s / slots
+    return tuple(busy)
+
+
+def queued(stages: Sequence[tuple[int, float, float]], slots: int) -> tuple[float, list[float]]:
+    """Of stages (tasks, core-seconds, cv) in order: core-seconds that keep all slots busy at first, and then the works of
+    tasks that wait for a slot."""
+    steady_core_s, works = 0.0, list[float]()
     for tasks, work_core_s, cv in stages:
         if tasks <= 0 or work_core_s <= 0:
             continue
@@ -114,9 +123,7 @@ def stages_busy(stages: Sequence[tuple[int, float, float]], slots: int) -> Busy:
         steady = max(0, tasks - STEADY_WAVES * slots)
         steady_core_s += steady * mean
         works += task_works(tasks - steady, mean, cv)
-    busy = list(schedule((), works, slots))
-    busy[slots - 1] += steady_core_s / slots
-    return tuple(busy)
+    return steady_core_s, works
 
 
 def add(left: Busy, right: Busy) -> Busy:

@@ -6,6 +6,8 @@ directories and decompression (`controller.runs.eventlog_files`).
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -25,9 +27,10 @@ from stage_model.history.eventlog_schema import (
     LogStart,
     SQLExecutionEndLine,
     SQLExecutionStartLine,
+    StageSubmittedLine,
 )
-from stage_model.history.events import ApplicationEnd, ExecutorAdded, ExecutorRemoved, JobStart, TaskEnd
-from stage_model.history.profile import RunRecord
+from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorAdded, ExecutorRemoved, JobStart, TaskEnd
+from stage_model.history.profile import MOST_STEPS, CoresThere, RunRecord
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
 
@@ -38,9 +41,11 @@ _LONGEST_QUEUE_MS = 24 * 3_600_000
 @dataclass(slots=True)
 class EventLog:
     """What a log tells. `cores` = most executor cores at one time, `slots` = most tasks at once; `strangers` are executors
-    that ran tasks, though the log does not tell that they came. `attempt` counts the application's from 1, where YARN makes
-    several. `databricks_parts` is None for a log that Databricks did not write; its own tell no end of the application
-    (`end_told`)."""
+    that ran tasks, though the log does not tell that they came. `cores_at` are the cores of all executors from the first end
+    of a task on: (milliseconds, cores) for each change. Executors that came before count as there from the beginning, because
+    every run has to wait for its executors. `untimed` are stages of which no submission time is told. `attempt` counts the
+    application's from 1, where YARN makes several. `databricks_parts` is None for a log that Databricks did not write; its
+    own tell no end of the application (`end_told`)."""
 
     run: Run = field(default_factory=Run)
     application_id: str = ""
@@ -54,6 +59,8 @@ class EventLog:
     started_ms: int | None = None
     cores: int = 0
     executors: int = 0
+    cores_at: list[tuple[int, int]] = field(default_factory=list)
+    untimed: int = 0
     strangers: set[str] = field(default_factory=set)
     spark: dict[str, str] = field(default_factory=dict)
 
@@ -78,12 +85,21 @@ class EventLog:
             when_ms=started_ms,
             spark_version=self.spark_version,
             cores=float(self.cores),
+            cores_there=self._cores_there(started_ms),
             slots=self.slots,
             executors=self.executors,
             started_ms=started_ms,
             ended_well=self.run.seems_well,
             arguments=self.arguments,
         )
+
+    def _cores_there(self, started_ms: int) -> tuple[CoresThere, ...]:
+        last_ms = max((stage.last_ms for stage in self.run.attempts.values()), default=0)
+        steps = [(ms, cores) for ms, cores in self.cores_at if ms < last_ms]
+        if all(cores == self.cores for _, cores in steps):
+            return ()
+        kept = steps[:: math.ceil(len(steps) / MOST_STEPS)]
+        return tuple(CoresThere(since_s=max(0, ms - started_ms) / 1e3, cores=float(cores)) for ms, cores in kept)
 
 
 @dataclass(slots=True)
@@ -120,6 +136,7 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
             continue
         if isinstance(found, LogStart):
             log.spark_version = found.version
+            _check_release(found.version, source)
         elif isinstance(found, DatabricksPart):
             _take_part(log, found, source)
         elif not log.begun:
@@ -153,6 +170,14 @@ def _end_with_its_jobs(log: EventLog) -> None:
         log.run.apply(ApplicationEnd(time_ms=max(job.ended_ms or 0 for job in jobs)))
 
 
+def _check_release(version: str, source: str) -> None:
+    """Raises `BadInput` for a release that writes no submission times of stages (before 2.1 no CPU times either)."""
+    told = re.match(r"(\d{1,9})\.(\d{1,9})", version)
+    if told is not None and (int(told[1]), int(told[2])) < (2, 3):
+        why = "event logs of Spark 2.2 and older do not tell when a stage began"
+        raise BadInput(f"{source} is of Spark {version}, and {why}; {_ACCEPTED}")
+
+
 _ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
 
 
@@ -181,20 +206,35 @@ def _take(log: EventLog, found: Kind, living: _Living) -> None:
         living.queries.add(str(found.execution))
     elif isinstance(found, SQLExecutionEndLine):
         living.queries.discard(str(found.execution))
-    elif not isinstance(found, LogStart) and (event := found.event()) is not None:
-        if isinstance(event, ExecutorAdded):
-            living.cores += event.cores - living.by_id.get(event.executor, 0)
-            living.by_id[event.executor] = event.cores
-            living.came.add(event.executor)
-            log.cores = max(log.cores, living.cores)
-            log.executors = max(log.executors, len(living.by_id))
-        elif isinstance(event, ExecutorRemoved):
-            living.cores -= living.by_id.pop(event.executor, 0)
-        elif isinstance(event, TaskEnd) and event.executor not in living.came:
+    elif isinstance(found, StageSubmittedLine) and found.event() is None:
+        log.untimed += 1
+    elif not isinstance(found, LogStart | DatabricksPart) and (event := found.event()) is not None:
+        _apply(log, event, living)
+
+
+def _apply(log: EventLog, event: AnyEvent, living: _Living) -> None:
+    if isinstance(event, ExecutorAdded | ExecutorRemoved):
+        _take_executor(log, event, living)
+    elif isinstance(event, TaskEnd):
+        if not log.cores_at:
+            log.cores_at.append((0, living.cores))
+        if event.executor not in living.came:
             log.strangers.add(event.executor)
-        elif isinstance(event, JobStart) and event.sql_execution not in living.queries:
-            event = structs.replace(event, sql_execution=None)
-        log.run.apply(event)
+    elif isinstance(event, JobStart) and event.sql_execution not in living.queries:
+        event = structs.replace(event, sql_execution=None)
+    log.run.apply(event)
+
+
+def _take_executor(log: EventLog, event: ExecutorAdded | ExecutorRemoved, living: _Living) -> None:
+    living.cores -= living.by_id.pop(event.executor, 0)
+    if isinstance(event, ExecutorAdded):
+        living.cores += event.cores
+        living.by_id[event.executor] = event.cores
+        living.came.add(event.executor)
+    log.cores = max(log.cores, living.cores)
+    log.executors = max(log.executors, len(living.by_id))
+    if log.cores_at:
+        log.cores_at.append((event.time_ms, living.cores))
 
 
 def _attempt(start: ApplicationStart) -> int:

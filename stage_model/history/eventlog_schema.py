@@ -86,7 +86,7 @@ class Stage(msgspec.Struct, frozen=True):
     stage: Number = msgspec.field(name="Stage ID")
     name: str = msgspec.field(name="Stage Name")
     tasks: Number = msgspec.field(name="Number of Tasks")
-    attempt: Number = msgspec.field(name="Stage Attempt ID", default=0)
+    attempt: Number = msgspec.field(name="Stage Attempt ID")
     rdds: tuple[Rdd, ...] = msgspec.field(name="RDD Info", default=())
     parents: tuple[Number, ...] = msgspec.field(name="Parent IDs", default=())
     submitted_ms: Epoch | None = msgspec.field(name="Submission Time", default=None)
@@ -209,7 +209,9 @@ class _ShuffleWrite(msgspec.Struct, frozen=True):
 
 
 class _Metrics(msgspec.Struct, frozen=True):
-    run_ms: Long = msgspec.field(name="Executor Run Time", default=0)
+    """Amounts that are not told were not read or written; a CPU time of 0 is one that is not told (`StageRun`)."""
+
+    run_ms: Long | None = msgspec.field(name="Executor Run Time", default=None)
     cpu_ns: Long = msgspec.field(name="Executor CPU Time", default=0)
     input: _Input = msgspec.field(name="Input Metrics", default_factory=_Input)
     read: _ShuffleRead = msgspec.field(name="Shuffle Read Metrics", default_factory=_ShuffleRead)
@@ -224,12 +226,14 @@ class TaskEndLine(msgspec.Struct, frozen=True):
     stage: Number = msgspec.field(name="Stage ID")
     reason: _EndReason = msgspec.field(name="Task End Reason")
     task: _TaskInfo = msgspec.field(name="Task Info")
-    attempt: Number = msgspec.field(name="Stage Attempt ID", default=0)
+    attempt: Number = msgspec.field(name="Stage Attempt ID")
     metrics: _Metrics | None = msgspec.field(name="Task Metrics", default=None)
 
-    def event(self) -> AnyEvent:
+    def event(self) -> AnyEvent | None:
         metrics = self.metrics or _Metrics()
         ok = self.reason.reason == "Success"
+        if ok and metrics.run_ms is None:  # counts as a task whose end is not told
+            return None
         return TaskEnd(
             stage=self.stage,
             attempt=self.attempt,
@@ -240,7 +244,7 @@ class TaskEndLine(msgspec.Struct, frozen=True):
             finish_ms=self.task.finish_ms,
             ok=ok,
             reason="" if ok else self.reason.reason,
-            run_ms=metrics.run_ms,
+            run_ms=metrics.run_ms or 0,
             cpu_ns=metrics.cpu_ns,
             input_records=metrics.input.records,
             shuffle_read_records=metrics.read.records,
@@ -252,14 +256,14 @@ class TaskEndLine(msgspec.Struct, frozen=True):
 
 
 class _ExecutorInfo(msgspec.Struct, frozen=True):
+    cores: Number = msgspec.field(name="Total Cores")
     host: str = msgspec.field(name="Host", default="")
-    cores: Number = msgspec.field(name="Total Cores", default=0)
 
 
 class ExecutorAddedLine(msgspec.Struct, frozen=True):
     time_ms: Epoch = msgspec.field(name="Timestamp")
     executor: str = msgspec.field(name="Executor ID")
-    info: _ExecutorInfo = msgspec.field(name="Executor Info", default_factory=_ExecutorInfo)
+    info: _ExecutorInfo = msgspec.field(name="Executor Info")
 
     def event(self) -> AnyEvent:
         return ExecutorAdded(executor=self.executor, host=self.info.host, cores=self.info.cores, time_ms=self.time_ms)

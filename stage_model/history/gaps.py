@@ -1,4 +1,4 @@
-"""What the events of a run lack: events that Spark dropped, stages and jobs without an end, a clock that was set back.
+"""What the events of a run lack: events that Spark dropped, ends of stages and jobs, CPU times, a clock that was set back.
 
 Spark drops events when its listeners are slow, and says so in the driver's log alone; what is left here shows it. Pure. Not
 covered: what a run is read from (`eventlog`).
@@ -9,9 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from stage_model.history.all_attempts import AllAttempts
 from stage_model.history.eventlog import EventLog
+from stage_model.history.profile import RunRecord
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageRun
+
+UNTOLD_MS = 1000
+"""Tasks that ran so long together have used CPU; of less a coarse clock may tell none."""
 
 
 def log_gaps(log: EventLog) -> tuple[str, ...]:
@@ -20,7 +25,10 @@ def log_gaps(log: EventLog) -> tuple[str, ...]:
     if log.started_ms is None:
         found.append("no SparkListenerApplicationStart; its name is not known, and its time counts from its first job")
     if not log.spark:
-        found.append("no SparkListenerEnvironmentUpdate; its main file and when it was submitted are not known")
+        found.append(
+            "no SparkListenerEnvironmentUpdate; its main file and when it was submitted are not known, and each task counts "
+            "as one core's"
+        )
     if not log.end_told:
         found.append("no SparkListenerApplicationEnd, as Databricks writes none; it is taken to have ended with its last job")
     if log.strangers:
@@ -29,12 +37,33 @@ def log_gaps(log: EventLog) -> tuple[str, ...]:
 
 
 def why_unusable(log: EventLog) -> str:
-    """Why neither a plan nor a profile follows from a log, although its run is `complete`; empty: they do."""
+    """Why neither a plan nor a profile follows from a log, although its run is `complete`, and what to give instead; empty:
+    they follow."""
+    whole = "; give one of a run of which no event was lost"
+    if log.untimed and not log.run.attempts:
+        return (
+            "of no stage when it was submitted (Submission Time), as logs of Spark 2.2 and older do not; "
+            "give one that Spark 2.3 or newer wrote"
+        )
     if not log.slots:
-        return "of no executor that could run a task (SparkListenerExecutorAdded), so nobody knows what cores it had"
+        return f"of no executor that could run a task (SparkListenerExecutorAdded), so its cores are not known{whole}"
     if not any(stage.done for stage in log.run.attempts.values()):
-        return "of no task that ended well (SparkListenerTaskEnd), so nobody knows its work"
+        return f"of no task that ended well with its run time (SparkListenerTaskEnd), so its work is not known{whole}"
     return ""
+
+
+def remarks(run: Run, record: RunRecord) -> tuple[str, ...]:
+    """A clause for all that a plan has to say of a run and its record, and that is no gap; empty: there is nothing to say."""
+    found = []
+    if retried := [stage.first for stage in _kept(run) if stage.retried]:
+        counts = "the work and the time of all attempts count, so a run that loses nothing may end sooner"
+        found.append(f"{_stages(retried)} needed more than one attempt, because output was lost; {counts}")
+    if record.cores_there:
+        least = min(step.cores for step in record.cores_there)
+        found.append(
+            f"executors came or went: {least:g} to {record.cores:g} cores were there; a plan has its cores from the beginning"
+        )
+    return tuple(found)
 
 
 def gaps(run: Run) -> tuple[str, ...]:
@@ -42,7 +71,8 @@ def gaps(run: Run) -> tuple[str, ...]:
     stages = tuple(run.attempts.values())
     open_ones = [stage for stage in stages if stage.active]
     ended = [stage for stage in stages if stage.completed_ms is not None and stage.failure is None]
-    short = [stage for stage in ended if len(stage.done) < stage.info.tasks]
+    short = [stage.first for stage in _kept(run) if stage.short and stage.last.completed_ms is not None]
+    without_cpu = [stage for stage in stages if stage.run_ms_without_cpu]
     backward = [stage for stage in ended if (stage.completed_ms or 0) < stage.submitted_ms]
     found = []
     if run.tasks_unknown:
@@ -50,9 +80,14 @@ def gaps(run: Run) -> tuple[str, ...]:
     if run.ends_unknown:
         found.append(f"{_count(run.ends_unknown, 'end')} of stages or jobs that never began; left out")
     if open_ones:
-        found.append(f"{_stages(open_ones)} without an end; counted as far as tasks ended")
+        found.append(f"{_stages(open_ones)} without an end; how long they took is unknown")
     if short:
-        found.append(f"{_stages(short)} with fewer ends of tasks than tasks; counted with too little work")
+        found.append(f"{_stages(short)} with fewer ends of tasks than tasks; missing ones count as the mean of the others")
+    if sum(stage.run_ms_without_cpu for stage in without_cpu) >= UNTOLD_MS:
+        found.append(
+            f"{_stages(without_cpu)} without the CPU time of tasks (Executor CPU Time); their run time counts as work, "
+            "which is too much where they waited"
+        )
     if backward:
         found.append(
             f"{_stages(backward)} with an end before the beginning, as the clock was set back; how long they took is unknown"
@@ -74,6 +109,11 @@ def why_incomplete(run: Run) -> str:
         *([] if run.ended else ["the application never ended"]),
     ]
     return ", ".join(told)
+
+
+def _kept(run: Run) -> list[AllAttempts]:
+    """The stages that a record of the run has."""
+    return [AllAttempts(tries) for tries in run.tries() if not run.cut_off(tries[0])]
 
 
 def _stages(stages: Sequence[StageRun]) -> str:

@@ -22,6 +22,8 @@ from stage_model.history.amounts import Amounts
 VERSION = 1
 RUNS_KEPT = 20
 _LONGEST_KEY = 120
+MOST_STEPS = 500
+"""Of more changes of the executors some are left out, so that a run costs no more to model."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -42,7 +44,7 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, `throttled_s` = seconds that its
     executors' quotas held its threads back, summed over CPUs; None where a number is not known. `start_s` counts
     from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
-    `teaches` False: failed or retried, so only its place is of use.
+    `teaches` False: failed or retried, so it counts where no other run tells of the stage. All attempts count together.
     """
 
     signature: str
@@ -79,15 +81,24 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         )
 
 
+class CoresThere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All executors had so many `cores` together from `since_s` on, in seconds after submission."""
+
+    since_s: Amount
+    cores: Amount
+
+
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run, its stages in order of submission. Times in seconds unless named otherwise.
 
     `id` tells runs apart wherever they ran. `when_ms` = epoch milliseconds of the start, only for order (a run of a
     clock that was set back is dated after those before it). `cores` = cores of the cluster that the run could get, `slots` =
-    tasks at once over all executors. `startup_s` = application start to first stage, `tail_s` = last stage's end to the
-    application's. `cpu_source`: "container" (counts Python workers) or "executor" (JVM task threads; task run time for
-    stages with Python workers). `used_core_s` = container CPU of all executors from their starts on, in stages and between
-    these; None where no container was measured. `complete` False: nothing is learned from it.
+    tasks at once over all executors. `cores_there` = how many of the cores were there from when on, in order; it is empty
+    where all were there all the time, and where stages have `cores_s` of their own. `startup_s` = application start to first
+    stage, `tail_s` = last stage's end to the application's. `cpu_source`: "container" (counts Python workers) or "executor"
+    (JVM task threads; task run time for stages with Python workers and tasks of which no CPU is told). `used_core_s` =
+    container CPU of all executors from their starts on, in stages and between these; None where no container was measured.
+    `complete` False: nothing is learned from it.
     """
 
     id: Annotated[str, msgspec.Meta(min_length=1)]
@@ -97,6 +108,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     arguments: tuple[str, ...] | None = None
     spark_version: str = ""
     cores: Amount
+    cores_there: Annotated[tuple[CoresThere, ...], msgspec.Meta(max_length=MOST_STEPS)] = ()
     slots: Count
     executors: Count
     startup_s: Amount

@@ -48,6 +48,7 @@ class Run:
         self._infos: dict[int, StageInfo] = {}
         self._job_of_stage: dict[int, int] = {}
         self._latest: dict[int, StageRun] = {}
+        self._last_end_ms = 0
         self._active: dict[StageKey, StageRun] = {}
         self._executed: dict[tuple[str | None, int], int] = {}
         self._last_ended_job: int | None = None
@@ -89,6 +90,13 @@ class Run:
         for stage in self.attempts.values():
             first.setdefault(stage.info.stage, stage)
         return tuple(first.values())
+
+    def tries(self) -> tuple[tuple[StageRun, ...], ...]:
+        """All attempts of each stage, in order of submission."""
+        found: dict[int, list[StageRun]] = {}
+        for stage in self.attempts.values():
+            found.setdefault(stage.info.stage, []).append(stage)
+        return tuple(map(tuple, found.values()))
 
     # ------------------------------------------------------------ events
 
@@ -174,6 +182,8 @@ class Run:
         self._describe(info)
         job = self._job_of_stage.get(info.stage)
         waited_for, ready_ms = self._waited_for(info, job)
+        if info.stage in self._latest:
+            ready_ms = event.time_ms if self._active else self._last_end_ms
         self._parts += 1 + len(waited_for)
         signature = self._signatures.submitted(info)
         stage = StageRun(
@@ -203,6 +213,7 @@ class Run:
             self.ends_unknown += 1
             return
         stage.completed_ms, stage.failure = event.time_ms, event.failure
+        self._last_end_ms = max(self._last_end_ms, stage.last_ms)
         self._active.pop(key, None)
         if event.failure is None:
             self._executed[self._twin_key(event.stage)] = event.stage

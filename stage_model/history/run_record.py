@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from stage_model.history.profile import RunRecord, StageRecord
+from msgspec import structs
+
+from stage_model.history.all_attempts import AllAttempts
+from stage_model.history.profile import CoresThere, RunRecord, StageRecord
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey, StageRun
 
@@ -31,6 +34,7 @@ def to_record(
     allocated_core_s: Mapping[StageKey, float] | None = None,
     throttled_s: Mapping[StageKey, float] | None = None,
     used_core_s: float | None = None,
+    cores_there: tuple[CoresThere, ...] = (),
 ) -> RunRecord:
     """The record of `run`.
 
@@ -42,15 +46,23 @@ def to_record(
     from the run.
 
     Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. Their time
-    counts as time of the driver, which had its own reasons to wait.
+    counts as time of the driver, which had its own reasons to wait. A stage that was tried again is told as if all its
+    attempts had followed each other, and what needs its output had waited for all of them. `cores_there` are the cores of all
+    executors as in `RunRecord`.
     """
-    stages = [stage for stage in run.first_attempts() if not run.cut_off(stage)]
+    stages = [AllAttempts(tries) for tries in run.tries() if not run.cut_off(tries[0])]
     parents = _parents(run)
-    records = tuple(
-        _stage(run, s, parents[s.info.stage], started_ms, container_core_s, allocated_core_s or {}, throttled_s or {})
-        for s in stages
-    )
-    first_ms = min((s.submitted_ms for s in stages), default=started_ms)
+    kept, ends, retried = list[StageRecord](), dict[int, float](), any(stage.retried for stage in stages)
+    for stage in stages:
+        waits = parents[stage.first.info.stage]
+        record = _stage(run, stage, waits, started_ms, container_core_s, allocated_core_s or {}, throttled_s or {})
+        ready_s = max((ends[parent.info.stage] for parent in waits), default=0.0)
+        if retried and ready_s > record.start_s:
+            record = structs.replace(record, start_s=ready_s + record.gap_s)
+        ends[stage.first.info.stage] = record.start_s + record.duration_s
+        kept.append(record)
+    records = tuple(kept)
+    first_ms = min((s.first.submitted_ms for s in stages), default=started_ms)
     last_ms = max((s.last_ms for s in run.attempts.values() if not run.cut_off(s)), default=started_ms)
     end_ms = run.ended_ms if run.ended_ms is not None else last_ms
     return RunRecord(
@@ -61,6 +73,7 @@ def to_record(
         arguments=arguments,
         spark_version=spark_version,
         cores=cores,
+        cores_there=cores_there,
         slots=slots,
         executors=executors,
         startup_s=_seconds(first_ms - started_ms),
@@ -86,41 +99,39 @@ def _parents(run: Run) -> dict[int, tuple[StageRun, ...]]:
 
 def _stage(
     run: Run,
-    stage: StageRun,
+    stage: AllAttempts,
     parents: tuple[StageRun, ...],
     started_ms: int,
     container_core_s: Mapping[StageKey, float] | None,
     allocated_core_s: Mapping[StageKey, float],
     throttled_s: Mapping[StageKey, float],
 ) -> StageRecord:
-    count = len(stage.done)
-    mean_ms = stage.run_ms / count if count else 0.0
-    variance = max(0.0, stage.run_ms_squares / count - mean_ms**2) if count else 0.0
-    ready_ms = stage.submitted_ms if stage.ready_ms is None else stage.ready_ms
-    if {parent.info.stage for parent in parents} != set(stage.waited_for):  # some of them were cut off
+    first, mean_ms = stage.first, stage.mean_ms
+    ready_ms = first.submitted_ms if first.ready_ms is None else first.ready_ms
+    if {parent.info.stage for parent in parents} != set(first.waited_for):  # some of them were cut off
         ready_ms = max((parent.last_ms for parent in parents), default=started_ms)
-    job = run.jobs.get(stage.job) if stage.job is not None else None
+    job = run.jobs.get(first.job) if first.job is not None else None
     return StageRecord(
-        signature=stage.signature,
-        structure=stage.structure,
-        name=stage.info.name,
+        signature=first.signature,
+        structure=first.structure,
+        name=first.info.name,
         job=job.ordinal if job else 0,
         sql=job.sql if job else None,
         parents=tuple(parent.signature for parent in parents),
-        tasks=stage.info.tasks,
-        slots=stage.slots,
+        tasks=stage.tasks,
+        slots=first.slots,
         **stage.amounts._asdict(),
-        batches=stage.batches,
-        work_core_s=stage.work_core_s(None if container_core_s is None else container_core_s.get(stage.key, 0.0)),
-        run_s=stage.run_ms / 1e3,
+        batches=first.batches,
+        work_core_s=stage.work_core_s(container_core_s),
+        run_s=stage.run_s,
         task_s=mean_ms / 1e3,
-        task_cv=math.sqrt(variance) / mean_ms if mean_ms else 0.0,
-        skew=stage.longest_run_ms / mean_ms if mean_ms else 1.0,
-        duration_s=_seconds((stage.completed_ms or stage.submitted_ms) - stage.submitted_ms),
-        cores_s=allocated_core_s.get(stage.key),
-        throttled_s=throttled_s.get(stage.key),
-        start_s=_seconds(stage.submitted_ms - started_ms),
-        gap_s=_seconds(stage.submitted_ms - ready_ms),
+        task_cv=math.sqrt(stage.variance_ms2) / mean_ms if mean_ms else 0.0,
+        skew=stage.longest_ms / mean_ms if mean_ms else 1.0,
+        duration_s=_seconds(stage.lasted_ms),
+        cores_s=stage.sum_of(allocated_core_s),
+        throttled_s=stage.sum_of(throttled_s),
+        start_s=_seconds(first.submitted_ms - started_ms),
+        gap_s=_seconds(first.submitted_ms - ready_ms),
         teaches=stage.teaches,
     )
 

@@ -22,7 +22,8 @@ class StageRun:
     """One stage attempt. Sums are over tasks that ended well; `all_run_ms` counts the others, too.
 
     `waited_for` are ids of executed stages whose end it waited for, `ready_ms` the latest of these ends or of the
-    previous job's (None: it waited for nothing but the application's start). `slots` were there when it was submitted, 0
+    previous job's (None: it waited for nothing but the application's start); of a later attempt it is since when no other
+    stage was under way. `slots` were there when it was submitted, 0
     where the driver does not tell. `shown` is what the first `shown_tasks` to end read and wrote: it is taken anew when their
     number has doubled, and when the last has ended, so that what follows from it is worked out seldom.
     """
@@ -46,6 +47,8 @@ class StageRun:
     longest_run_ms: int = 0
     all_run_ms: int = 0
     cpu_ns: int = 0
+    run_ms_without_cpu: int = 0
+    """Run time of the tasks of which no CPU time is told, or 0: some platforms and vendors do not know it."""
 
     @property
     def key(self) -> StageKey:
@@ -72,13 +75,14 @@ class StageRun:
         """Core-seconds of the tasks that ended well.
 
         With container CPU: its part that these tasks had, but at least their JVM threads' CPU (a stage shorter than the
-        sampling period may show none). Without: the JVM threads' CPU, except for stages with Python workers, whose CPU
-        Spark does not count: their task run time, an upper bound.
+        sampling period may show none). Without: the JVM threads' CPU. For stages with Python workers, whose CPU Spark does
+        not count, and for tasks of which no CPU is told, it is the run time, an upper bound.
         """
         threads_s = self.cpu_ns / 1e9
         if container_core_s is not None:
             share = self.run_ms / self.all_run_ms if self.all_run_ms else 1.0
             return max(container_core_s * share, threads_s)
+        threads_s += self.run_ms_without_cpu / 1e3
         return max(threads_s, self.run_ms / 1e3) if self.python else threads_s
 
     def count(self, task: TaskEnd) -> None:
@@ -90,7 +94,10 @@ class StageRun:
         self.run_ms += task.run_ms
         self.run_ms_squares += task.run_ms * task.run_ms
         self.longest_run_ms = max(self.longest_run_ms, task.run_ms)
-        self.cpu_ns += task.cpu_ns
+        if task.cpu_ns > 0:
+            self.cpu_ns += task.cpu_ns
+        else:
+            self.run_ms_without_cpu += max(0, task.run_ms)
 
     @property
     def python(self) -> bool:

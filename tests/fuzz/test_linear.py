@@ -78,9 +78,11 @@ def jobs_with_deadlines_that_all_run_and_then_end(size: int) -> Work:
 
 def an_event_log_of_many_tasks(size: int) -> Work:
     head = [b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n']
-    info = f'"Stage Info":{{"Stage ID":0,"Stage Name":"s","Number of Tasks":{size},"Submission Time":1}}'
+    attempt = '"Stage Attempt ID":0'
+    info = f'"Stage Info":{{"Stage ID":0,{attempt},"Stage Name":"s","Number of Tasks":{size},"Submission Time":1}}'
     head.append(f'{{"Event":"SparkListenerStageSubmitted",{info}}}\n'.encode())
-    task = '{{"Event":"SparkListenerTaskEnd","Stage ID":{0},"Task End Reason":{{"Reason":"Success"}},"Task Info":{1}}}\n'
+    ended = '"Task End Reason":{{"Reason":"Success"}},"Task Metrics":{{"Executor Run Time":1}}'
+    task = f'{{{{"Event":"SparkListenerTaskEnd","Stage ID":{{0}},{attempt},{ended},"Task Info":{{1}}}}}}\n'
     times = '{{"Task ID":{0},"Index":{0},"Launch Time":1,"Finish Time":2}}'
     # every second one is of a stage that was never submitted
     tasks = [task.format(number % 2, times.format(number)).encode() for number in range(size)]

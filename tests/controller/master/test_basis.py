@@ -41,3 +41,11 @@ def test_what_is_recognised_and_since_when_it_is_late_come_last() -> None:
     assert "2 runs" in first
     assert "97%" in second
     assert "1m15s" in third
+
+
+def test_stages_that_no_run_teaches_are_said() -> None:
+    assert "undisturbed" not in basis(Grounds(runs=1, same_arguments=1)).sentence
+    assert basis(Grounds(runs=1, same_arguments=1, disturbed=1)).sentence.endswith(
+        "; no run is known in which 1 stage ran undisturbed"
+    )
+    assert "in which 2 stages ran" in basis(Grounds(runs=1, same_arguments=1, disturbed=2)).sentence

@@ -128,7 +128,7 @@ def test_what_a_quota_left_is_told_and_then_less_time_is_fixed() -> None:
     [
         (lambda content: without(content, "TaskEnd", but=3), "with fewer ends of tasks than tasks"),
         (lambda content: without(content, "StageSubmitted", but=20), "tasks ended of stages that were never submitted"),
-        (lambda content: without(content, "StageCompleted", but=20), "without an end; counted as far as tasks ended"),
+        (lambda content: without(content, "StageCompleted", but=20), "without an end; how long they took is unknown"),
         (lambda content: without(content, "JobStart", but=16), "ends of stages or jobs that never began; left out"),
         (lambda content: without(content, "ApplicationStart"), "no SparkListenerApplicationStart; its name is not known"),
         (lambda content: without(content, "EnvironmentUpdate"), "no SparkListenerEnvironmentUpdate; its main file and"),

@@ -173,7 +173,7 @@ def test_what_an_event_log_tells_is_kept_without_paths_and_only_of_a_run_that_en
         (folder.path / EVENT_LOGS / job.app_id).write_bytes(LOG.read_bytes())
         (folder.path / EVENT_LOGS / f".{job.app_id}.crc").write_bytes(b"crc")
     folder.add(step_record("base-0", *jobs), tmp_path / "home")
-    whole, _ = logged_run(LOG)
+    whole = logged_run(LOG).record
     [(app_id, kept)] = folder.data().logs.items()
     assert (app_id, kept.duration_s, kept.arguments, len(kept.stages)) == ("app-1", whole.duration_s, None, len(whole.stages))
     assert whole.arguments == ("8000",)

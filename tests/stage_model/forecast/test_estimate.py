@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from stage_model.errors import BadInput
+from stage_model.forecast.curve import whole
 from stage_model.forecast.estimate import estimate
 from stage_model.forecast.scaling import Fitted, at_size
-from stage_model.history.profile import profile
+from stage_model.history.profile import CoresThere, profile
 from tests.fakes.records import run, stage
 
 
@@ -42,6 +44,7 @@ def test_retries_and_incomplete_runs_do_not_teach() -> None:
     good, bad = stage("x"), stage("x", work_core_s=99.0, teaches=False)
     runs = [run("a", 1, good), run("b", 2, bad), run("c", 3, stage("x", work_core_s=500.0), complete=False)]
     assert estimate(profile("k", runs)).stages[0].work_core_s == 10.0
+    assert [estimate(profile("k", some)).grounds.disturbed for some in (runs, runs[1:])] == [0, 1]
     with pytest.raises(BadInput, match="holds no complete run"):
         estimate(profile("k", runs[2:]))
 
@@ -120,3 +123,25 @@ def test_the_total_follows_what_the_runs_read() -> None:
     half, whole = stage("x", records=500, input_records=500), stage("x", records=1000, input_records=1000)
     known = profile("k", [run("a", 1, half, used_core_s=40.0), run("b", 2, whole, used_core_s=70.0)])
     assert estimate(known).used_core_s == pytest.approx(70.0)
+
+
+@pytest.mark.parametrize("duration_s", [8.0, 8.5, 10.0])
+def test_what_the_parts_of_a_logged_run_do_not_tell_of_its_duration_is_kept(duration_s: float) -> None:
+    # 2 s start-up, 5 s of work and one of fixed time, half a second tail: 8.5 s
+    logged = run("a", 1, stage("x", task_cv=0.0), duration_s=duration_s, cpu_source="executor")
+    found = estimate(profile("k", [logged]))
+    assert found.rest_s == pytest.approx(duration_s - 8.5)
+    assert whole(found, 2).time_s(2.0) == pytest.approx(duration_s)
+    measured = structs.replace(logged, cpu_source="container")
+    assert estimate(profile("k", [measured])).rest_s == 0.0
+
+
+def test_a_logged_run_is_explained_by_the_cores_that_were_there() -> None:
+    # 4 tasks of 2.5 core-seconds, from 2 s on
+    steps = (CoresThere(since_s=0.0, cores=1.0), CoresThere(since_s=4.0, cores=2.0))
+    grown = run("a", 1, stage("x", task_cv=0.0), cores_there=steps, cpu_source="executor")
+    [found] = estimate(profile("k", [grown])).stages
+    # on one slot from 2 s, on the other from 4 s: the tasks end at 4.5, 6.5, 7 and 9 s
+    assert found.fixed_s == 0.0
+    [slower] = estimate(profile("k", [structs.replace(grown, stages=(stage("x", task_cv=0.0, duration_s=9.0),))])).stages
+    assert slower.fixed_s == pytest.approx(2.0)

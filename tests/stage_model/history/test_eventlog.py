@@ -15,9 +15,10 @@ from stage_model.forecast.match import match
 from stage_model.history.eventlog import EventLog, read_event_log, read_line
 from stage_model.history.eventlog_schema import EventLine
 from stage_model.history.events import AnyEvent
-from stage_model.history.gaps import log_gaps
+from stage_model.history.gaps import gaps, log_gaps
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
+from tests.fakes.made_logs import MadeExecutor, MadeJob, MadeStage, made_log
 
 LOGS = Path(__file__).parents[2] / "data" / "eventlogs"
 """Written by real Spark runs of app.py there; see shrink.py."""
@@ -131,6 +132,14 @@ def corrupt(content: list[bytes]) -> list[bytes]:
     return [*content[:50], content[50][:30] + b"\x00\n", *content[51:]]
 
 
+def of_version(content: list[bytes], version: str) -> list[bytes]:
+    return [b'{"Event":"SparkListenerLogStart","Spark Version":"%b"}\n' % version.encode(), *content[1:]]
+
+
+def without_field(content: list[bytes], name: bytes) -> list[bytes]:
+    return [line.replace(name, b'"Other"') for line in content]
+
+
 def wrong_type(content: list[bytes]) -> list[bytes]:
     broken = json.loads(content[60]) | {"Event": "SparkListenerJobStart", "Job ID": "seven"}
     return [*content[:60], json.dumps(broken).encode() + b"\n", *content[61:]]
@@ -148,6 +157,10 @@ def wrong_type(content: list[bytes]) -> list[bytes]:
         (lambda _: [b"\xff\xfe\x00\n"], "is no Spark event log"),
         (lambda _: [b'{"Event": "SparkListenerLogStart"}\n'], "is no Spark event log"),
         (lambda _: [], "truncated"),
+        (lambda content: of_version(content, "2.2.3"), "log is of Spark 2.2.3, and event logs of Spark 2.2 and older do not"),
+        (lambda content: of_version(content, "1.6.0-vendor.7"), "log is of Spark 1.6.0-vendor.7, and event logs of"),
+        (lambda content: without_field(content, b'"Total Cores"'), "is corrupt: line [0-9]+ is no Spark event"),
+        (lambda content: without_field(content, b'"Stage Attempt ID"'), "is corrupt: line [0-9]+ is no Spark event"),
     ],
 )
 def test_damaged_logs_are_refused_with_the_line(change: Callable[[list[bytes]], list[bytes]], sentence: str) -> None:
@@ -287,3 +300,42 @@ def test_a_scope_that_is_no_json_counts_as_none_and_settings_of_a_thousand_digit
     assert log.record().complete
     plain = read_event_log(lines(), "log").record()
     assert [stage.duration_s for stage in log.record().stages] == [stage.duration_s for stage in plain.stages]
+
+
+@pytest.mark.parametrize("version", ["2.3.0", "3.3.0-amzn-1", "10.0", "preview"])
+def test_later_and_unknown_releases_are_read(version: str) -> None:
+    assert read_event_log(of_version(lines(), version), "log").record().complete
+
+
+def test_a_task_that_ended_well_without_its_run_time_is_one_of_which_no_end_is_told() -> None:
+    content = lines()
+    last = max(number for number, line in enumerate(content) if b'"SparkListenerTaskEnd"' in line)
+    content[last] = content[last].replace(b'"Executor Run Time"', b'"Other"')
+    (missing,) = gaps(read_event_log(content, "log").run)
+    assert "with fewer ends of tasks than tasks" in missing
+
+
+def cores_there(executors: list[MadeExecutor], *stages: MadeStage) -> list[tuple[float, float]]:
+    thread = [MadeJob((stage,), pause_ms=1000) for stage in stages]
+    return [(step.since_s, step.cores) for step in read_event_log(made_log([thread], executors), "log").record().cores_there]
+
+
+def test_the_cores_that_were_there_are_told_where_they_changed_while_stages_ran() -> None:
+    two = MadeStage(4, 4000)  # with two cores from 11 s to 19 s
+    assert cores_there([MadeExecutor(2)], two) == []
+    assert cores_there([MadeExecutor(2), MadeExecutor(4, comes_ms=16_000)], two) == [(0.0, 2.0), (16.0, 6.0)]
+    # before any task has ended, and after all have
+    assert cores_there([MadeExecutor(1), MadeExecutor(1, comes_ms=14_000)], two) == []
+    assert cores_there([MadeExecutor(2), MadeExecutor(4, comes_ms=19_000)], two) == [(0.0, 2.0)]
+    # it is idle from 15 s on
+    gone = cores_there([MadeExecutor(4), MadeExecutor(2, leaves_ms=12_000)], MadeStage(6, 4000), MadeStage(4, 4000))
+    assert gone == [(0.0, 6.0), (15.0, 4.0)]
+
+
+def test_of_very_many_changes_of_the_cores_some_are_told() -> None:
+    changes = 1201
+    come = [MadeExecutor(1, comes_ms=16_000 + number) for number in range(changes)]
+    told = cores_there([MadeExecutor(2), *come], MadeStage(40, 4000))
+    assert len(told) == 401  # every third of the first two cores and the changes
+    assert told[0] == (0.0, 2.0)
+    assert [cores for _, cores in told] == sorted(cores for _, cores in told)

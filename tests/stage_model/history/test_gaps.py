@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stage_model.history.gaps import gaps, why_incomplete
+from stage_model.history.gaps import gaps, remarks, why_incomplete
+from stage_model.history.profile import CoresThere
 from stage_model.history.run_record import to_record
+from tests.fakes.records import run as plain_run
 from tests.fakes.spark_events import Story, info
 
 FIRST, SECOND = info(0), info(1, parents=(0,))
@@ -30,6 +32,15 @@ def story(*, second: str = "whole") -> Story:
         told.task(SECOND, 1)
     elif second == "only its end":
         told.complete(SECOND)
+    elif second == "no cpu":
+        told.whole(SECOND, cpu_s=0.0)
+    elif second == "hardly any cpu":
+        told.whole(SECOND, ms=400, cpu_s=0.0)
+    elif second == "retried":
+        told.submit(SECOND)
+        told.task(SECOND, 0)
+        told.complete(SECOND, failure="FetchFailed")
+        told.whole(info(1, parents=(0,), tasks=1, attempt=1))
     elif second == "backwards":
         told.submit(SECOND)
         told.task(SECOND, 0)
@@ -45,6 +56,9 @@ def story(*, second: str = "whole") -> Story:
     ("second", "clauses"),
     [
         ("whole", []),
+        ("retried", []),
+        ("no cpu", ["1 stage (first stage 1) without the CPU time of tasks"]),
+        ("hardly any cpu", []),
         ("nothing", []),
         ("no end", ["1 stage (first stage 1) without an end"]),
         ("one task", ["1 stage (first stage 1) with fewer ends of tasks than tasks"]),
@@ -80,3 +94,12 @@ def test_why_a_run_teaches_nothing() -> None:
     told.job_end(1)
     told.end()
     assert why_incomplete(told.run) == "1 job failed, 1 job did not end before the application"
+
+
+def test_what_is_no_gap_is_said_besides() -> None:
+    assert remarks(story().run, plain_run("r")) == ()
+    [retried] = remarks(story(second="retried").run, plain_run("r"))
+    assert retried.startswith("1 stage (first stage 1) needed more than one attempt, because output was lost; ")
+    grown = plain_run("r", cores_there=(CoresThere(since_s=0.0, cores=0.5), CoresThere(since_s=4.0, cores=2.0)))
+    [came] = remarks(story().run, grown)
+    assert came.startswith("executors came or went: 0.5 to 2 cores were there; ")

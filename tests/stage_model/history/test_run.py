@@ -225,8 +225,97 @@ def test_failed_and_retried_attempts_do_not_teach() -> None:
     story.whole(retry)
     story.whole(info(1, parents=(0,), attempt=1))
     found = record(story).stages
-    assert [stage.teaches for stage in found] == [True, False]
-    assert found[0].tasks == 2
+    assert [stage.teaches for stage in found] == [False, False]
+
+
+def lost_and_retried() -> Story:
+    """Both tasks of READ end. Of COUNT one does; the other needs the output of a task of READ, which is done again first. A
+    task takes a second."""
+    story = Story()
+    story.job(0, READ, COUNT)
+    story.whole(READ)
+    story.submit(COUNT)
+    story.ms += 1000
+    story.task(COUNT, 0, shuffle=10)
+    story.complete(COUNT, failure="FetchFailed")
+    story.ms += 200
+    story.whole(info(0, READ.name, tasks=1, attempt=1))
+    rest = info(1, parents=(0,), tasks=1, attempt=1)
+    story.submit(rest)
+    story.ms += 1000
+    story.task(rest, 0, shuffle=10)
+    story.complete(rest)
+    story.job_end(0)
+    story.end()
+    return story
+
+
+def test_all_attempts_of_a_stage_count_together_as_if_they_had_followed_each_other() -> None:
+    read, count = record(lost_and_retried()).stages
+    assert (read.tasks, read.work_core_s, read.run_s, read.records) == (3, 1.5, 3.0, 300)
+    assert (count.tasks, count.work_core_s, count.run_s, count.records) == (2, 1.0, 2.0, 20)
+    # a second for READ, and one for its task that is done again, before which nothing ran for 200 ms
+    assert [(read.start_s, read.duration_s), (count.start_s, count.duration_s)] == [(0.0, 2.2), (2.2, 2.0)]
+    assert (read.task_s, read.task_cv, read.skew) == (1.0, 0.0, 1.0)
+
+
+def test_container_cpu_of_all_attempts_counts_and_what_is_allocated_to_all() -> None:
+    told = {(0, 0): 4.0, (0, 1): 2.5, (1, 0): 1.5, (1, 1): 1.0}
+    found = to_record(
+        lost_and_retried().run,
+        id="r",
+        name="app",
+        main=None,
+        when_ms=0,
+        spark_version="",
+        cores=2.0,
+        slots=2,
+        executors=1,
+        started_ms=0,
+        container_core_s=told,
+        allocated_core_s=told,
+    )
+    assert [stage.work_core_s for stage in found.stages] == [6.5, 2.5]
+    assert [stage.cores_s for stage in found.stages] == [6.5, 2.5]
+    assert [stage.throttled_s for stage in found.stages] == [None, None]
+
+
+def test_tasks_of_which_no_end_is_told_count_as_the_mean_of_the_others() -> None:
+    story = Story()
+    stage = info(0, tasks=4)
+    story.job(0, stage)
+    story.submit(stage)
+    story.ms += 3000
+    story.task(stage, 0, run_ms=3000, cpu_s=2.0, records=30)
+    story.task(stage, 1, run_ms=1000, cpu_s=1.0, records=31)
+    story.complete(stage)
+    story.job_end(0)
+    story.end()
+    found = record(story).stages[0]
+    assert (found.tasks, found.work_core_s, found.run_s, found.records) == (4, 6.0, 8.0, 122)
+    assert (found.task_s, found.teaches) == (2.0, False)
+
+
+def test_a_stage_that_failed_for_good_did_no_more_than_its_tasks_that_ended() -> None:
+    story = Story()
+    stage = info(0, tasks=4)
+    story.job(0, stage)
+    story.submit(stage)
+    story.task(stage, 0, cpu_s=2.0)
+    story.complete(stage, failure="Job aborted")
+    story.job_end(0, failure="Job aborted")
+    assert (record(story).stages[0].tasks, record(story).stages[0].work_core_s) == (4, 2.0)
+
+
+def test_tasks_without_cpu_time_count_with_their_run_time_unless_the_container_s_is_known() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    story.task(READ, 0, run_ms=3000, cpu_s=0.0)
+    story.task(READ, 1, run_ms=3000, cpu_s=2.0)
+    story.complete(READ)
+    assert record(story).stages[0].work_core_s == 5.0
+    assert record(story, {(0, 0): 3.0}).stages[0].work_core_s == 3.0
 
 
 def test_a_skipped_parent_leads_to_the_stage_that_did_its_work() -> None:

@@ -1,0 +1,80 @@
+"""All attempts of a stage, taken together: what the stage took in its run.
+
+Spark tries a stage again, as a whole or in part, when output that it needs was lost. The first attempt alone may lack tasks,
+and later ones may do tasks again that had ended; both were work of the run. Pure. Not covered: what follows for a profile
+(`run_record`), how a run tells of them (`run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from stage_model.history.amounts import Amounts
+from stage_model.history.stage_run import StageKey, StageRun
+
+
+class AllAttempts:
+    """`attempts` are all of one stage, in order of submission; at least one. Times are milliseconds.
+
+    `ended` is the number of tasks that ended well, those that were done again included; `tasks` is the same with those of
+    which no end is known. `short`: ends of tasks are missing, because events were lost; then sums are scaled by `tasks` /
+    `ended`. A stage that failed for good did no more than its tasks that ended.
+    """
+
+    def __init__(self, attempts: Sequence[StageRun]) -> None:
+        self.attempts = tuple(attempts)
+        self.first, self.last = attempts[0], attempts[-1]
+        self.ended = sum(len(one.done) for one in attempts)
+        self.tasks = max(self.ended, *(one.info.tasks for one in attempts))
+        self.short = self.last.failure is None and self.ended < self.tasks
+        self._scale = self.tasks / self.ended if self.short and self.ended else 1.0
+
+    @property
+    def retried(self) -> bool:
+        return len(self.attempts) > 1
+
+    @property
+    def teaches(self) -> bool:
+        return not self.retried and self.first.teaches
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        sums = [sum(counts) for counts in zip(*(one.amounts for one in self.attempts), strict=True)]
+        return Amounts(*(sums if self._scale == 1 else [round(self._scale * count) for count in sums]))
+
+    @cached_property
+    def run_s(self) -> float:
+        return self._scale * sum(one.run_ms for one in self.attempts) / 1e3
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean run time of a task."""
+        return sum(one.run_ms for one in self.attempts) / self.ended if self.ended else 0.0
+
+    @property
+    def variance_ms2(self) -> float:
+        """Of the run times of tasks."""
+        squares = sum(one.run_ms_squares for one in self.attempts)
+        return max(0.0, squares / self.ended - self.mean_ms**2) if self.ended else 0.0
+
+    @property
+    def longest_ms(self) -> int:
+        return max(one.longest_run_ms for one in self.attempts)
+
+    @property
+    def lasted_ms(self) -> int:
+        """The time of all attempts, with that before a later one in which nothing was under way."""
+        first, *later = self.attempts
+        more = (one.last_ms - (one.submitted_ms if one.ready_ms is None else one.ready_ms) for one in later)
+        return first.last_ms - first.submitted_ms + sum(max(0, ms) for ms in more)
+
+    def work_core_s(self, container_core_s: Mapping[StageKey, float] | None) -> float:
+        """Core-seconds, as `StageRun.work_core_s` has them; `container_core_s` is by stage and attempt (None: not known)."""
+        told = container_core_s
+        return self._scale * sum(one.work_core_s(None if told is None else told.get(one.key, 0.0)) for one in self.attempts)
+
+    def sum_of(self, by_key: Mapping[StageKey, float]) -> float | None:
+        """The sum over the attempts of a number that is told by stage and attempt; None where it is told of none."""
+        told = [by_key[one.key] for one in self.attempts if one.key in by_key]
+        return sum(told) if told else None
