@@ -71,7 +71,7 @@ class OwnNetwork:
 class Launch:
     """Everything needed to start one executor. `argv[0]` is the program; stdout and stderr go to files in `log_dir`. Without
     a `network` it has the host's, as it always has in a runtime without networks. `umask` are the permissions that its files
-    lack (None: the default of the runtime)."""
+    lack (None: the default of the runtime). `groups` are its supplementary groups."""
 
     key: ExecutorKey
     argv: Sequence[str]
@@ -83,6 +83,7 @@ class Launch:
     cores: float
     uid: int
     gid: int
+    groups: Sequence[int] = ()
     umask: int | None = None
     image: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

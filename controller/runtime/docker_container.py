@@ -97,6 +97,7 @@ def create(client: docker.APIClient, name: str, launch: Launch, setting: Contain
         memswap_limit=launch.memory_bytes,  # equal: no swap
         pids_limit=PIDS_LIMIT,
         log_config=LogConfig(type="none"),
+        group_add=[str(group) for group in launch.groups],
         **hardening(shown, setting.limits.tmp_mb, setting.limits.files),
     )
     created = client.create_container(

@@ -16,7 +16,7 @@ import pwd
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -313,7 +313,7 @@ def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
         cwd=launch.working_dir,
         env=environment,
         start_new_session=True,
-        **_identity(launch.uid, launch.gid),
+        **_identity(launch.uid, launch.gid, launch.groups),
     )
 
 
@@ -325,11 +325,11 @@ def _home(uid: int) -> dict[str, str]:
         return {}
 
 
-def _identity(uid: int, gid: int) -> dict[str, Any]:
+def _identity(uid: int, gid: int, groups: Sequence[int] = ()) -> dict[str, Any]:
     """Popen's arguments to become the submitter; none when that is who we are."""
     if os.geteuid() != 0 or uid == os.geteuid():
         return {}
-    return {"user": uid, "group": gid, "extra_groups": ()}
+    return {"user": uid, "group": gid, "extra_groups": groups}
 
 
 def _starting(record: executor_record.Record) -> Observed:

@@ -6,8 +6,10 @@ import dataclasses
 import itertools
 import math
 import os
+import pwd
 import resource
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -327,6 +329,29 @@ def test_new_files_lack_the_permissions_that_the_launch_names(rig: AnyRig, umask
     runtime.start(launch)
     rig.ended(runtime, launch.key)
     assert int((launch.log_dir / "stdout").read_text(), 8) == umask
+
+
+def test_an_executor_has_the_groups_that_the_launch_names(rig: AnyRig) -> None:
+    if not rig.runs_programs:
+        pytest.skip("the fake runs no programs")
+    if os.geteuid() != 0:
+        pytest.skip("only root gives groups")
+    runtime = starter(rig)
+    nobody = pwd.getpwnam("nobody")
+    with tempfile.TemporaryDirectory() as name:  # a test's own folder is root's, as are those above it
+        folder = Path(name)
+        folder.chmod(0o755)
+        launch = dataclasses.replace(
+            rig.launch("id -G"),
+            working_dir=folder,
+            log_dir=folder / "logs",
+            uid=nobody.pw_uid,
+            gid=nobody.pw_gid,
+            groups=(nobody.pw_gid, 54321),
+        )
+        runtime.start(launch)
+        rig.ended(runtime, launch.key)
+        assert set((launch.log_dir / "stdout").read_text().split()) == {str(nobody.pw_gid), "54321"}
 
 
 def test_an_executor_ends_with_its_children(rig: AnyRig) -> None:

@@ -26,6 +26,7 @@ def seen() -> dict[str, Any]:
         "umask": umask,
         "uid": os.getuid(),
         "gid": os.getgid(),
+        "groups": sorted({os.getgid(), *os.getgroups()}),
         "user": getpass.getuser(),
         "home": str(Path.home()),
         "temporary folder": tempfile.gettempdir(),
