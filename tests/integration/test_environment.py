@@ -1,7 +1,12 @@
-"""An executor's environment is what Spark would give it: one program under plain `local-cluster` and under our runtimes."""
+"""An executor's environment is what Spark would give it.
+
+One program runs under plain `local-cluster` and under our runtimes, and under Spark's own standalone cluster and Kubernetes
+with us and without. Not covered: the variables that name a pod and its addresses.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +15,10 @@ from typing import Any
 import pytest
 
 from experiments.harness.live_cluster import spark_home
+from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import LocalCluster
+from tests.integration.spark_standalone import standalone
+from tests.integration.test_kubernetes_node_mode import attached
 
 pytestmark = pytest.mark.spark
 
@@ -42,9 +50,23 @@ MEANT: Mapping[str, Mapping[str, str]] = {
 cluster manager on other machines would: `spark.executorEnv.NAME` is for them."""
 
 
+ATTACHED = {"jvm/class path": "the bridge"}
+"""The same of executors that Spark's own cluster managers start."""
+
+
 def facts(answer: Facts) -> Facts:
-    """Everything but the variables, by name."""
-    return {f"{side}/{name}": value for side, of in answer.items() for name, value in of.items() if name != "variables"}
+    """Everything but the variables, by name; names that Spark draws for each application are told by their kind."""
+    named = {f"{side}/{name}": value for side, of in answer.items() for name, value in of.items() if name != "variables"}
+    return {name: without_drawn_names(value) if isinstance(value, str) else value for name, value in named.items()}
+
+
+def without_drawn_names(text: str) -> str:
+    return re.sub(r"app-\d{14}-\d{4}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "NAME", text)
+
+
+def differences(ours: Facts, plain: Facts) -> set[str]:
+    expected, got = facts(plain), facts(ours)
+    return {name for name in expected.keys() | got.keys() if got.get(name) != expected.get(name)}
 
 
 def run(cluster: LocalCluster, command: list[str], variables: Mapping[str, str]) -> Facts:
@@ -69,9 +91,41 @@ def test_tasks_see_what_sparks_own_executors_would_show_them(
 ) -> None:
     cluster: LocalCluster = request.getfixturevalue("cluster" if runtime == "docker" else "process_cluster")
     ours = run(cluster, cluster.sparkpace().command(("submit", *WORDS, "environment.py")), {})
-    expected, got = facts(plain), facts(ours)
-    assert {name for name in expected if got.get(name) != expected[name]} == set(MEANT[runtime])
+    assert differences(ours, plain) == set(MEANT[runtime])
     for name in SAME_VARIABLES:
         assert ours["python"]["variables"].get(name) == plain["python"]["variables"].get(name), name
     assert "DRIVERS_OWN" not in ours["python"]["variables"]
-    assert (got["python/umask"], got["jvm/hour"]) == (UMASK, "15:30")
+    assert (ours["python"]["umask"], ours["jvm"]["hour"]) == (UMASK, "15:30")
+
+
+def variables(answer: Facts, ignored: str) -> dict[str, str]:
+    found = {name: without_drawn_names(value) for name, value in answer["python"]["variables"].items()}
+    return {name: value for name, value in found.items() if not re.match(ignored, name)}
+
+
+@pytest.mark.slow
+def test_standalone_executors_show_tasks_the_same_with_and_without_us(adopting: LocalCluster, tmp_path: Path) -> None:
+    python = Path(sys.executable)
+    own = {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))}
+    with standalone(tmp_path / "standalone", python) as url:
+        words = ("--master", url, "--total-executor-cores", "1", *WORDS, "environment.py")
+        plain = run(adopting, [str(python.parent / "spark-submit"), *words], own)
+        ours = run(adopting, adopting.sparkpace().command(("submit", *words)), own)
+    assert differences(ours, plain) == set(ATTACHED)
+    drawn = "SPARK_LOG_URL|SPARK_EXECUTOR_DIRS|CLASSPATH|PYTHON_WORKER_FACTORY_SECRET|.*_PORT$"
+    assert variables(ours, drawn) == variables(plain, drawn)
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.kubernetes
+@pytest.mark.groups
+def test_pods_show_tasks_the_same_with_and_without_us(
+    adopting: LocalCluster, kubernetes: Kubernetes, executor_image: str
+) -> None:
+    python, words = Path(sys.executable), (*WORDS, "--conf", "spark.executor.instances=1", "environment.py")
+    plain = kubernetes.spark_submit(python, executor_image, *words).finish().ok().answer
+    ours = attached(adopting, kubernetes, executor_image, python)(*words).finish().ok().answer
+    assert differences(ours, plain) == set(ATTACHED)
+    drawn = "SPARK_EXECUTOR_POD|SPARK_JAVA_OPT|SPARK_DRIVER|SPARK_.*CLASSPATH|HOSTNAME|PYTHON_WORKER_FACTORY_SECRET|.*_PORT$"
+    assert variables(ours, drawn) == variables(plain, drawn)
