@@ -1,0 +1,91 @@
+"""Do Spark's own examples print with Sparkpace what they print with plain Spark?
+
+    python -m experiments.bench.same_answers OUT.json [--runtime process] [--only PATTERN ...]
+
+Each example runs three times: twice under plain `local-cluster`, once under `sparkpace submit`. An example whose two plain
+runs print different things has a random answer, so that only its end is judged. Exit code 1: an answer differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from controller.home import Home
+from controller.runtime.table import RUNTIMES
+from experiments.harness.live_cluster import Sparkpace, spark_home
+from experiments.harness.local_cluster import WORKLOADS
+from experiments.harness.outputs import difference
+from experiments.workloads.inputs import make_input
+
+Answers = dict[str, dict[str, str]]
+SIZES = ("--executor-memory", "1g", "--conf", "spark.ui.enabled=false", "--conf", "spark.ui.showConsoleProgress=false")
+
+
+def judge(plain: Answers, again: Answers, ours: Answers) -> dict[str, str]:
+    """What is true of each example, in a few words; words that begin with "different" are faults."""
+    return {name: _of_one(plain[name], again[name], ours[name]) for name in plain}
+
+
+def _of_one(plain: dict[str, str], again: dict[str, str], ours: dict[str, str]) -> str:
+    if ours["ended"] != plain["ended"]:
+        return f"different: ended with {ours['ended'] or 'success'!r}, with plain Spark with {plain['ended'] or 'success'!r}"
+    if plain["ended"]:
+        return f"fails with plain Spark, too: {plain['ended']}"
+    if difference(plain["printed"], again["printed"]) is not None:
+        return "random"
+    if not plain["printed"].strip():
+        return "prints nothing"
+    found = difference(plain["printed"], ours["printed"])
+    return "same" if found is None else f"different: {found}"
+
+
+def _run(command: list[str], work: Path, environment: dict[str, str]) -> Answers:
+    with work.with_suffix(".log").open("wb") as log:
+        subprocess.run(command, cwd=work, env=environment, stdout=log, stderr=log, check=True)
+    found: Answers = json.loads(work.with_suffix(".json").read_text())
+    return found
+
+
+def compare(folder: Path, runtime: str, patterns: list[str]) -> dict[str, str]:
+    """Runs the examples in `folder`. Raises `subprocess.CalledProcessError` if a driver fails."""
+    make_input(folder / "spark-data")
+    works = {label: Path(shutil.copytree(folder / "spark-data", folder / label)) for label in ("plain", "again", "ours")}
+    driver, python = str(WORKLOADS / "every_example.py"), Path(sys.executable)
+    plain = [str(python.parent / "spark-submit"), "--master", "local-cluster[2,1,1024]", *SIZES, driver]
+    environment = {**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))}
+    first, again = (
+        _run([*plain, f"{works[label]}.json", *patterns], works[label], environment) for label in ("plain", "again")
+    )
+    work = works["ours"]
+    ours = Sparkpace(Home(folder / "home"), work)
+    with ours.running("--workers", "2", "--runtime", runtime, "--allow-mount", str(folder)):
+        # executors may write only where a folder is mounted for it
+        command = ours.command(("submit", "--mount", f"{work}:rw", *SIZES, driver, f"{work}.json", *patterns))
+        return judge(first, again, _run(command, work, ours.environment()))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--runtime", choices=sorted(RUNTIMES), default="process")
+    parser.add_argument("--only", nargs="+", default=["*"])
+    given: Any = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        found = compare(Path(name), given.runtime, given.only)
+    given.out.write_text(json.dumps({"runtime": given.runtime, "examples": found}, indent=1) + "\n")
+    for said, count in Counter(said.partition(":")[0] for said in found.values()).most_common():
+        print(f"{count:4} {said}")
+    return int(any(said.startswith("different") for said in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

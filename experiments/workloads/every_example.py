@@ -1,0 +1,85 @@
+"""Runs Spark's own Python examples one after another in this driver, each with a Spark context of its own.
+
+    spark-submit every_example.py ANSWERS [PATTERN...]      those whose path below the examples' folder matches a pattern
+
+Writes to the file ANSWERS, as JSON, what each example printed and how it ended. The working folder must have the folder
+`data` that the examples read. Examples that wait for lines on a socket, for Kafka or for new files are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import io
+import json
+import runpy
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
+
+WAIT_FOR_OTHERS = (
+    "streaming/*network*",
+    "streaming/hdfs*",
+    "streaming/recover*",
+    "sql/streaming/*",
+    "mllib/streaming_linear*",
+)
+ARGUMENTS = {
+    "als.py": ["60", "120", "10", "3", "4"],
+    "kmeans.py": ["data/mllib/kmeans_data.txt", "2", "0.1"],
+    "logistic_regression.py": ["data/mllib/ridge-data/lpsa.data", "3"],
+    "mllib/correlations.py": ["data/mllib/sample_linear_regression_data.txt"],
+    "mllib/kmeans.py": ["data/mllib/kmeans_data.txt", "2"],
+    "mllib/gaussian_mixture_model.py": ["data/mllib/gmm_data.txt", "2"],
+    "mllib/logistic_regression.py": ["data/mllib/sample_svm_data.txt", "5"],
+    "mllib/sampled_rdds.py": ["data/mllib/sample_binary_classification_data.txt"],
+    "mllib/word2vec.py": ["data/mllib/sample_lda_data.txt"],
+    "pagerank.py": ["data/mllib/pagerank_data.txt", "5"],
+    "sort.py": ["data/mllib/sample_lda_data.txt"],
+    "transitive_closure.py": ["2"],
+    "wordcount.py": ["data/mllib/sample_lda_libsvm_data.txt"],
+}
+"""Of examples that end with their usage otherwise, or that take long."""
+LIMIT_S = 180
+
+
+def examples(folder: Path, patterns: list[str]) -> list[str]:
+    """Paths below the examples' folder, in order."""
+    found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.py") if path.name != "__init__.py")
+    waiting = [name for name in found if any(fnmatch.fnmatch(name, pattern) for pattern in WAIT_FOR_OTHERS)]
+    return [name for name in found if name not in waiting and any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+
+
+def run(folder: Path, name: str) -> dict[str, str]:
+    printed, ended = io.StringIO(), ""
+    sys.argv = [str(folder / name), *ARGUMENTS.get(name, [])]
+    signal.alarm(LIMIT_S)
+    try:
+        with contextlib.redirect_stdout(printed):
+            runpy.run_path(str(folder / name), run_name="__main__")
+    except SystemExit as end:
+        ended = f"exit {end.code}"
+    except Exception as error:  # noqa: BLE001 - whatever an example raises is how it ended
+        ended = type(error).__name__
+        traceback.print_exc(limit=-1)
+    finally:
+        signal.alarm(0)
+    if running := SparkSession.getActiveSession():
+        running.stop()
+    return {"printed": printed.getvalue(), "ended": ended}
+
+
+def too_long(_signal: int, _frame: FrameType | None) -> None:
+    raise TimeoutError(f"an example ran for more than {LIMIT_S} s")
+
+
+if __name__ == "__main__":
+    answers, patterns = Path(sys.argv[1]), sys.argv[2:] or ["*"]
+    signal.signal(signal.SIGALRM, too_long)
+    below = Path(_find_spark_home()) / "examples" / "src" / "main" / "python"
+    answers.write_text(json.dumps({name: run(below, name) for name in examples(below, patterns)}))
