@@ -180,7 +180,8 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
     if any(order.stock for order in orders):
         [order], cores = orders, cluster.capacity().values()
         show(f"{step}: on stock Spark")
-        job, inside = run_alone(cluster.folder, step, order, workers=len(cores), cores_each=max(cores), limit_s=SLICE_S)
+        workers = len(cores) if order.stock_workers is None else order.stock_workers
+        job, inside = run_alone(cluster.folder, step, order, workers=workers, cores_each=max(cores), limit_s=SLICE_S)
         return watch.record(step, session, cluster, inside, [job])
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
     for order, job in zip(sorted(orders, key=lambda order: order.delay_s), jobs, strict=True):

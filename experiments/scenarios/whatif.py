@@ -1,5 +1,6 @@
 """How near is what `sparkpace plan EVENTLOG --curve` says? Each application runs on all cores and leaves an event log; from
-these logs alone its time with fewer cores is predicted. Then it runs with that many, constantly.
+these logs alone its time with fewer cores is predicted. Then it runs with that many, constantly: with a quota of ours, or on
+fewer workers of stock Spark.
 
 Predicted and real times both are of event logs, so they are from the same moment of the driver to the same other.
 """
@@ -27,14 +28,17 @@ DEADLINE_S = 3600.0
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`logs`: runs on all cores that teach. `cores`: what is predicted, and run `repetitions` times. `error_pct`: the most
-    that real times may differ from predicted ones in the mean. Nothing is drawn at random here: `seed` is kept because every
-    experiment has one."""
+    that real times may differ from predicted ones in the mean, `most_error_pct` in each application's mean at one size.
+    `stock_workers`: everything runs on stock Spark, on that many workers of one slot, and `cores` are numbers of workers.
+    Nothing is drawn at random here: `seed` is kept because every experiment has one."""
 
     applications: dict[str, tuple[str, ...]]
     cores: tuple[Annotated[float, msgspec.Meta(gt=0)], ...]
     logs: int = 2
     repetitions: int = 2
     error_pct: float = 6.0
+    most_error_pct: float | None = None
+    stock_workers: int | None = None
     seed: int = 1
 
     def steps(self) -> list[str]:
@@ -53,10 +57,13 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         }
 
     def orders(self, step: str, data: Data) -> list[Order]:  # noqa: ARG002 - nothing depends on the steps before
-        teaching = self._teaching()
-        if step in teaching:
-            return [Order(teaching[step], self.applications[teaching[step]], options=LOGGING)]
-        app, cores = self._tests()[step]
+        taught = self._teaching().get(step)
+        app, cores = (taught, None) if taught is not None else self._tests()[step]
+        if self.stock_workers is not None:
+            workers = self.stock_workers if cores is None else round(cores)
+            return [Order(app, self.applications[app], stock=True, stock_workers=workers)]
+        if cores is None:
+            return [Order(app, self.applications[app], options=LOGGING)]
         return [Order(app, self.applications[app], DEADLINE_S, options=(*LOGGING, *constant_options(cores)))]
 
     def conditions(self, data: Data) -> list[Condition]:
@@ -64,19 +71,44 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [
             complete(data, self.steps()),
             *(judged(goal, "all") for goal in self.goals(data)),
-            *within_capacity(steps, data),
+            *([] if self.stock_workers is not None else within_capacity(steps, data)),
             *answers_right(steps),
         ]
 
     def goals(self, data: Data) -> list[Goal]:
-        errors = [
-            100 * abs(real_s / said_s - 1) for app, cores in self._cells() for said_s, real_s in _pairs(data, app, cores)
-        ]
+        cells = [self._pairs(data, app, cores) for app, cores in self._cells()]
+        errors = [100 * abs(real_s / said_s - 1) for pairs in cells for said_s, real_s in pairs]
         if not errors:
             return []
-        name = "predicted from event logs, real: mean |error|"
+        name, unit = "predicted from event logs, real: mean |error|", "% of the predicted time"
         mean = round(statistics.fmean(errors), 4)
-        return [Goal(goal=name, measured=mean, limit=self.error_pct, unit="% of the predicted time", n=len(errors))]
+        found = [Goal(goal=name, measured=mean, limit=self.error_pct, unit=unit, n=len(errors))]
+        if self.most_error_pct is not None:
+            name = "predicted from event logs, real: largest |mean error| of an application at one size"
+            means = [
+                abs(statistics.fmean(100 * (real_s / said_s - 1) for said_s, real_s in pairs)) for pairs in cells if pairs
+            ]
+            most = round(max(means), 4)
+            found.append(Goal(goal=name, measured=most, limit=self.most_error_pct, unit=unit, n=len(means)))
+        return found
+
+    def _pairs(self, data: Data, app: str, cores: float) -> list[tuple[float, float]]:
+        """Predicted and real seconds of every run with that many cores whose log is known; none without a log to predict
+        from."""
+        ran = [
+            (data.logs[job.app_id], math.fsum(step.capacity.values()))
+            for step in data.starting(_logs(app))
+            for job in step.jobs
+            if job.app_id in data.logs
+        ]
+        # Our runs' logs know slots only. A stock worker is one slot, and the unit of `cores`.
+        taught = [log if self.stock_workers is not None else with_cores(log, all_cores) for log, all_cores in ran]
+        if not taught:
+            return []
+        known = profile(app, taught)
+        said_s = whole(estimate(known), reference_slots(known)).time_s(cores)
+        real = (job.app_id for step in data.starting(_runs(app, cores)) for job in step.jobs)
+        return [(said_s, data.logs[app_id].duration_s) for app_id in real if app_id in data.logs]
 
     def _cells(self) -> list[tuple[str, float]]:
         return [(app, cores) for app in self.applications for cores in self.cores]
@@ -84,12 +116,12 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def tables(self, data: Data) -> str:
         rows = []
         for app, cores in self._cells():
-            if pairs := _pairs(data, app, cores):
+            if pairs := self._pairs(data, app, cores):
                 rows.append((app, f"{cores:g}", len(pairs), f"{pairs[0][0]:.1f}", *_told(pairs)))
         by_cores = [
             (f"{cores:g}", len(pairs), *_told(pairs)[1:])
             for cores in self.cores
-            if (pairs := [pair for app in self.applications for pair in _pairs(data, app, cores)])
+            if (pairs := [pair for app in self.applications for pair in self._pairs(data, app, cores)])
         ]
         errors = ("mean error %", "mean abs")
         lines = table(("application", "cores", "n", "predicted s", "real s", *errors), rows)
@@ -105,22 +137,6 @@ def _logs(app: str) -> str:
 
 def _runs(app: str, cores: float) -> str:
     return f"{app}-on-{cores:g}-"
-
-
-def _pairs(data: Data, app: str, cores: float) -> list[tuple[float, float]]:
-    """Predicted and real seconds of every run with that many cores whose log is known; none without a log to predict from."""
-    taught = [
-        with_cores(data.logs[job.app_id], math.fsum(step.capacity.values()))
-        for step in data.starting(_logs(app))
-        for job in step.jobs
-        if job.app_id in data.logs
-    ]
-    if not taught:
-        return []
-    known = profile(app, taught)
-    said_s = whole(estimate(known), reference_slots(known)).time_s(cores)
-    ran = (job.app_id for step in data.starting(_runs(app, cores)) for job in step.jobs)
-    return [(said_s, data.logs[app_id].duration_s) for app_id in ran if app_id in data.logs]
 
 
 def _told(pairs: list[tuple[float, float]]) -> tuple[str, str, str]:

@@ -69,3 +69,22 @@ def test_what_has_no_log_is_not_judged() -> None:
     assert [goal.n for goal in SCENARIO.goals(there)] == [1]
     assert "| sort | 1 | 1 |" in SCENARIO.tables(there)
     assert "| sort | 0.5 |" not in SCENARIO.tables(there)
+
+
+def test_on_stock_spark_the_sizes_are_numbers_of_workers_and_the_log_is_taken_as_it_is() -> None:
+    name, spec = read_spec("sizes")
+    what = asked(name, spec, quick=True, seed=1)
+    scenario = make_scenario(what.scenario, what.settings, 1, Path(name))
+    assert isinstance(scenario, WhatIf)
+    [four], [one] = (scenario.orders(step, Data()) for step in ("log-sort_by_key-0", "sort_by_key-on-1-0"))
+    assert [(order.stock, order.stock_workers, order.deadline_s) for order in (four, one)] == [
+        (True, 4, None),
+        (True, 1, None),
+    ]
+    # Its two slots ran for 10 s, so one slot takes 20 s, next to the 2.5 s that are no stage's.
+    steps = [step("log-sort_by_key-0"), step("sort_by_key-on-1-0")]
+    logs = {"log-sort_by_key-0": LOGGED, "sort_by_key-on-1-0": lasted(22.5 * 1.2)}
+    mean, most = scenario.goals(Data(steps={one.step: one for one in steps}, logs=logs))
+    assert mean.measured == pytest.approx(20.0, abs=0.1)
+    assert most.measured == pytest.approx(20.0, abs=0.1)
+    assert not most.met
