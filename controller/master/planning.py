@@ -19,7 +19,7 @@ from controller.master.executor_state import Executor
 from controller.master.lateness import late_since
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
-from stage_model.forecast.budget import like, untold_core_s
+from stage_model.forecast.budget import come_already_core_s, like, untold_core_s
 from stage_model.forecast.doubt import PROFILE_DOUBT, doubt
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
@@ -293,28 +293,36 @@ def _future(
     elapsed_s: float,
 ) -> tuple[Busy, float]:
     """Busy tuple and fixed seconds of all that is to come for a target. For an action these are its stages; for an
-    application also the work to come that belongs to no known stage, and the driver's own time."""
+    application they are bounded by its total, and the driver's own time is added."""
     if target is not None and target.jobs is not None:
         return ahead.busy, ahead.fixed_s
-    untold = _untold(application, what, matched, ahead)
+    share, untold = _by_the_total(application, what, matched, ahead)
     margins_s = _margins(application, target, what, elapsed_s)
-    return add(ahead.busy, untold.busy), ahead.fixed_s + untold.fixed_s + margins_s
+    known = tuple([share * seconds for seconds in ahead.busy])
+    return add(known, untold.busy), ahead.fixed_s + untold.fixed_s + margins_s
 
 
-def _untold(application: Application, what: ApplicationEstimate, matched: Matched, ahead: Ahead) -> Forecast:
-    """The work that the application still has by its total CPU and that belongs to no known stage
-    (`stage_model.forecast.budget`). CPU that stages under way have used is taken off their work: one report of an
-    agent brings it together with the CPU of the whole executor."""
+def _by_the_total(
+    application: Application, what: ApplicationEstimate, matched: Matched, ahead: Ahead
+) -> tuple[float, Forecast]:
+    """What the total CPU says of the work left (`stage_model.forecast.budget`): the share of the work of the stages to come
+    that has not come already, and the work that belongs to no known stage. CPU that stages under way have used is taken off
+    their work: one report of an agent brings it together with the CPU of the whole executor."""
     if what.used_core_s is None:
-        return Forecast(())
+        return 1.0, Forecast(())
     used, ratio = application.stage_use(), matched.work_ratio
-    left = ratio * math.fsum(stage.work_core_s for stage in matched.to_come)
-    left += math.fsum(max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items())
-    stages = math.fsum(stage.work_core_s for stage in matched.stages)
+    to_come_core_s = ratio * math.fsum(stage.work_core_s for stage in matched.to_come)
+    active = [max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items()]
+    known_core_s = to_come_core_s + math.fsum(active)
+    stages_core_s = math.fsum(stage.work_core_s for stage in matched.stages)
+    whole_core_s, used_core_s = _input_share(what, matched) * what.used_core_s, application.used_core_s()
     # known stages that needed more than profiled say nothing about work outside of them
-    whole = min(1.0, ratio) * _input_share(what, matched) * what.used_core_s
-    untold = untold_core_s(whole, stages, application.used_core_s(), left)
-    return like(ahead.shape, stages, untold) if untold > 0 else Forecast(())
+    untold = untold_core_s(min(1.0, ratio) * whole_core_s, stages_core_s, used_core_s, known_core_s)
+    if untold > 0:
+        return 1.0, like(ahead.shape, stages_core_s, untold)
+    moving_core_s = ratio * math.fsum(stage.moving_core_s for stage in matched.to_come)
+    come_core_s = come_already_core_s(whole_core_s, stages_core_s, used_core_s, known_core_s, moving_core_s)
+    return (1 - come_core_s / to_come_core_s if come_core_s > 0 else 1.0), Forecast(())
 
 
 def _input_share(what: ApplicationEstimate, matched: Matched) -> float:

@@ -2,7 +2,8 @@
 
 A profile may lack stages, and work may come in another stage than last time: an executor that runs a kind of code for the
 first time loads and compiles it. The container CPU of the whole run includes both, and does not depend on which stage is
-taken for which. So its rest beyond the known stages is work to come, too (docs/control.md, "The total bounds the parts").
+taken for which. So its rest beyond the known stages is work to come, too, and work that moves from stage to stage comes once
+(docs/control.md, "The total bounds the parts").
 """
 
 from __future__ import annotations
@@ -19,6 +20,17 @@ def untold_core_s(whole_core_s: float, stages_core_s: float, used_core_s: float,
     `whole_core_s` is the CPU of the whole application, `stages_core_s` the work of all its known stages, `used_core_s` the
     CPU that the application has used so far, `known_core_s` the work that its known stages still have."""
     return max(0.0, whole_core_s - USUAL * stages_core_s - used_core_s - known_core_s)
+
+
+def come_already_core_s(
+    whole_core_s: float, stages_core_s: float, used_core_s: float, known_core_s: float, moving_core_s: float
+) -> float:
+    """Core-seconds that the stages to come are expected to have and that have come in earlier stages, at least 0.
+
+    The first four are as in `untold_core_s`. `moving_core_s` is the work of the stages to come that only some of the earlier
+    runs had in these stages: the total takes away no other work, because a run may just have more to do."""
+    left_core_s = max(0.0, whole_core_s + USUAL * stages_core_s - used_core_s)
+    return min(moving_core_s, max(0.0, known_core_s - left_core_s))
 
 
 def like(known: Forecast, known_core_s: float, core_s: float) -> Forecast:

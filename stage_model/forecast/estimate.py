@@ -36,7 +36,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals of
     its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and writes,
     counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is the
-    share of its work that grows with what it reads. `fixed_s` = time that cores do not shorten, of which `waiting_s` is
+    share of its work that grows with what it reads; `moving_core_s` is the part of its work that the run with the least work
+    here did not have. `fixed_s` = time that cores do not shorten, of which `waiting_s` is
     hidden where a quota holds the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if
     all goes as profiled.
     """
@@ -53,6 +54,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 0
     growth: float = 1.0
     work_core_s: float
+    moving_core_s: float = 0.0
     task_cv: float
     skew: float = 1.0
     fixed_s: float
@@ -82,6 +84,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
             self,
             records=None if self.records is None else self.records * share,
             work_core_s=self.work_core_s * more,
+            moving_core_s=self.moving_core_s * more,
             duration_s=self.fixed_s + (self.duration_s - self.fixed_s) * more,
         )
 
@@ -238,6 +241,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
         return at_size([of(r) for r, _ in among], sizes, record.amounts.read(in_bytes))
 
     work = expected(lambda r: r.work_core_s, measured)
+    least_core_s = min(expected(lambda r: r.work_core_s, [one]).amount for one in measured)
     fixed_s, waiting_s = split([_shown(r, run, fixed[run.id][r.signature]) for r, run in measured])
     return StageEstimate(
         index=0,
@@ -253,6 +257,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
         slots=record.slots,
         growth=work.growth,
         work_core_s=work.amount,
+        moving_core_s=max(0.0, work.amount - least_core_s),
         task_cv=median(r.task_cv for r, _ in taught),
         skew=median(r.skew for r, _ in taught),
         fixed_s=fixed_s,

@@ -155,6 +155,7 @@ def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
         tasks=stage.info.tasks,
         records=None if found.records is None else found.records * part,
         work_core_s=found.work_core_s * part,
+        moving_core_s=found.moving_core_s * part,
         duration_s=found.fixed_s + (found.duration_s - found.fixed_s) * part,
     )
 

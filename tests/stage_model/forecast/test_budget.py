@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.forecast.budget import USUAL, like, untold_core_s
+from stage_model.forecast.budget import USUAL, come_already_core_s, like, untold_core_s
 from stage_model.forecast.virtual_time import Forecast
 
 amounts = st.floats(0, 1e6)
@@ -32,3 +32,20 @@ def test_unknown_work_runs_side_by_side_as_known_work_does() -> None:
     assert like(Forecast((2.0, 3.0), 6.0, 0.85), 8.0, 4.0) == Forecast((1.0, 1.5), 3.0, 0.85)
     # where nothing is known it may be one task's
     assert like(Forecast(()), 0.0, 4.0) == Forecast((4.0,))
+
+
+def test_work_that_moved_between_earlier_runs_comes_once() -> None:
+    # 22 in all, of which 14 are stages' and 0.7 may be chance; 21.4 are used, so 1.3 are left of the 3.3 that stages expect
+    assert come_already_core_s(22.0, 14.0, 21.4, 3.3, moving_core_s=2.5) == pytest.approx(2.0)
+    # what all earlier runs had in these stages is still to come
+    assert come_already_core_s(22.0, 14.0, 30.0, 3.3, moving_core_s=2.5) == 2.5
+    assert come_already_core_s(22.0, 14.0, 10.0, 3.3, moving_core_s=2.5) == 0.0
+
+
+@given(amounts, amounts, amounts, amounts, st.floats(0, 1))
+def test_the_total_takes_away_no_more_than_what_moves_and_leaves_what_it_has_left(
+    whole: float, stages: float, used: float, known: float, share: float
+) -> None:
+    come = come_already_core_s(whole, stages, used, known, share * known)
+    assert 0 <= come <= share * known
+    assert known - come >= min(known, whole + USUAL * stages - used) - 1e-3

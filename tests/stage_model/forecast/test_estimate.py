@@ -58,6 +58,19 @@ def test_container_cpu_counts_where_there_is_some() -> None:
     assert (only.stages[0].work_core_s, only.cpu_source) == (2.0, "executor")
 
 
+def test_work_beyond_the_run_with_the_least_may_move_to_another_stage() -> None:
+    runs = [run("a", 1, stage("x", work_core_s=1.0)), run("b", 2, stage("x", work_core_s=5.0))]
+    [found] = estimate(profile("k", runs)).stages
+    assert (found.work_core_s, found.moving_core_s) == (3.0, 2.0)
+    assert found.times(2.0).moving_core_s == 4.0
+    [single] = estimate(profile("k", runs[:1])).stages
+    assert single.moving_core_s == 0.0
+    # The run that read twice as much has twice the work of the other, so nothing moves.
+    twice = run("b", 2, stage("x", records=2000, input_records=2000, work_core_s=2.0))
+    [grown] = estimate(profile("k", [runs[0], twice])).stages
+    assert grown.moving_core_s == pytest.approx(0.0)
+
+
 def test_a_stage_of_another_size_has_more_of_all_but_fixed_time() -> None:
     # 4 equal tasks of 2.5 core-seconds on 2 slots and 2 cores take 5 s of 6: one second is fixed
     [found] = estimate(profile("k", [run("a", 1, stage("x", task_cv=0.0, cores_s=12.0))])).stages
