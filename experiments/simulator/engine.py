@@ -161,6 +161,7 @@ class Engine:
         if not executor.over:
             self.advance(executor)
             executor.ready = True
+            executor.cpu_core_s += self.effects.launch_core_s
             self._share(executor)
             self.hand_out(executor.app)
 

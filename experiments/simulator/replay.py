@@ -29,7 +29,8 @@ from stage_model.history.profile import Profile, RunRecord, StageRecord, profile
 from stage_model.history.signature import Signatures, kind
 
 LATENCY_S = 0.05
-"""The latency of `state.REAL`. Its warm-up and background are left out, because the recorded works contain them."""
+"""The latency of `state.REAL`. Its warm-up and background are left out, because the recorded works contain them. The CPU that
+a run used outside its stages, most of it for the start of its executors, is used at the launch."""
 LEAST_WORK = 1e-4
 """Core-seconds of a stage that was too short to measure."""
 DEADLINE = "spark.pace.deadline"
@@ -160,7 +161,10 @@ def _submission(run: RecordedRun, seed: int) -> SimSubmission:
 
 
 def _effects(run: RecordedRun) -> Effects:
-    return Effects(latency_s=LATENCY_S, launch_s=run.first_task_s)
+    record = run.record
+    beside_core_s = (record.used_core_s or 0.0) - math.fsum(stage.work_core_s for stage in record.stages)
+    launch_core_s = max(0.0, beside_core_s) / run.executors
+    return Effects(latency_s=LATENCY_S, launch_s=run.first_task_s, launch_core_s=launch_core_s)
 
 
 def profile_before(run: RecordedRun) -> Profile | None:

@@ -20,8 +20,9 @@ class Effects:
     `warm_up`: the first wave of tasks on a fresh executor costs so much more (JIT), the second half of it.
     `stranded_cores`: quota that a throttled executor cannot use, as up to 1 ms of an unused slice stays with a CPU that has
     nothing to run in each CFS period of 100 ms.
-    `launch_s`: from the order to start an executor until it takes tasks. `records_noise`: the relative error of the
-    records that running tasks are seen to have read, as a standard deviation. `latency_s`: from a stage's event until agents
+    `launch_s`: from the order to start an executor until it takes tasks; `launch_core_s`: what it uses until then.
+    `records_noise`: the relative error of the records that running tasks are seen to have read, as a standard deviation.
+    `latency_s`: from a stage's event until agents
     act on it, and from a decision until the kernel has the quota. `burst_gap_s`: mean time between two moments when something
     else on a worker's machine takes half of the worker's cores, for `burst_s` on average (0: never); no executor there has
     more than the other half then. `background_cores`: used by each executor's JVM at all times, with tasks or without.
@@ -33,6 +34,7 @@ class Effects:
     background_cores: float = 0.0
     stranded_cores: float = 0.0
     launch_s: float = 0.0
+    launch_core_s: float = 0.0
     records_noise: float = 0.0
     latency_s: float = 0.0
     burst_gap_s: float = 0.0
