@@ -52,7 +52,8 @@ def main() -> int | str:
     spark.stop()
 
     ok = best > LEAST_LINEAR and of_forest > LEAST_FOREST
-    print(json.dumps({"answer": {"linear": round(best, 3), "forest": round(of_forest, 3)}, "ok": ok}))
+    # the order in which shuffled rows arrive decides which of them a tree samples, so the third decimal differs
+    print(json.dumps({"answer": {"linear": round(best, 2), "forest": round(of_forest, 2)}, "ok": ok}))
     return 0 if ok else "cross-validate: the answer is wrong"
 
 
