@@ -15,8 +15,10 @@ def task(index: int, launch_ms: int, finish_ms: int, reason: str = "Success", st
     return {
         "Event": "SparkListenerTaskEnd",
         "Stage ID": stage,
+        "Stage Attempt ID": 0,
         "Task End Reason": {"Reason": reason},
         "Task Info": {"Task ID": launch_ms, "Index": index, "Launch Time": launch_ms, "Finish Time": finish_ms},
+        "Task Metrics": {"Executor Run Time": finish_ms - launch_ms},
     }
 
 
