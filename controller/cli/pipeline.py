@@ -29,7 +29,7 @@ from controller.submit.pipeline_file import PipelineFile, read_pipeline
 from controller.submit.pipeline_options import LaterJob, PipelinePlan
 from controller.submit.pipeline_run import PipelineRun
 from controller.submit.spark_install import SparkInstall, find_spark
-from controller.submit.submission import check_submission, executor_settings
+from controller.submit.submission import check_submission, driver_file, executor_settings
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline, OtherVersion, PaceError
@@ -134,6 +134,7 @@ def _ask(found: PipelineFile, home: Home, client: MasterClient, spark: SparkInst
                 submitted_uptime=CALLED_UPTIME,
                 working_dir=Path.cwd(),
             )
+            driver_file(submission, spark=spark, environment=os.environ)
         except BadInput as error:
             raise BadInput(f"job {name!r}: {error}") from error
         conf = executor_settings(submission, spark=spark, environment=os.environ)

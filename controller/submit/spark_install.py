@@ -1,4 +1,5 @@
-"""Which Spark a submission uses: SPARK_HOME, else the pyspark of our own Python, else `spark-submit` on PATH."""
+"""Which Spark a submission uses: SPARK_HOME, else the pyspark of our own Python, else `spark-submit` on PATH; and, with the
+second one, which Python: with the others it is `python3` on PATH, as Spark has it."""
 
 from __future__ import annotations
 
@@ -38,13 +39,25 @@ def find_spark(environment: Mapping[str, str]) -> SparkInstall:
     if own is not None and own.origin is not None:
         home = Path(own.origin).parent
         # pip's spark-submit would search for its Spark through PYSPARK_PYTHON: told both, it need not. A Python that
-        # the user chose stays.
-        python = {} if environment.get("PYSPARK_PYTHON") else {"PYSPARK_PYTHON": sys.executable}
+        # the user chose stays, and settings (spark.pyspark.python) win over this variable.
+        chosen = environment.get("PYSPARK_PYTHON")
+        python = {} if chosen else {"PYSPARK_PYTHON": _active_python(environment) or sys.executable}
         return SparkInstall(home / "bin" / "spark-submit", "pyspark", {"SPARK_HOME": str(home), **python})
     found = shutil.which("spark-submit", path=environment.get("PATH", ""))
     if found is None:
         raise Unavailable("no Spark was found; set SPARK_HOME, or pip install pyspark beside sparkpace")
     return SparkInstall(Path(os.path.realpath(found)), "PATH")
+
+
+def _active_python(environment: Mapping[str, str]) -> str | None:
+    """That of the virtual environment that is active, which spark-submit would find first on PATH. It needs no pyspark:
+    spark-submit shows its own to the driver (PythonUtils.sparkPythonPath). None: no environment is active, it is gone, or it
+    is our own."""
+    active = environment.get("VIRTUAL_ENV")
+    if not active or Path(active).resolve() == Path(sys.prefix).resolve():
+        return None
+    python = Path(active).absolute() / "bin" / "python3"
+    return str(python) if os.access(python, os.X_OK) else None
 
 
 def spark_of(submit: Path) -> Path:

@@ -20,6 +20,7 @@ from controller.submit.allocation import most_executors
 from controller.submit.attaching import JARS, attach_settings, check_attached, joined
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
+from controller.submit.deploy_mode import check_deploy_mode
 from controller.submit.job_options import CLOSED, PREFIX, job_options
 from controller.submit.mounts import format_mounts, parse_mount
 from controller.submit.pipeline_options import SETTINGS, PipelineOptions, pipeline_options
@@ -99,14 +100,6 @@ def check_submission(
     options = arguments.spark_options
     _check_output(arguments)
     master = _other_master(arguments)
-    mode = options.get("--deploy-mode", arguments.conf.get("spark.submit.deployMode", "client"))
-    if master is None and mode != "client":
-        raise BadInput(f"--deploy-mode {mode[:80]!r} is not offered; accepted: client, as the driver runs here")
-    if master is not None and master.startswith("k8s://") and mode != "client":
-        raise BadInput(
-            f"--deploy-mode {mode[:80]!r} is not offered by `sparkpace submit`, which stays with its driver; accepted: "
-            "client, or spark-submit with the settings of `sparkpace conf --attach --kubernetes`"
-        )
     now = datetime.fromtimestamp(submitted_ms / 1000, local_zone(os.environ))
     deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
     pipeline = pipeline_options(_pipeline_settings(arguments), now, _option_of)
@@ -157,8 +150,10 @@ def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
 
 
 def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the driver's --properties-file must hold: the user's file, and Spark's authentication. Raises `BadInput`."""
+    """What the driver's --properties-file must hold: the user's file, and Spark's authentication. Raises `BadInput`, also for
+    what the file asks for and is not offered."""
     file = _file_settings(job, spark, environment)
+    check_deploy_mode(job.arguments, file, environment, job.master)
     if job.master is not None:  # Spark's own authentication is that cluster manager's affair
         return file
     return authenticated(file, job.arguments.conf, encrypt="encrypt" in job.arguments.flags)

@@ -44,7 +44,9 @@ class Sparkpace:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, VARIABLE: str(self.home.path), **self.variables}
+        """Without the virtual environment that is active, if one is: jobs run under the Python of `program`."""
+        plain = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+        return {**plain, VARIABLE: str(self.home.path), **self.variables}
 
     def command(self, words: Sequence[str]) -> list[str]:
         return [*self.program, *words]

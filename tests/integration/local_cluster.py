@@ -144,7 +144,8 @@ class Isolated(Sparkpace):
         return self.home.path.parent / "tmp"
 
     def environment(self) -> dict[str, str]:
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "SPARKPACE_HOME"))}
+        left_out = ("SPARK_", "PYSPARK_", "SPARKPACE_HOME", "VIRTUAL_ENV")
+        plain = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
         self.temporary.mkdir(exist_ok=True)
         return {
             **plain,

@@ -7,6 +7,7 @@ with us and without. Not covered: the variables that name a pod and its addresse
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -129,3 +130,17 @@ def test_pods_show_tasks_the_same_with_and_without_us(
     assert differences(ours, plain) == set(ATTACHED)
     drawn = "SPARK_EXECUTOR_POD|SPARK_JAVA_OPT|SPARK_DRIVER|SPARK_.*CLASSPATH|HOSTNAME|PYTHON_WORKER_FACTORY_SECRET|.*_PORT$"
     assert variables(ours, drawn) == variables(plain, drawn)
+
+
+def test_driver_and_tasks_run_under_the_virtual_environment_that_is_active(
+    process_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """It has a package of its own, and no pyspark."""
+    active = tmp_path / "active"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(active)], check=True)
+    [packages] = active.glob("lib/python3*/site-packages")
+    (packages / "for_this_test.py").write_text("SAID = 'yes'\n")
+    words = process_cluster.sparkpace().command(("submit", "own_package.py"))
+    answer = process_cluster.start(words, {"VIRTUAL_ENV": str(active)}).finish().ok().answer
+    seen = [str(active / "bin" / "python3"), "yes"]
+    assert answer == {"driver": seen, "tasks": [seen, seen]}

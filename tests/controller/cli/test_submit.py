@@ -189,6 +189,32 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
     assert TOKEN not in " ".join(words)
 
 
+@pytest.mark.parametrize("where", ["--conf", "--properties-file", "spark-defaults.conf", "environment"])
+def test_the_driver_runs_here_wherever_another_mode_is_asked_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    asked, words = "spark.submit.deployMode cluster\n", []
+    if where == "--conf":
+        words = ["--conf", "spark.submit.deployMode=cluster"]
+    elif where == "--properties-file":
+        (place.work / "my.conf").write_text(asked)
+        words = ["--properties-file", "my.conf"]
+    elif where == "spark-defaults.conf":
+        (place.work / "spark" / "conf").mkdir()
+        (place.work / "spark" / "conf" / "spark-defaults.conf").write_text(asked)
+    else:
+        monkeypatch.setenv("DEPLOY_MODE", "cluster")
+    refused = place.submit(*words, "app.py")
+    assert (refused.exit_code, refused.stderr.count("\n"), place.started) == (2, 1, None)
+    assert "'cluster' is not offered; accepted: client" in refused.stderr
+    (place.work / "nightly.toml").write_text(f'[jobs.a]\napp = "app.py"\noptions = {json.dumps(words)}\n')
+    in_a_pipeline = CliRunner().invoke(main, ["pipeline", "run", "nightly.toml"])
+    assert (in_a_pipeline.exit_code, place.started) == (2, None)
+    assert "job 'a': " in in_a_pipeline.stderr
+    assert place.submit("--master", "yarn", *words, "app.py").exit_code == 0, "another cluster manager may run the driver"
+    assert place.submit("--deploy-mode", "client", *words, "app.py").exit_code == 0, "spark-submit's option wins"
+
+
 def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: Place) -> None:
     mine = ("--jars", "mine.jar", "--conf", "spark.plugins=org.example.Mine", "--executor-memory", "2g")
     assert place.submit("--master", "spark://there:7077", "--deadline", "90s", *mine, "app.py").exit_code == 0

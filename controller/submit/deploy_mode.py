@@ -1,0 +1,35 @@
+"""Where the driver runs: `sparkpace submit` stays with its driver, wherever another mode is asked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.submit.submit_args import SubmitArguments
+from stage_model.errors import BadInput
+
+DEPLOY_MODE = "spark.submit.deployMode"
+CLIENT = "client"
+
+
+def check_deploy_mode(
+    arguments: SubmitArguments, file: Mapping[str, str], environment: Mapping[str, str], master: str | None
+) -> None:
+    """Looks where spark-submit looks (SparkSubmitArguments), in its order: the option, `--conf`, the files of settings
+    (`file`), the environment. `master` is that of another cluster manager, None: ours. Raises `BadInput` for a mode in which
+    the driver would run elsewhere, if nobody there knows how it is attached."""
+    asked = {
+        "--deploy-mode": arguments.spark_options.get("--deploy-mode"),
+        f"--conf {DEPLOY_MODE}": arguments.conf.get(DEPLOY_MODE),
+        f"{DEPLOY_MODE} in the file of settings": file.get(DEPLOY_MODE),
+        "the environment variable DEPLOY_MODE": environment.get("DEPLOY_MODE"),
+    }
+    where, mode = next(((where, mode) for where, mode in asked.items() if mode is not None), ("", CLIENT))
+    if mode == CLIENT:
+        return
+    if master is None:
+        raise BadInput(f"{where} {mode[:80]!r} is not offered; accepted: {CLIENT}, as the driver runs here")
+    if master.startswith("k8s://"):
+        raise BadInput(
+            f"{where} {mode[:80]!r} is not offered by `sparkpace submit`, which stays with its driver; accepted: {CLIENT}, "
+            "or spark-submit with the settings of `sparkpace conf --attach --kubernetes`"
+        )

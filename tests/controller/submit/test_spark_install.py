@@ -1,0 +1,36 @@
+"""Which Spark and which Python a submission uses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.submit.spark_install import find_spark
+
+
+@pytest.fixture
+def active(tmp_path: Path) -> Path:
+    """A virtual environment, as far as anyone looks at it here."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    return tmp_path
+
+
+def chosen(**environment: str) -> str | None:
+    return find_spark(environment).environment.get("PYSPARK_PYTHON")
+
+
+def test_jobs_run_under_the_python_of_the_virtual_environment_that_is_active(active: Path) -> None:
+    assert chosen(VIRTUAL_ENV=str(active)) == str(active / "bin" / "python3"), "the link in it, which tells its packages"
+    assert chosen() == sys.executable
+
+
+def test_a_python_that_was_named_is_left_alone(active: Path) -> None:
+    assert chosen(VIRTUAL_ENV=str(active), PYSPARK_PYTHON="/opt/python3") is None
+
+
+@pytest.mark.parametrize("gone", ["", "/no/such/environment", sys.prefix])
+def test_our_own_environment_and_one_that_is_gone_change_nothing(gone: str) -> None:
+    assert chosen(VIRTUAL_ENV=gone) == sys.executable
