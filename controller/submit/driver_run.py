@@ -35,10 +35,12 @@ Show = Callable[[ApplicationView | None], None]
 
 
 class DriverRun:
-    """One driver. `view` is the last that the master told of its application; None until it registered."""
+    """One driver. `view` is the last that the master told of its application; None until it registered. `unknown`: when it
+    was last asked, the master answered that it knows none."""
 
     def __init__(self, client: MasterClient, submission: str) -> None:
         self.view: ApplicationView | None = None
+        self.unknown = False
         self._client = client
         self._submission = submission
         self._signalled: int | None = None
@@ -89,6 +91,7 @@ class DriverRun:
         with contextlib.suppress(PaceError):
             if self.view is None:
                 self.view = find(self._client, self._submission)
+                self.unknown = self.view is None
             else:
                 self.view = self._client.application(self.view.application_id)
         return self.view

@@ -110,3 +110,13 @@ def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
         f"{ended} of deadline {format_duration(view.deadline_s)} "
         f"({format_duration(abs(error_s))} {side}, {percent:.1%}){why}{based}{record}"
     )
+
+
+def unpaced(code: int) -> str:
+    """The line at the end of a driver, with its exit code, of which the master has seen no application."""
+    if code:
+        return f"nothing was paced: the driver ended with exit code {code}, and no application of it came to the master"
+    return (
+        "nothing was paced: the program made no SparkContext, or one with a master of its own; leave out .master(...) there, "
+        "which wins over every setting"
+    )

@@ -50,6 +50,19 @@ def test_a_deadline_is_kept_and_executor_cores_cap_the_slots(process_cluster: Lo
     eventually(lambda: not executors_of(view.application_id), "the end of the executors")
 
 
+def test_a_program_that_sets_a_master_of_its_own_runs_and_is_told_so(
+    process_cluster: LocalCluster,
+) -> None:
+    done = process_cluster.run("--name", "tutorial", "--deadline", "60s", "own_master.py").ok()
+    assert done.answer == {"count": 1000, "master": "local[1]"}
+    ours = [line for line in done.err.splitlines() if line.startswith("sparkpace: ")]
+    assert [line.split(";")[0] for line in ours] == [
+        "sparkpace: this application runs without Sparkpace: its master is local[1] and not Sparkpace's",
+        "sparkpace: nothing was paced: the program made no SparkContext, or one with a master of its own",
+    ]
+    assert not process_cluster.views("tutorial")
+
+
 def test_executors_go_with_a_killed_driver(process_cluster: LocalCluster, stop_file: Path) -> None:
     job = process_cluster.submit("--name", "plain-dies", "rounds.py", str(stop_file))
     view = process_cluster.running("plain-dies", executors=1)

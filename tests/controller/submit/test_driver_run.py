@@ -76,8 +76,15 @@ def test_what_was_killed_is_no_success_even_if_its_driver_does_not_mind(master: 
 
 def test_a_driver_that_no_master_knows_is_told_of_once(master: Server) -> None:
     master.away = 3
-    assert drive(master, "pass")[0] == 0
+    code, run = drive(master, "pass")
+    assert (code, run.view, run.unknown) == (0, None, True)
     assert master.told == [0]
+
+
+def test_a_master_that_is_away_has_not_said_that_it_knows_no_application(master: Server) -> None:
+    master.refuse = 503, b'{"error": "away", "exit_code": 69}'
+    code, run = drive(master, "pass")
+    assert (code, run.view, run.unknown) == (0, None, False)
 
 
 def test_a_master_of_an_older_release_is_asked_to_kill_instead(master: Server, tmp_path: Path) -> None:

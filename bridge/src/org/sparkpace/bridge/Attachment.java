@@ -19,7 +19,10 @@ final class Attachment implements DriverPlugin, Orders {
 
   @Override public Map<String, String> init(SparkContext sc, PluginContext context) {
     this.sc = sc;
-    if (!sc.conf().contains(MASTER) || sc.master().startsWith("sparkpace:")) return Map.of();
+    if (sc.master().startsWith("sparkpace:")) return Map.of();
+    if (!sc.conf().contains(MASTER))
+      return Registration.asksForPace(sc.conf()) ? without("its master is " + sc.master() + " and not Sparkpace's; leave out"
+          + " .master(...) in its program, which wins over every setting") : Map.of();
     if (sc.isLocal()) return without("with master " + sc.master() + " its tasks run in the driver, which is not paced");
     try {
       sync = new SyncLoop(new MasterClient(sc.conf().get(MASTER), sc.conf()), sc, Registration.attached(sc), this, reports);

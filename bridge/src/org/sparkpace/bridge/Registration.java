@@ -58,6 +58,11 @@ final class Registration {
     if (attached) facts.put("attached", true);
   }
 
+  /** Whether a setting of ours is there. */
+  static boolean asksForPace(SparkConf conf) {
+    return Arrays.stream(conf.getAll()).anyMatch(entry -> entry._1().startsWith("spark.pace."));
+  }
+
   /** From now on it is told of a job that runs already: its deadline is taken as it is. */
   void late() { late = true; }
 
