@@ -70,9 +70,11 @@ def headline(found: Explanation) -> str:
 
 
 def sentences(found: Explanation) -> list[str]:
-    """The lines that say what the forecast rests on, and why the application ended late, as far as the master reports it."""
+    """The lines that say what the forecast rests on, why the application ended late, and why it taught nothing, as far as the
+    master reports it."""
     based = [] if found.basis is None else [f"forecast: {found.basis.sentence}"]
-    return [*based, *([] if found.lateness is None else [f"late: {found.lateness.sentence}"])]
+    late = [] if found.lateness is None else [f"late: {found.lateness.sentence}"]
+    return [*based, *late, *([] if found.untaught is None else [f"it taught nothing, because {found.untaught.sentence}"])]
 
 
 def explanation_table(found: Explanation) -> Table:

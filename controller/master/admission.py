@@ -88,8 +88,10 @@ class Admission:
         asked, deadline_s = registration.conf.get(f"{PREFIX}deadline", ""), record.options.deadline_s
         if not outlived and deadline_s is not None and deadline_s <= age_s and is_time(asked):
             raise BadInput(f"{PREFIX}deadline {asked!r} is in the past, if only since the submission; accepted: a later time")
-        started_s, profiles = record.started_monotonic_s, self.registry.profiles
-        application = await beside(lambda: make_application(record, started_s, profiles, clock(), restored=outlived))
+        started_s, profiles, untaught = record.started_monotonic_s, self.registry.profiles, self.registry.untaught
+        application = await beside(
+            lambda: make_application(record, started_s, profiles, untaught, clock(), restored=outlived)
+        )
         now_s = clock()
         check_dependencies(application, self.registry.applications, self.registry.past)
         if not outlived:  # nobody knows how much of one that runs is done

@@ -21,7 +21,7 @@ from controller.master.outcome import SERVERS, DriverEnd, Evidence, HowEnded
 from controller.master.starved import Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
-from controller.wire.basis import Basis, Lateness
+from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
 from controller.wire.worker import ExecutorReport
 from master_memory.room import Newcomer
@@ -98,6 +98,8 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     basis: Basis | None = None
     """The basis of its forecast when it ended."""
     lateness: Lateness | None = None
+    untaught: Untaught | None = None
+    """Why it taught nothing; None also before its record is written."""
 
     def __post_init__(self) -> None:
         if self.outcome is None and self.succeeded is not None:

@@ -45,4 +45,5 @@ def explanation(application: Application, placing: Placing, now_s: float) -> Exp
         ),
         basis=application.record.basis or basis_of(application),
         lateness=application.record.lateness,
+        untaught=application.record.untaught,
     )

@@ -19,11 +19,13 @@ from controller.master.actions import Action
 from controller.master.application import Application
 from controller.master.capacity import Capacity
 from controller.master.guard import Caught
+from controller.master.lesson import NoLesson, untaught, why_untaught
 from controller.master.recorder import Recorder
 from controller.master.summary import error_pct, use_between
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import StageSpan
 from controller.submit.pipeline_options import PipelineOptions
+from controller.wire.basis import Untaught
 from stage_model.errors import NotStored, PaceError
 from stage_model.forecast.match import match
 from stage_model.history.profile import RunRecord
@@ -41,7 +43,7 @@ that passes, and nothing that the record is made of would."""
 @dataclass(frozen=True, slots=True)
 class Ending:
     """All that is needed to write a run's record: what follows from its samples is still None in `summary`. `first_task_s`
-    and `last_task_s` count from submission; `lesson` None: it teaches nothing."""
+    and `last_task_s` count from submission; `lesson` is for the profile, or `untaught` says why there is none."""
 
     application_id: str
     summary: dict[str, Any]
@@ -50,6 +52,7 @@ class Ending:
     last_task_s: float
     profile_key: str
     lesson: RunRecord | None
+    untaught: Untaught | None
 
 
 @dataclass(slots=True)
@@ -58,16 +61,18 @@ class _Try:
 
     most: Capacity
     runtime: str
-    under_way: Future[list[str]] | None = None
+    under_way: Future[Written] | None = None
     failed: int = 0
     due_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How it ended: ids of old runs that were removed; `problem` says why there is no record, if there is none."""
+    """How it ended: ids of old runs that were removed; why it taught nothing, if that is so; `problem` says why there is no
+    record, if there is none."""
 
     removed: Sequence[str] = ()
+    untaught: Untaught | None = None
     problem: str = ""
 
 
@@ -100,7 +105,7 @@ class Finisher:
             return None
         error = now.under_way.exception()
         if error is None:
-            return Written(removed=now.under_way.result())
+            return now.under_way.result()
         return self.failed(application, error, now_s)
 
     def failed(self, application: Application, error: BaseException, now_s: float) -> Written | None:
@@ -126,6 +131,7 @@ class Finisher:
 def prepare_ending(application: Application, most: Capacity, runtime: str) -> Ending:
     """What the record will say, as far as it is known without the samples."""
     start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
+    why = why_untaught(application.run, succeeded=application.succeeded, left_out=application.left_out)
     return Ending(
         application_id=application.id,
         summary=_summary(application, most, runtime, start_s, end_s),
@@ -133,30 +139,27 @@ def prepare_ending(application: Application, most: Capacity, runtime: str) -> En
         first_task_s=start_s,
         last_task_s=end_s,
         profile_key=application.profile_key,
-        lesson=_lesson(application, most),
+        lesson=None if why else _lesson(application, most),
+        untaught=why,
     )
 
 
-def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> list[str]:
-    """Writes the record and teaches the profile; returns the ids of old runs that were removed. Raises `PaceError` and
-    `OSError`. Written twice, it is the same."""
+def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> Written:
+    """Writes the record and teaches the profile. Raises `PaceError` and `OSError`. Written twice, it is the same."""
     try:
         use = use_between(recorder.samples(ending.application_id), ending.first_task_s, ending.last_task_s)
         used = {name: round(value, 3) for name, value in asdict(use).items()}
     except PaceError as error:
         log.error("%s: what it used is not known: %s", ending.application_id, error)
         used = {}
-    summary = {**ending.summary, **used, "taught": _teach(ending, profiles)}
-    return recorder.finish(ending.application_id, summary, ending.stages)
+    why = _teach(ending, profiles)
+    told = {"taught": why is None, "untaught": None if why is None else structs.asdict(why)}
+    removed = recorder.finish(ending.application_id, {**ending.summary, **used, **told}, ending.stages)
+    return Written(removed, why)
 
 
-def _lesson(application: Application, most: Capacity) -> RunRecord | None:
-    """The record that updates the profile; None unless the run ended well and all of it is known, because another run would
-    teach work that never ended."""
-    if not application.succeeded or not application.run.complete or application.left_out:
-        why = "not all that it did is known" if application.succeeded else "it did not end well"
-        log.info("%s teaches nothing: %s", application.id, why)
-        return None
+def _lesson(application: Application, most: Capacity) -> RunRecord:
+    """The record that updates the profile."""
     return to_record(
         application.run,
         id=application.id,
@@ -176,9 +179,11 @@ def _lesson(application: Application, most: Capacity) -> RunRecord | None:
     )
 
 
-def _teach(ending: Ending, profiles: ProfileStore) -> bool:
+def _teach(ending: Ending, profiles: ProfileStore) -> Untaught | None:
+    """Why it taught nothing; None: it did."""
     if ending.lesson is None:
-        return False
+        log.info("%s teaches nothing: %s", ending.application_id, ending.untaught)
+        return ending.untaught
     try:
         profiles.learn(ending.profile_key, ending.lesson, newest=True)
     except (PaceError, OSError, ValueError, ArithmeticError) as error:
@@ -186,8 +191,8 @@ def _teach(ending: Ending, profiles: ProfileStore) -> bool:
             raise  # the record has no room either, and both are tried again
         # whatever is wrong with the profile, the run's record is written
         log.error("%s could not teach profile %s: %s", ending.application_id, ending.profile_key, error)
-        return False
-    return True
+        return untaught(NoLesson.PROFILE, str(error))
+    return None
 
 
 def _summary(application: Application, most: Capacity, runtime: str, start_s: float, end_s: float) -> dict[str, Any]:
@@ -241,6 +246,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "faults": application.faults,
         "events_missing": application.missed + application.left_out,
         "taught": False,
+        "untaught": None,
         "spark_version": record.registration.spark_version,
         "submitted_epoch_s": round(record.started_epoch_s, 3),
     }

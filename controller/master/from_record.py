@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from controller.master.application import Application, ApplicationRecord
 from controller.master.basis import basis
 from controller.master.executor_spec import HADOOP_CREDENTIALS
 from controller.master.feasibility import find_profile
 from controller.master.guard import Caught
+from controller.master.lesson import no_profile
 from controller.printable import printable
 from controller.runs.profile_store import ProfileStore
 from controller.submit.pipeline_options import PipelineOptions
+from controller.wire.basis import Untaught
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.history.like_named import like_named
 from stage_model.history.profile import profile_key
@@ -20,10 +23,16 @@ log = logging.getLogger("sparkpace.master")
 
 
 def make_application(
-    record: ApplicationRecord, started_s: float, profiles: ProfileStore, now_s: float, *, restored: bool = False
+    record: ApplicationRecord,
+    started_s: float,
+    profiles: ProfileStore,
+    untaught: Mapping[str, tuple[str, Untaught]],
+    now_s: float,
+    *,
+    restored: bool = False,
 ) -> Application:
-    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile; one that is
-    `restored` goes on without."""
+    """The application of a record with what its profile lets expect; `untaught` as `Registry` keeps it. Raises `BadInput` for
+    an unusable profile; one that is `restored` goes on without."""
     registration, options = record.registration, record.options
     with Caught() as problem:
         key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
@@ -53,7 +62,7 @@ def make_application(
         application.notify(f"it goes on without its profile: {lost}")
     elif what is None:
         alike = like_named(key, profiles.list())
-        application.notify(f"no profile {key!r} yet: this run takes what is free and teaches{alike}")
+        application.notify(no_profile(key, untaught.get(key)) + alike)
     elif what.grounds.other_arguments:
         application.notify(basis(what.grounds).sentence)
     if registration.authenticated and HADOOP_CREDENTIALS in registration.environment and not restored:

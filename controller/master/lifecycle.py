@@ -137,7 +137,7 @@ class Lifecycle:
             self._finished(application, written, now_s)
 
     def _finished(self, application: Application, written: Written, now_s: float) -> None:
-        application.record.unrecorded = written.problem
+        application.record.unrecorded, application.record.untaught = written.problem, written.untaught
         try:
             self.registry.finished(application, written.removed)
         except NotStored as error:

@@ -31,6 +31,7 @@ from controller.master.tally import Tally
 from controller.master.workers import Workers
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
+from controller.wire.basis import Untaught
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, NotStored
 from stage_model.forecast.promises import Claim, Promised
@@ -59,6 +60,8 @@ class Registry:
         """The store's log holds what nobody needs any more, and what may be secret."""
         self.past: dict[str, Past] = {}
         """What is left of those that ended, in order of submission."""
+        self.untaught: dict[str, tuple[str, Untaught]] = {}
+        """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
         self._on: dict[str, list[Resident]] = defaultdict(list)
         self.touched: set[str] = set()
         """Workers on which something has changed that counts for placement."""
@@ -76,6 +79,7 @@ class Registry:
                 self._restore(application, now_s)
             else:
                 self.past[application_id] = past_of(record)
+                self._note_lesson(record)
 
     def known(self, application_id: str) -> Application:
         """Raises `BadInput` for an unknown one."""
@@ -213,13 +217,22 @@ class Registry:
         except BaseException:
             application.finished = False
             raise
+        self._note_lesson(application.record)
         self.stir(application)
         self.touched |= {executor.record.worker_id for executor in application.executors.values()}
         self.replaced = True
         for old in removed:
             self._forget(old)
 
+    def _note_lesson(self, record: ApplicationRecord) -> None:
+        if record.untaught is None:
+            self.untaught.pop(record.profile_key, None)
+        else:
+            self.untaught[record.profile_key] = (record.application_id, record.untaught)
+
     def _forget(self, application_id: str) -> None:
+        for key in [key for key, (last_id, _) in self.untaught.items() if last_id == application_id]:
+            del self.untaught[key]
         application = self.applications.pop(application_id, None)
         self.stirred.add(application_id)
         if application is not None:
@@ -233,7 +246,7 @@ class Registry:
     def _made(self, record: ApplicationRecord, now_s: float) -> Application:
         same_boot = record.boot_id == boot_id()
         started_s = record.started_monotonic_s if same_boot else now_s - (time.time() - record.started_epoch_s)
-        return make_application(record, started_s, self.profiles, now_s, restored=True)
+        return make_application(record, started_s, self.profiles, self.untaught, now_s, restored=True)
 
     def _restore(self, application: Application, now_s: float) -> None:
         """An application of an earlier life of the master; what its driver had told is `driver_events.replay`'s."""

@@ -55,6 +55,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
         reason=_reason(application),
         basis=application.record.basis or basis_of(application),
         lateness=application.record.lateness,
+        untaught=application.record.untaught,
     )
 
 

@@ -91,7 +91,8 @@ def describe(view: ApplicationView) -> str:
 
 def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
     """The line at the end of a run; one that did not end by itself was neither early nor late."""
-    record = f"; run folder {view.run_dir}" if view.run_dir else ""
+    record = f"; it taught nothing, because {view.untaught.sentence}" if view.untaught is not None else ""
+    record += f"; run folder {view.run_dir}" if view.run_dir else ""
     if view.state != "ended":
         return f"application {view.application_id}: the driver has ended, but the master has not said so{record}"
     ended = f"application {view.application_id} ended at {format_duration(view.elapsed_s)}"

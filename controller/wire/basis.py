@@ -1,4 +1,5 @@
-"""The runs that a forecast rests on, and why a run ended late. They are sent as JSON of these structs (docs/protocol.md)."""
+"""The runs that a forecast rests on, why a run ended late, and why it taught nothing. They are sent as JSON of these structs
+(docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -39,4 +40,12 @@ class Lateness(Message, frozen=True, kw_only=True):
     core_s: float | None = None
     more: float | None = None
     kept_until_s: float | None = None
+    sentence: str
+
+
+class Untaught(Message, frozen=True, kw_only=True):
+    """The `reason` why a run taught its profile nothing: "not_well", "events_missing", "no_job" or "profile"; `sentence` is a
+    clause that puts it in words."""
+
+    reason: str
     sentence: str

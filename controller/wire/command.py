@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from controller.wire.basis import Basis, Lateness
+from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.driver import Count
 from controller.wire.limits import Text, Words
 from controller.wire.message import Message
@@ -154,6 +154,8 @@ class Explanation(Message, frozen=True, kw_only=True):
     evicted: tuple[str, ...] = ()
     basis: Basis | None = None
     lateness: Lateness | None = None
+    untaught: Untaught | None = None
+    """Why it taught nothing, if its record is written."""
 
 
 class ApplicationView(Message, frozen=True, kw_only=True):
@@ -202,6 +204,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """The runs that its forecast rests on; None: an older master does not report them, or the application cannot be shown."""
     lateness: Lateness | None = None
     """The reason why it ended late, if it did."""
+    untaught: Untaught | None = None
+    """The reason why it taught nothing, once its record is written."""
     finished: bool = False
     """The record (summary.json) is complete, or was given up: then `reason` says why."""
 

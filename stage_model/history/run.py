@@ -75,6 +75,11 @@ class Run:
         """All of the run is known: it has jobs, it ended, and no event was lost. How its driver ended is another question."""
         return self.ended and not self._lossy and bool(self.jobs)
 
+    @property
+    def lossy(self) -> bool:
+        """Events of it were lost."""
+        return self._lossy
+
     def cut_off(self, stage: StageRun) -> bool:
         """The stage did not end well, because its job was cancelled or because the application ended first."""
         job, last = self.jobs.get(-1 if stage.job is None else stage.job), self._latest[stage.info.stage]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.cli.placement import sentences
-from controller.wire.basis import Basis, Lateness
+from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.command import Explanation
 
 FOUND = Explanation(application_id="pace-1", name="app", policy="spread", priority=50, cores=1.0, least_mb=512)
@@ -14,10 +14,12 @@ def test_the_basis_and_the_reason_are_a_line_each() -> None:
     told = Explanation(
         application_id="pace-1", name="app", policy="spread", priority=50, cores=1.0, least_mb=512,
         basis=Basis(runs=2, sentence="planned from 2 runs"), lateness=late,
+        untaught=Untaught(reason="no_job", sentence="it ran no job"),
     )  # fmt: skip
-    first, second = sentences(told)
+    first, second, third = sentences(told)
     assert "planned from 2 runs" in first
     assert "squeezed by nightly" in second
+    assert third == "it taught nothing, because it ran no job"
 
 
 def test_a_master_that_tells_neither_leaves_them_out() -> None:

@@ -134,6 +134,7 @@ def told(cluster: FakeCluster, application_id: str) -> tuple[str, bool]:
         found = json.loads(summary.read_text())
         assert found["outcome"] == view.outcome
         assert found["taught"] is (view.outcome == "succeeded")
+        assert (None if found["taught"] else "not_well") == (found["untaught"] and found["untaught"]["reason"])
         assert (found["error_pct"] is not None) is (view.outcome == "succeeded" and found["deadline_s"] is not None)
         assert found["end_reason"] == view.reason
     return view.outcome, summary.exists()
@@ -247,7 +248,8 @@ def test_a_success_of_which_events_are_missing_teaches_nothing(cluster: FakeClus
     cluster.state.tick(cluster.now_s)
     view = cluster.state.commands.view(application_id, cluster.now_s)
     assert (view.state, view.outcome, view.reason) == ("ended", "succeeded", "")
-    assert json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())["taught"] is False
+    found = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    assert (found["taught"], found["untaught"]["reason"]) == (False, "events_missing")
 
 
 def test_who_comes_after_a_success_follows_the_outcome(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:

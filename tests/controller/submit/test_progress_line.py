@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from controller.submit.progress_line import ProgressLine, describe, ending
-from controller.wire.basis import Basis, Lateness
+from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.command import ApplicationView
 
 
@@ -36,6 +36,14 @@ def test_a_late_end_says_why_and_what_the_forecast_rested_on() -> None:
     basis = Basis(runs=2, sentence="planned from 2 runs")
     late = view(elapsed_s=125.0, deadline_s=100.0, lateness=lateness, basis=basis, outcome="succeeded")
     assert ending(late).endswith("(25s late, 25.0%): it was squeezed by nightly; planned from 2 runs")
+
+
+def test_a_run_that_taught_nothing_says_why() -> None:
+    why = Untaught(reason="no_job", sentence="it ran no Spark job")
+    said = ending(view(elapsed_s=5.0, outcome="succeeded", untaught=why, run_dir="/runs/pace-1"))
+    assert said.endswith("no deadline; it taught nothing, because it ran no Spark job; run folder /runs/pace-1")
+    failed = view(elapsed_s=5.0, reason="it was killed", untaught=why)
+    assert ending(failed).endswith("it was killed; it taught nothing, because it ran no Spark job")
 
 
 def test_since_when_it_is_late_is_in_the_line() -> None:

@@ -1,0 +1,53 @@
+"""Why a run teaches its profile nothing: a closed set of reasons, and what is said before the next run of the job. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from controller.wire.basis import Untaught
+from stage_model.history.run import Run
+
+
+class NoLesson(StrEnum):
+    """A reason, as it is stored with the run's record."""
+
+    NOT_WELL = "not_well"
+    """Another run would learn work that never ended."""
+    EVENTS_MISSING = "events_missing"
+    """The driver told something that was lost, that could not be taken in, or that was too much."""
+    NO_JOB = "no_job"
+    PROFILE = "profile"
+    """The profile is damaged or cannot be written."""
+
+
+CLAUSES = {
+    NoLesson.NOT_WELL: "it did not end well",
+    NoLesson.EVENTS_MISSING: "not all that it did is known, because events of its driver are missing",
+    NoLesson.NO_JOB: "it ran no Spark job",
+    NoLesson.PROFILE: "its profile cannot be read or written",
+}
+
+
+def untaught(reason: NoLesson, detail: str = "") -> Untaught:
+    """The reason with its clause for people, to which a `detail` is added."""
+    return Untaught(reason=reason, sentence=CLAUSES[reason] + (f" ({detail})" if detail else ""))
+
+
+def why_untaught(run: Run, *, succeeded: bool, left_out: int) -> Untaught | None:
+    """Why a run that has ended teaches nothing; None: it teaches. `succeeded`: its driver ended well, whatever single jobs
+    did; `left_out`: events that could not be taken in."""
+    if not succeeded:
+        return untaught(NoLesson.NOT_WELL)
+    if run.complete and not left_out:
+        return None
+    no_job = run.ended and not run.jobs and not run.lossy and not left_out
+    return untaught(NoLesson.NO_JOB if no_job else NoLesson.EVENTS_MISSING)
+
+
+def no_profile(key: str, last: tuple[str, Untaught] | None) -> str:
+    """The sentence for a job without a profile: `last` is its last run, if that taught nothing, and why."""
+    if last is None:
+        return f"no profile {key!r} yet: this run takes what is free and teaches"
+    application_id, why = last
+    taught = f"the last run, {application_id}, taught nothing, because {why.sentence}"
+    return f"no profile {key!r} yet: {taught}; this run takes what is free"
