@@ -243,15 +243,15 @@ def table_console() -> Console:
 
 
 def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
-    """The application that `wanted` names: `last`, an id, a unique start of one, or a name: of the one running that has it,
-    else of the newest.
+    """The application that `wanted` names: `last`, an id, a unique start of one, or a name, its own or the one that it was
+    submitted with: of the one running that has it, else of the newest.
 
     `views` are in order of submission. Raises `BadInput`.
     """
     if wanted == "last" and views:
         return views[-1]
     exact = [view for view in views if wanted in (view.application_id, view.submission)]
-    named = [view for view in views if view.name == wanted]
+    named = [view for view in views if wanted in view.names]
     begins = [view for view in views if wanted and view.application_id.startswith(wanted)]
     running = [view for view in named if view.state != "ended"]
     if len(running) > 1 and not exact:
@@ -264,5 +264,7 @@ def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
     if begins:
         ids = ", ".join(view.application_id for view in begins[:5])
         raise BadInput(f"application {wanted!r} could be any of {ids}; give more of the id")
-    names = nearest_applications(wanted, [view.application_id for view in views], [view.name for view in views])
+    names = nearest_applications(
+        wanted, [view.application_id for view in views], [name for view in views for name in view.names]
+    )
     raise BadInput(f"no application {wanted[:80]!r} is known here; {names}, `sparkpace ps` lists them, `last` is the newest")

@@ -38,7 +38,7 @@ class Selection:
     def _shows(self, view: ApplicationView) -> bool:
         return (
             (not self.states or view.state in self.states)
-            and (self.name is None or view.name == self.name or fnmatchcase(view.name, self.name))
+            and (self.name is None or any(name == self.name or fnmatchcase(name, self.name) for name in view.names))
             and (self.priority is None or view.priority == self.priority)
         )
 
@@ -53,7 +53,9 @@ class Selection:
     multiple=True,
     help="Only those in that state (repeat).",
 )
-@click.option("--name", metavar="PATTERN", help="Only those of that name; * stands for any characters, ? for one.")
+@click.option(
+    "--name", metavar="PATTERN", help="Only those of that name, or submitted with it; * stands for any characters, ? for one."
+)
 @click.option("--priority", help="Only those of that priority: low, normal, high, or 0 to 100.")
 @click.option(
     "--watch",

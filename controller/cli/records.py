@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 from rich.table import Table
 
-from controller.cli.common import NamedPath, check_writable, home_option, output_option, print_json, table_console
+from controller.cli.common import NamedPath, check_writable, choose, home_option, output_option, print_json, table_console
 from controller.cli.completing import complete_runs, completes
 from controller.cli.tables import actions_table
 from controller.client import submit_client
 from controller.home import Home
 from controller.runs.run_folders import RunFolder, find_ended_run, find_pipeline_runs, find_run
+from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput, PaceError
 from stage_model.nearest import nearest_names
 
@@ -80,13 +82,23 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
     """Prints the logs of an application's executors (or of one), and its driver's if it was detached.
 
     APP is an id, a unique start of one, a name, or `last`: the newest run, which may be going on."""
-    run = find_run(home.runs, application)
+    run = find_run(home.runs, _of_running(home, application))
     files = _log_files(run, executor)
     driver = _driver_log(home, run) if executor is None else None
     named = {**({"driver": driver} if driver else {}), **files}
     if not named:
         raise BadInput(f"run {run.application_id} has no logs yet; its executors have not started")
     _print(named, follow=follow)
+
+
+def _of_running(home: Home, wanted: str) -> str:
+    """The id of the application of that name whose record, which has its names, is still to come; else the word as it is.
+    Raises `BadInput` where several run."""
+    views: list[ApplicationView] = []
+    if home.cluster() is not None:
+        with suppress(PaceError):  # without a master, names of ended runs are found all the same
+            views = [view for view in submit_client(home).applications() if wanted in view.names and not view.finished]
+    return choose(views, wanted).application_id if views else wanted
 
 
 def _log_files(run: RunFolder, executor: str | None) -> dict[str, Path]:

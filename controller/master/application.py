@@ -110,8 +110,13 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     @property
     def names(self) -> tuple[str, ...]:
         """By which others find it: its own and, where it was submitted with another one, that."""
-        own = self.registration.name
-        return tuple(dict.fromkeys((own, self.options.name or own)))
+        return tuple(filter(None, (self.registration.name, self.submitted_name)))
+
+    @property
+    def submitted_name(self) -> str:
+        """The name that it was submitted with, where its program has set another one; else empty."""
+        given = self.options.name or ""
+        return "" if given == self.registration.name else given
 
 
 def beyond_unknown(next_executor: int) -> int:

@@ -204,6 +204,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
     return {
         "app_id": application.id,
         "name": application.name,
+        "submitted_name": record.submitted_name or None,
         "main": record.registration.main,
         "law": options.law,
         "settings": options.settings,

@@ -74,6 +74,7 @@ def bare_view(application: Application) -> ApplicationView:
         law=application.options.law,
         priority=application.options.priority,
         submission=application.options.submission,
+        submitted_name=application.record.submitted_name,
         pipeline=pipeline.shown if pipeline else "",
         pipeline_job=pipeline.plan.job if pipeline and pipeline.plan else "",
         reason=application.record.end_reason or "what it does cannot be shown, see the master's log",

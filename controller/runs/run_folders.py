@@ -22,10 +22,15 @@ class RunFolder:
     def application_id(self) -> str:
         return self.path.name
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The application's own and, where it was submitted with another one, that; none while the run goes on."""
+        return tuple(str(self.summary[key]) for key in ("name", "submitted_name") if self.summary.get(key))
+
 
 def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
-    """The folder that `wanted` names: `last`, an application id, a unique start of one, or the newest of a name. `ended`:
-    `last` is the last one that has ended.
+    """The folder that `wanted` names: `last`, an application id, a unique start of one, or the newest of a name, its own or
+    the one that it was submitted with. `ended`: `last` is the last one that has ended.
 
     Raises `BadInput` when there is none, or several ids begin so.
     """
@@ -39,13 +44,13 @@ def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
     if exact or len(begins) == 1:
         return _load((exact or begins)[0])
     loaded = [_load(path) for path in folders]
-    named = [run for run in loaded if run.summary.get("name") == wanted]
+    named = [run for run in loaded if wanted in run.names]
     if named:
         return named[-1]
     if begins:
         ids = ", ".join(path.name for path in begins[:5])
         raise BadInput(f"run {wanted!r} could be any of {ids}; give more of the id")
-    known = [str(run.summary["name"]) for run in loaded if "name" in run.summary]
+    known = [name for run in loaded for name in run.names]
     names = nearest_applications(wanted, [path.name for path in folders], known)
     raise BadInput(f"there is no run {wanted[:80]!r} in {runs}; {names}; an id or `last` is accepted, too")
 

@@ -163,7 +163,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
 
     `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
     `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that wait for
-    memory: `place` on the wire, as older releases call it. `pipeline` is the one that it is part of, with its place there
+    memory: `place` on the wire, as older releases call it. `submitted_name` is the name that it was submitted with, where its
+    program has set another one. `pipeline` is the one that it is part of, with its place there
     where that is known: "nightly 2/3"; `pipeline_job` is its name there.
     """
 
@@ -173,6 +174,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     law: str
     priority: int
     submission: str | None = None
+    submitted_name: str = ""
     deadline_s: float | None = None
     elapsed_s: float = 0.0
     forecast_end_s: float | None = None
@@ -208,6 +210,11 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """The reason why it taught nothing, once its record is written."""
     finished: bool = False
     """The record (summary.json) is complete, or was given up: then `reason` says why."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By which people find it."""
+        return (self.name, self.submitted_name) if self.submitted_name else (self.name,)
 
 
 class ApplicationList(Message, frozen=True, kw_only=True):

@@ -11,8 +11,10 @@ from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput
 
 
-def view(application_id: str, name: str, state: str = "running") -> ApplicationView:
-    return ApplicationView(application_id=application_id, name=name, state=state, law="forecast", priority=50)
+def view(application_id: str, name: str, state: str = "running", submitted: str = "") -> ApplicationView:
+    return ApplicationView(
+        application_id=application_id, name=name, state=state, law="forecast", priority=50, submitted_name=submitted
+    )
 
 
 def test_a_name_is_that_of_the_running_one_before_a_newer_ended_one() -> None:
@@ -27,6 +29,17 @@ def test_a_name_of_several_running_ones_is_refused_with_their_ids() -> None:
     with pytest.raises(BadInput, match="2 running applications have the name 'a': pace-1, pace-2; give an id"):
         choose(views, "a")
     assert choose(views, "pace-1").application_id == "pace-1"
+
+
+def test_the_name_that_an_application_was_submitted_with_is_its_name_too() -> None:
+    views = [view("pace-1", "own", "ended", submitted="load"), view("pace-2", "other", "ended")]
+    assert choose(views, "load").application_id == "pace-1"
+    assert choose(views, "own").application_id == "pace-1"
+    with pytest.raises(BadInput, match=r"no application 'lod' is known here; the nearest names are load, "):
+        choose(views, "lod")
+    both = [view("pace-1", "own", submitted="load"), view("pace-2", "load")]
+    with pytest.raises(BadInput, match="2 running applications have the name 'load': pace-1, pace-2; give an id"):
+        choose(both, "load")
 
 
 def test_the_start_of_an_id_must_be_of_one_only() -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -23,6 +24,7 @@ def view(name: str, state: str = "running", priority: int = 50, **fields: Any) -
 
 
 VIEWS = [view("etl-1"), view("etl-2", "ended"), view("etl-3", "waiting", 100), view("report", "ended", 100), view("a[1]")]
+VIEWS[3] = msgspec.structs.replace(VIEWS[3], submitted_name="weekly")
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,7 @@ VIEWS = [view("etl-1"), view("etl-2", "ended"), view("etl-3", "waiting", 100), v
         (Selection(name="etl"), []),
         (Selection(name="ETL-1"), []),
         (Selection(name="a[1]"), ["a[1]"]),
+        (Selection(name="week*"), ["report"]),
         (Selection(priority=100), ["etl-3", "report"]),
         (Selection(states=("ended",), name="etl-?", priority=50), ["etl-2"]),
     ],

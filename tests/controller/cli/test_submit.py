@@ -518,6 +518,23 @@ def test_a_report_has_a_table_of_what_had_deadlines_of_its_own(place: Place) -> 
     assert json.loads(CliRunner().invoke(main, ["report", "last", "--output", "json"]).stdout)["actions"] == actions
 
 
+def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a_master(place: Place) -> None:
+    for application_id, summary in (("pace-1", {"name": "own", "submitted_name": "load"}), ("pace-2", None)):
+        folder = place.home.runs / application_id
+        (folder / "executors" / "1").mkdir(parents=True)
+        (folder / "executors" / "1" / "stdout").write_text(f"of {application_id}")
+        if summary is not None:
+            write_summary(folder, summary)
+    place.master.view = ApplicationView(
+        application_id="pace-2", name="own", submitted_name="load", state="running", law="paper", priority=50
+    )
+    for name in ("own", "load"):
+        assert CliRunner().invoke(main, ["logs", name]).stdout == "of pace-2"
+    place.master.refuse = 503, b'{"error": "away", "exit_code": 69}'
+    for name in ("own", "load"):
+        assert CliRunner().invoke(main, ["logs", name]).stdout == "of pace-1"
+
+
 def test_ps_lists_what_the_master_knows(place: Place) -> None:
     place.master.view = ApplicationView(application_id="app-7", name="job", state="running", law="paper", priority=50)
     shown = CliRunner().invoke(main, ["ps", "--output", "json"]).stdout

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.runs.run_folders import find_run
 from controller.wire.command import Change
 from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
@@ -14,6 +15,15 @@ from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 @pytest.fixture
 def cluster(tmp_path: Path) -> FakeCluster:
     return FakeCluster(tmp_path)
+
+
+def test_the_name_that_an_application_was_submitted_with_is_in_its_view_and_its_record(cluster: FakeCluster) -> None:
+    application_id = cluster.finished_run(name="own", conf={"spark.pace.name": "load"})
+    assert cluster.state.commands.view(application_id, cluster.now_s).names == ("own", "load")
+    run = find_run(cluster.path / "runs", "load")
+    assert (run.application_id, run.names) == (application_id, ("own", "load"))
+    same = cluster.finished_run(name="own", conf={"spark.pace.name": "own"}, instance="second")
+    assert cluster.state.commands.view(same, cluster.now_s).names == ("own",)
 
 
 class TestLabel:

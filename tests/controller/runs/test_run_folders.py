@@ -12,9 +12,9 @@ from controller.runs.run_folders import find_ended_run, find_pipeline_runs, find
 from stage_model.errors import BadInput
 
 
-def ended(runs: Path, name: str, at_s: int) -> None:
+def ended(runs: Path, name: str, at_s: int, submitted: str | None = None) -> None:
     (runs / f"pace-{at_s}").mkdir()
-    write_summary(runs / f"pace-{at_s}", {"name": name})
+    write_summary(runs / f"pace-{at_s}", {"name": name, "submitted_name": submitted})
     os.utime(runs / f"pace-{at_s}" / SUMMARY, (at_s, at_s))
 
 
@@ -39,6 +39,16 @@ def test_an_unknown_name_is_answered_with_the_nearest_ones(tmp_path: Path) -> No
     ended(tmp_path, "sort", 2000)
     with pytest.raises(BadInput, match=r"no run 'pagerang' .* the nearest names are pagerank, sort"):
         find_run(tmp_path, "pagerang")
+
+
+def test_the_name_that_a_run_was_submitted_with_finds_the_newest(tmp_path: Path) -> None:
+    ended(tmp_path, "own", 1000, "load")
+    ended(tmp_path, "own", 2000, "load")
+    ended(tmp_path, "own", 3000)
+    assert find_run(tmp_path, "load").application_id == "pace-2000"
+    assert find_run(tmp_path, "own").application_id == "pace-3000"
+    with pytest.raises(BadInput, match=r"no run 'lod' .* the nearest names are load, own"):
+        find_run(tmp_path, "lod")
 
 
 def test_the_newest_run_of_a_pipeline_is_all_its_jobs(tmp_path: Path) -> None:
