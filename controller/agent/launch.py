@@ -27,6 +27,7 @@ from controller.agent.secret_places import find_secrets
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, OwnNetwork
 from controller.runtime.held import HeldPath
 from controller.runtime.process_identity import boot_id
+from controller.runtime.shown_paths import SYSTEM_ROOTS, WHOLE, no_mount_name
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -39,15 +40,15 @@ CREDENTIALS_FILE = "credentials"
 """There, too: what it proves itself to its driver with, its user's alone."""
 NOT_FILES = ("/proc", "/sys", "/dev")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, whoever made them
-SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """This worker's places and rules. Executors never see `home` but for their own directories in it. `local_root` is shared
     by the workers of one host: executors of one host read each other's shuffle files from disk
-    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes.
-    `own_networks`: each application has one here, which is `closed` for all of them or as they wish."""
+    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts`:
+    executors see of the host's files what they are shown; else they see all, and only what they cannot do without is looked
+    at. `own_networks`: each application has one here, which is `closed` for all of them or as they wish."""
 
     host: str
     home: Path
@@ -56,6 +57,7 @@ class Site:
     allowed_mounts: tuple[Path, ...]
     orders_root: Path
     archive_root: Path
+    mounts: bool = True
     own_networks: bool = False
     closed: bool = False
 
@@ -104,7 +106,8 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         own.append((site.orders_dir(key), False))
     opened = _Opened(spec)
     wanted = [Wanted(path, path.resolve(), ShowReason.OWN, writable) for path, writable in own]
-    wanted += [_mount_wanted(mount, spec, site, opened) for mount in spec.mounts]
+    shown = [mount for mount in spec.mounts if site.mounts or _reason(mount, spec) is ShowReason.NEEDED]
+    wanted += [_mount_wanted(mount, spec, site, opened) for mount in shown]
     binds = _masked([*wanted, *_python_wanted(spec, opened)], spec, site)
     environment = {name: fill(value) for name, value in spec.environment.items()}
     return Launch(
@@ -283,8 +286,8 @@ def _mount_wanted(mount: Mount, spec: ExecutorSpec, site: Site, opened: _Opened)
 
 def _checked(mount: Mount, site: Site, opened: _Opened) -> HeldPath:
     path = Path(mount.path)
-    if not path.is_absolute() or mount.path.startswith("//") or ".." in path.parts or ":" in mount.path:
-        raise RuntimeRefused(f"mount {mount.path!r} is not allowed; accepted: an absolute path without '..' and ':'")
+    if wrong := no_mount_name(mount.path):
+        raise RuntimeRefused(f"mount {mount.path!r} {wrong}")
     held = opened(mount.path)
     if mount.asked:
         if not any(held.real.is_relative_to(root.resolve()) for root in site.allowed_mounts):
@@ -293,10 +296,7 @@ def _checked(mount: Mount, site: Site, opened: _Opened) -> HeldPath:
     elif mount.writable:
         raise RuntimeRefused(f"mount {mount.path!r} is not allowed: only paths asked for with --mount may be writable")
     elif {str(path), str(held.real)} & {*SYSTEM_ROOTS}:
-        raise RuntimeRefused(
-            f"mount {mount.path!r} is not allowed: executors never see a directory of the system whole; accepted: one below "
-            f"it, for the directory of submission, too"
-        )
+        raise RuntimeRefused(f"mount {mount.path!r} {WHOLE}")
     return held
 
 

@@ -15,7 +15,7 @@ from controller.options import AgentOptions
 from controller.runtime.base import Adopter, Starter
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.process_identity import boot_id
-from controller.runtime.table import ADOPTING, EVERYWHERE, Owner, runtime_module
+from controller.runtime.table import ADOPTING, EVERYWHERE, MOUNTING, Owner, runtime_module
 from controller.wire.worker import WorkerInfo
 
 
@@ -30,6 +30,7 @@ def make_site(options: AgentOptions) -> Site:
         allowed_mounts=options.allow_mounts,
         orders_root=(home / "agents").resolve() / options.worker_id / ORDERS,
         archive_root=archive_root(),
+        mounts=options.runtime in MOUNTING,
         own_networks=options.own_networks,
         closed=options.network == "closed",
     )

@@ -174,6 +174,7 @@ def plan_submission(
         after=job.arguments.own.get("after", ""),
         submits=submits,
         arguments=job.recorded_arguments,
+        working_dir=str(Path.cwd()),
     )
     reply = client.plan(request)
     if not reply.known and not chosen.given:  # its program names it, so the master was asked for none

@@ -29,6 +29,8 @@ from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.vouching import NOBODY
 from controller.runtime.process_identity import boot_id
+from controller.runtime.shown_paths import not_shown
+from controller.runtime.table import MOUNTING
 from controller.submit.attaching import check_attached
 from controller.submit.job_options import MOST_CHARACTERS, PREFIX, job_options
 from controller.wire.command import PlanReply, PlanRequest
@@ -112,6 +114,7 @@ class Admission:
         for profile_id, wish in wishes.items():
             # settings that cannot be read
             executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)
+        check_working_dir(registration.working_dir, self.registry.workers.expected(now_s))
         self.placing.refresh(now_s)
         growing, all_heard = self._growing(), self.registry.workers.all_heard(now_s)
         workers = self.registry.workers.known(now_s)
@@ -134,6 +137,8 @@ class Admission:
         attached = request.attached
         workers = self.registry.workers.expected(now_s, adopts=attached)
         grows = self._growing() is not None and not attached
+        if request.working_dir is not None and not attached:
+            check_working_dir(request.working_dir, workers)
         if request.conf is not None and not attached:
             # for one that is too large for all that are there, a worker may be started
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
@@ -218,6 +223,12 @@ def check_fits(application: Application, profile_id: str, wish: ExecutorWish, wo
             raise BadInput(
                 f"{name}={amount(units)} is asked for and no worker has more than {most}; accepted: {most} or less"
             )
+
+
+def check_working_dir(path: str, workers: Sequence[WorkerInfo]) -> None:
+    """Raises `BadInput` for a directory of submission that none of the workers can show to executors."""
+    if workers and all(worker.runtime in MOUNTING for worker in workers) and (wrong := not_shown(path)):
+        raise BadInput(f"directory of submission {path[:200]!r} {wrong}")
 
 
 def check_memory(

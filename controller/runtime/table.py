@@ -21,6 +21,8 @@ RUNTIMES: Mapping[str, str] = {
 """Modules, imported when used: an agent carries the libraries of its own runtime alone."""
 STARTING = ("docker", "process")
 """Those that start executors themselves: `auto` takes the first one that works on this machine."""
+MOUNTING = ("docker",)
+"""Of these, those whose executors see only those files of the host that they are shown."""
 ADOPTING = tuple(name for name in RUNTIMES if name not in STARTING)
 """Those whose executors other cluster managers start."""
 EVERYWHERE = ("kubernetes",)

@@ -8,7 +8,7 @@ import msgspec
 
 from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.driver import Count
-from controller.wire.limits import Text, Words
+from controller.wire.limits import PathText, Text, Words
 from controller.wire.message import Message
 from controller.wire.worker import WorkerInfo
 from stage_model.forecast.curve import Curve
@@ -70,6 +70,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     submits: Text | None = None
     arguments: Annotated[tuple[str, ...], msgspec.Meta(max_length=10_000)] | None = None
     """The program's arguments, which say what runs are alike; None: not known."""
+    working_dir: PathText | None = None
+    """The directory that it would be submitted from; None: not known."""
 
 
 class DriverEnded(Message, frozen=True, kw_only=True):

@@ -88,6 +88,7 @@ class FakeCluster:
         everywhere: bool = False,
         nodes: int = 1,
         boot: str = "",
+        runtime: str = "fake",
         **changed: Any,
     ) -> WorkerReply:
         """One report of an agent of a worker with one core."""
@@ -100,7 +101,7 @@ class FakeCluster:
                 host="127.0.0.1",
                 cores=1.0 * nodes,
                 memory_mb=memory_mb,
-                runtime="fake",
+                runtime=runtime,
                 pid=1,
                 boot_id=boot or boot_id(),
                 period_s=period_s,

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from controller.agent.bridge_copy import KEPT
-from controller.agent.launch import SYSTEM_ROOTS, Site, make_directories, make_launch, python_binds, python_roots
+from controller.agent.launch import Site, make_directories, make_launch, python_binds, python_roots
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, Mask, OwnNetwork
 from controller.runtime.held import HeldPath
+from controller.runtime.shown_paths import SYSTEM_ROOTS
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -208,6 +209,20 @@ class TestMounts:
         (tmp_path / "innocent").symlink_to(Path(path).resolve())
         if str(Path(path).resolve()) in SYSTEM_ROOTS:
             assert "not allowed" in refusal(site, Mount(path=str(tmp_path / "innocent")))
+
+    @pytest.mark.parametrize("path", ["/", "/etc", "a:b,c"])
+    def test_a_runtime_that_mounts_nothing_refuses_no_directory_of_submission(
+        self, site: Site, tmp_path: Path, path: str
+    ) -> None:
+        (tmp_path / "a:b,c").mkdir()
+        (tmp_path / "spark").mkdir()
+        submitted = str(tmp_path / path)
+        mounts = (Mount(path=str(tmp_path / "spark")), Mount(path=submitted), Mount(path=str(tmp_path), asked=True))
+        asked = spec(mounts=mounts, working_dir=submitted)
+        with pytest.raises(RuntimeRefused, match="is not allowed"):
+            make_launch(asked, site, "java", 0.5, 512)
+        made = make_launch(asked, replace(site, mounts=False), "java", 0.5, 512)
+        assert {bind.path for bind in made.binds} - {bind.path for bind in launch(site).binds} == {tmp_path / "spark"}
 
     def test_one_path_is_bound_once_and_writable_if_either_is(self, site: Site) -> None:
         path = str(site.allowed_mounts[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,11 @@ def test_places_are_real_ones_so_that_masks_lie_around_them(tmp_path: Path) -> N
     assert site.home == tmp_path / "disk/home"
     assert site.local_dir(key) == tmp_path / "scratch/app"
     assert site.log_dir(key) == tmp_path / "disk/home/runs/app/executors/2"
+
+
+def test_containers_alone_see_what_they_are_shown(tmp_path: Path) -> None:
+    for runtime, mounts in (("docker", True), ("process", False)):
+        assert make_site(replace(options(tmp_path), runtime=runtime)).mounts is mounts
 
 
 def test_what_the_master_is_told(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_the_plan_is_asked_for_with_what_an_executors_memory_follows_from(place:
     assert place.submit("--executor-memory", "2g", *conf, "app.py").exit_code == 0
     asked = place.master.asked
     assert asked is not None
+    assert asked.working_dir == str(place.work)
     assert asked.python
     assert asked.conf is not None
     assert "spark.ui.port" not in asked.conf

@@ -28,6 +28,23 @@ def test_an_executor_larger_than_every_worker_is_refused(cluster: FakeCluster) -
     assert not cluster.state.applications
 
 
+@pytest.mark.parametrize("path", ["/", "/etc", "/home/me/a:b,c", "//home"])
+def test_a_directory_of_submission_that_no_container_can_show_is_refused_before_anything_starts(
+    cluster: FakeCluster, path: str
+) -> None:
+    cluster.worker("w1", runtime="docker")
+    for asked in (
+        lambda: cluster.register(working_dir=path),
+        lambda: answered(cluster.state.admission.plan(PlanRequest(working_dir=path), cluster.now_s)),
+    ):
+        with pytest.raises(BadInput, match=f"directory of submission '{path}' is not allowed"):
+            asked()
+    assert not cluster.state.applications
+    assert cluster.register(working_dir="/home/me")
+    cluster.worker("w2", runtime="process")
+    assert cluster.register(working_dir=path, instance="second"), "an executor may run as a process, which sees all"
+
+
 def test_the_second_run_is_planned_from_the_first_and_an_impossible_deadline_refused(cluster: FakeCluster) -> None:
     cluster.finished_run()
     with pytest.raises(InfeasibleDeadline, match=r"cannot be met: with all 1\.00 cores it takes 11s; accepted: 12s or more"):
