@@ -29,7 +29,7 @@ from controller.submit.driver_archive import archive_options
 from controller.submit.driver_run import DriverRun, find
 from controller.submit.in_place import go_on_as
 from controller.submit.profile_choice import stored_profile
-from controller.submit.progress_line import ProgressLine, ending, unpaced
+from controller.submit.progress_line import UNPACED, ProgressLine, ending
 from controller.submit.properties import format_properties
 from controller.submit.spark_install import find_spark
 from controller.submit.submission import (
@@ -146,8 +146,8 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
             line.clear()
     if run.view is not None:
         console.print(f"sparkpace: {ending(run.view, interrupted=run.interrupted)}", soft_wrap=True, markup=False)
-    elif run.unknown and not run.interrupted:
-        console.print(f"sparkpace: {unpaced(code)}", soft_wrap=True, markup=False)
+    elif run.unknown and code == 0:
+        console.print(f"sparkpace: {UNPACED}", soft_wrap=True, markup=False)
     context.exit(code)
 
 

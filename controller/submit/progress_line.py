@@ -113,11 +113,9 @@ def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
     )
 
 
-def unpaced(code: int) -> str:
-    """The line at the end of a driver, with its exit code, of which the master has seen no application."""
-    if code:
-        return f"nothing was paced: the driver ended with exit code {code}, and no application of it came to the master"
-    return (
-        "nothing was paced: the program made no SparkContext, or one with a master of its own; leave out .master(...) there, "
-        "which wins over every setting"
-    )
+UNPACED = (
+    "nothing was paced: the program made no SparkContext, or one with a master of its own; leave out .master(...) there, "
+    "which wins over every setting"
+)
+"""The line at the end of a driver that ended well and of which the master has seen no application. The last line of one that
+failed is its own."""
