@@ -51,10 +51,6 @@ MEANT: Mapping[str, Mapping[str, str]] = {
 cluster manager on other machines would: `spark.executorEnv.NAME` is for them."""
 
 
-ATTACHED = {"jvm/class path": "the bridge"}
-"""The same of executors that Spark's own cluster managers start."""
-
-
 def facts(answer: Facts) -> Facts:
     """Everything but the variables, by name; names that Spark draws for each application are told by their kind."""
     named = {f"{side}/{name}": value for side, of in answer.items() for name, value in of.items() if name != "variables"}
@@ -112,7 +108,7 @@ def test_standalone_executors_show_tasks_the_same_with_and_without_us(adopting: 
         words = ("--master", url, "--total-executor-cores", "1", *WORDS, "environment.py")
         plain = run(adopting, [str(python.parent / "spark-submit"), *words], own)
         ours = run(adopting, adopting.sparkpace().command(("submit", *words)), own)
-    assert differences(ours, plain) == set(ATTACHED)
+    assert differences(ours, plain) == set()
     drawn = "SPARK_LOG_URL|SPARK_EXECUTOR_DIRS|CLASSPATH|PYTHON_WORKER_FACTORY_SECRET|.*_PORT$"
     assert variables(ours, drawn) == variables(plain, drawn)
 
@@ -127,7 +123,7 @@ def test_pods_show_tasks_the_same_with_and_without_us(
     python, words = Path(sys.executable), (*WORDS, "--conf", "spark.executor.instances=1", "environment.py")
     plain = kubernetes.spark_submit(python, executor_image, *words).finish().ok().answer
     ours = attached(adopting, kubernetes, executor_image, python)(*words).finish().ok().answer
-    assert differences(ours, plain) == set(ATTACHED)
+    assert differences(ours, plain) == set()
     drawn = "SPARK_EXECUTOR_POD|SPARK_JAVA_OPT|SPARK_DRIVER|SPARK_.*CLASSPATH|HOSTNAME|PYTHON_WORKER_FACTORY_SECRET|.*_PORT$"
     assert variables(ours, drawn) == variables(plain, drawn)
 
