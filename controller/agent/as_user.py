@@ -45,7 +45,7 @@ def with_rights_of(uid: int, gid: int, look: Callable[[], T]) -> T:
 
 def _become(uid: int, gid: int) -> None:
     """This thread's rights on files, for good."""
-    groups = groups_of(uid, gid)
+    groups = groups_of_user(uid, gid)
     number = SETGROUPS.get(platform.machine())
     if number is None or LIBC.syscall(number, len(groups), (ctypes.c_uint32 * len(groups))(*groups)):
         raise PermissionError(f"groups of uid {uid} cannot be taken here")
@@ -55,7 +55,7 @@ def _become(uid: int, gid: int) -> None:
         raise PermissionError(f"rights of {uid}:{gid} cannot be taken here")
 
 
-def groups_of(uid: int, gid: int) -> list[int]:
+def groups_of_user(uid: int, gid: int) -> list[int]:
     """The groups that a user has by this machine's user database, and `gid`; a driver's own word is not taken for them."""
     try:
         return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from controller.addresses import is_local
-from controller.agent.as_user import groups_of, with_rights_of
+from controller.agent.as_user import groups_of_user, with_rights_of
 from controller.agent.bridge_copy import own_copy
 from controller.agent.masks import ShowReason, Wanted, masked
 from controller.agent.secret_places import find_secrets
@@ -121,7 +121,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
         cores=cores,
         uid=spec.uid,
         gid=spec.gid,
-        groups=groups_of(spec.uid, spec.gid),
+        groups=groups_of_user(spec.uid, spec.gid),
         umask=spec.umask,
         image=spec.image,
         network=_network(spec, site),

@@ -26,11 +26,18 @@ from experiments.harness.local_cluster import WORKLOADS
 from experiments.harness.outputs import difference
 from experiments.workloads.inputs import make_input
 
-Answers = dict[str, dict[str, str]]
-SIZES = ("--executor-memory", "1g", "--conf", "spark.ui.enabled=false", "--conf", "spark.ui.showConsoleProgress=false")
+ExampleAnswers = dict[str, dict[str, str]]
+OPTIONS_OF_BOTH = (
+    "--executor-memory",
+    "1g",
+    "--conf",
+    "spark.ui.enabled=false",
+    "--conf",
+    "spark.ui.showConsoleProgress=false",
+)
 
 
-def judge(plain: Answers, again: Answers, ours: Answers) -> dict[str, str]:
+def judge_answers(plain: ExampleAnswers, again: ExampleAnswers, ours: ExampleAnswers) -> dict[str, str]:
     """What is true of each example, in a few words; words that begin with "different" are faults."""
     return {name: _of_one(plain[name], again[name], ours[name]) for name in plain}
 
@@ -48,19 +55,19 @@ def _of_one(plain: dict[str, str], again: dict[str, str], ours: dict[str, str]) 
     return "same" if found is None else f"different: {found}"
 
 
-def _run(command: list[str], work: Path, environment: dict[str, str]) -> Answers:
+def _run(command: list[str], work: Path, environment: dict[str, str]) -> ExampleAnswers:
     with work.with_suffix(".log").open("wb") as log:
         subprocess.run(command, cwd=work, env=environment, stdout=log, stderr=log, check=True)
-    found: Answers = json.loads(work.with_suffix(".json").read_text())
+    found: ExampleAnswers = json.loads(work.with_suffix(".json").read_text())
     return found
 
 
-def compare(folder: Path, runtime: str, patterns: list[str]) -> dict[str, str]:
+def compare_examples(folder: Path, runtime: str, patterns: list[str]) -> dict[str, str]:
     """Runs the examples in `folder`. Raises `subprocess.CalledProcessError` if a driver fails."""
     make_input(folder / "spark-data")
     works = {label: Path(shutil.copytree(folder / "spark-data", folder / label)) for label in ("plain", "again", "ours")}
     driver, python = str(WORKLOADS / "every_example.py"), Path(sys.executable)
-    plain = [str(python.parent / "spark-submit"), "--master", "local-cluster[2,1,1024]", *SIZES, driver]
+    plain = [str(python.parent / "spark-submit"), "--master", "local-cluster[2,1,1024]", *OPTIONS_OF_BOTH, driver]
     environment = {**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))}
     first, again = (
         _run([*plain, f"{works[label]}.json", *patterns], works[label], environment) for label in ("plain", "again")
@@ -69,8 +76,8 @@ def compare(folder: Path, runtime: str, patterns: list[str]) -> dict[str, str]:
     ours = Sparkpace(Home(folder / "home"), work)
     with ours.running("--workers", "2", "--runtime", runtime, "--allow-mount", str(folder)):
         # executors may write only where a folder is mounted for it
-        command = ours.command(("submit", "--mount", f"{work}:rw", *SIZES, driver, f"{work}.json", *patterns))
-        return judge(first, again, _run(command, work, ours.environment()))
+        command = ours.command(("submit", "--mount", f"{work}:rw", *OPTIONS_OF_BOTH, driver, f"{work}.json", *patterns))
+        return judge_answers(first, again, _run(command, work, ours.environment()))
 
 
 def main() -> int:
@@ -80,7 +87,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=["*"])
     given: Any = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        found = compare(Path(name), given.runtime, given.only)
+        found = compare_examples(Path(name), given.runtime, given.only)
     given.out.write_text(json.dumps({"runtime": given.runtime, "examples": found}, indent=1) + "\n")
     for said, count in Counter(said.partition(":")[0] for said in found.values()).most_common():
         print(f"{count:4} {said}")

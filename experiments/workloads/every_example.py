@@ -15,6 +15,7 @@ import json
 import runpy
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from types import FrameType
@@ -29,7 +30,7 @@ WAIT_FOR_OTHERS = (
     "sql/streaming/*",
     "mllib/streaming_linear*",
 )
-ARGUMENTS = {
+EXAMPLE_ARGUMENTS = {
     "als.py": ["60", "120", "10", "3", "4"],
     "kmeans.py": ["data/mllib/kmeans_data.txt", "2", "0.1"],
     "logistic_regression.py": ["data/mllib/ridge-data/lpsa.data", "3"],
@@ -45,20 +46,21 @@ ARGUMENTS = {
     "wordcount.py": ["data/mllib/sample_lda_libsvm_data.txt"],
 }
 """Of examples that end with their usage otherwise, or that take long."""
-LIMIT_S = 180
+EXAMPLE_LIMIT_S = 180
 
 
-def examples(folder: Path, patterns: list[str]) -> list[str]:
+def examples_like(folder: Path, patterns: list[str]) -> list[str]:
     """Paths below the examples' folder, in order."""
     found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.py") if path.name != "__init__.py")
     waiting = [name for name in found if any(fnmatch.fnmatch(name, pattern) for pattern in WAIT_FOR_OTHERS)]
     return [name for name in found if name not in waiting and any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
-def run(folder: Path, name: str) -> dict[str, str]:
-    printed, ended = io.StringIO(), ""
-    sys.argv = [str(folder / name), *ARGUMENTS.get(name, [])]
-    signal.alarm(LIMIT_S)
+def run_example(folder: Path, name: str) -> dict[str, str]:
+    """What the example printed, and how it ended: an empty text is success."""
+    printed, ended, begun_s = io.StringIO(), "", time.monotonic()
+    sys.argv = [str(folder / name), *EXAMPLE_ARGUMENTS.get(name, [])]
+    signal.alarm(EXAMPLE_LIMIT_S)
     try:
         with contextlib.redirect_stdout(printed):
             runpy.run_path(str(folder / name), run_name="__main__")
@@ -71,15 +73,16 @@ def run(folder: Path, name: str) -> dict[str, str]:
         signal.alarm(0)
     if running := SparkSession.getActiveSession():
         running.stop()
+    print(f"{name}: {ended or 'success'} after {time.monotonic() - begun_s:.1f} s", file=sys.stderr)
     return {"printed": printed.getvalue(), "ended": ended}
 
 
-def too_long(_signal: int, _frame: FrameType | None) -> None:
-    raise TimeoutError(f"an example ran for more than {LIMIT_S} s")
+def give_up(_signal: int, _frame: FrameType | None) -> None:
+    raise TimeoutError(f"an example ran for more than {EXAMPLE_LIMIT_S} s")
 
 
 if __name__ == "__main__":
     answers, patterns = Path(sys.argv[1]), sys.argv[2:] or ["*"]
-    signal.signal(signal.SIGALRM, too_long)
+    signal.signal(signal.SIGALRM, give_up)
     below = Path(_find_spark_home()) / "examples" / "src" / "main" / "python"
-    answers.write_text(json.dumps({name: run(below, name) for name in examples(below, patterns)}))
+    answers.write_text(json.dumps({name: run_example(below, name) for name in examples_like(below, patterns)}))
