@@ -128,15 +128,17 @@ def test_pods_show_tasks_the_same_with_and_without_us(
     assert variables(ours, drawn) == variables(plain, drawn)
 
 
+@pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])
 def test_driver_and_tasks_run_under_the_virtual_environment_that_is_active(
-    process_cluster: LocalCluster, tmp_path: Path
+    runtime: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """It has a package of its own, and no pyspark."""
+    cluster: LocalCluster = request.getfixturevalue("cluster" if runtime == "docker" else "process_cluster")
     active = tmp_path / "active"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(active)], check=True)
     [packages] = active.glob("lib/python3*/site-packages")
     (packages / "for_this_test.py").write_text("SAID = 'yes'\n")
-    words = process_cluster.sparkpace().command(("submit", "own_package.py"))
-    answer = process_cluster.start(words, {"VIRTUAL_ENV": str(active)}).finish().ok().answer
+    words = cluster.sparkpace().command(("submit", "own_package.py"))
+    answer = cluster.start(words, {"VIRTUAL_ENV": str(active)}).finish().ok().answer
     seen = [str(active / "bin" / "python3"), "yes"]
     assert answer == {"driver": seen, "tasks": [seen, seen]}

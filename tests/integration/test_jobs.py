@@ -325,6 +325,14 @@ def test_a_mount_outside_the_allowed_roots_is_refused_and_nothing_is_left(
     assert "mount '/etc'" in cluster.summary("nosy")["end_reason"]
 
 
+def test_a_job_from_a_directory_that_no_container_shows_is_refused_before_its_driver_starts(cluster: LocalCluster) -> None:
+    words = cluster.sparkpace().command(("submit", "--name", "rooted", str(APPS / "look.py")))
+    refused = cluster.start(words, cwd=Path("/")).finish()
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "directory of submission '/' is not allowed" in refused.err
+    assert cluster.views("rooted") == []
+
+
 # ---------------------------------------------------------------- options and exit codes
 
 
