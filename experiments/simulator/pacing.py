@@ -394,6 +394,6 @@ _REGISTRATION = Registration(
     jars_dir="",
     bridge_jar="",
     java_home="",
-    working_dir="/",
+    working_dir="/srv/jobs",
     age_s=0.0,
 )

@@ -65,7 +65,7 @@ def registration(conf: dict[str, str], executors: int, **fields: Any) -> Registr
         jars_dir="/spark/jars",
         bridge_jar="/spark/bridge.jar",
         java_home="/java",
-        working_dir="/",
+        working_dir="/srv/jobs",
         age_s=0.0,
         conf={"spark.pace.force": "true", **conf},
         wanted={"0": ExecutorWish(count=executors)},
