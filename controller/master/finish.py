@@ -182,7 +182,7 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
 def _teach(ending: Ending, profiles: ProfileStore) -> Untaught | None:
     """Why it taught nothing; None: it did."""
     if ending.lesson is None:
-        log.info("%s teaches nothing: %s", ending.application_id, ending.untaught)
+        log.info("%s teaches nothing: %s", ending.application_id, ending.untaught.sentence if ending.untaught else "")
         return ending.untaught
     try:
         profiles.learn(ending.profile_key, ending.lesson, newest=True)
