@@ -34,7 +34,7 @@ class DataWait(msgspec.Struct, frozen=True, kw_only=True):
 class Patience:
     """How an application waits for its input, in seconds.
 
-    `wait` is "forecast", "forecast-printed", or how long it waits at most; `move_s` is what moving the input of one wave of
+    `wait` is "forecast", or how long it waits at most; `move_s` is what moving the input of one wave of
     its first stage's `tasks` takes. `elapsed_s` is the time since submission, `last` the wait under way or before.
     `duration_s` says of an application how long it takes, None where nobody knows; `ahead` gives the shares of input by host
     of those that come first. Both are asked only when a wait may begin."""
@@ -77,7 +77,7 @@ def data_wait(patience: Patience, chosen: WorkerState | None, near: Sequence[Wor
 def _begun(patience: Patience, near: Sequence[WorkerState]) -> DataWait | None:
     """A new wait if it is worth it."""
     outlook = _outlook(patience, near)
-    forecast = expected_requests(outlook, "printed" if patience.wait == "forecast-printed" else "intended")
+    forecast = expected_requests(outlook)
     if isinstance(patience.wait, str) and forecast < WORTH:
         return None
     return DataWait(from_s=round(patience.elapsed_s, 3), expected=round(forecast, 3), move_s=round(outlook.move_s, 3))

@@ -1,17 +1,15 @@
 """Is waiting for a worker with the data worth it? Document 002's forecast (RFD; docs/design.md, section 4).
 
 E is the number of requests that machines with unprocessed blocks of the job are expected to make within the time that moving
-one block takes: E = TT * S * K / t. With E of 1 or more, waiting is worth it. With jobs ahead in the queue that want the same
-machines there are two variants: `printed`, as the document prints it, and `intended`, what it argues for.
+one block takes: E = TT * S * K / t. With E of 1 or more, waiting is worth it. Machines that jobs ahead in the queue want too
+are left to those jobs, as the document's text argues; its formula 5, as printed, counts only those
+(`experiments.simulator.waiting` has both).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
-
-Variant = Literal["intended", "printed"]
 
 WORTH = 1.0
 """With an expectation of so much, waiting is worth it."""
@@ -31,12 +29,9 @@ class DataOutlook:
     """Whether anybody is ahead in the queue."""
 
 
-def expected_requests(outlook: DataOutlook, variant: Variant = "intended") -> float:
-    """E, requests of machines with data. As printed, E = TT * S * R / t with jobs ahead: a job that shares no machine with
-    them has E = 0 and never waits. Intended: those that are shared go to the jobs ahead, TT * S * (K - R) / t."""
-    machines = outlook.machines
-    if outlook.ahead:
-        machines = outlook.shared if variant == "printed" else outlook.machines - outlook.shared
+def expected_requests(outlook: DataOutlook) -> float:
+    """E, requests of machines with data: TT * S * (K - R) / t with jobs ahead, TT * S * K / t without."""
+    machines = outlook.machines - outlook.shared if outlook.ahead else outlook.machines
     if outlook.task_s <= 0:
         # such tasks ask for the next one all the time
         return math.inf if machines else 0.0

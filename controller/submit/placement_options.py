@@ -25,7 +25,7 @@ NAMES = frozenset(
         *("after", "locality.wait", "locality.move"),
     )
 )
-WAITS = ("forecast", "forecast-printed", "none")
+WAITS = ("forecast", "none")
 DEFAULT_MOVE_S = 3.0
 """Longer than a task's input takes over a fast network: waiting must be clearly better."""
 
@@ -37,8 +37,8 @@ _SPARK = re.compile(r"spark\.executor\.resource\.([a-z][a-z0-9_.-]*)\.amount", r
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
     """`policy` None: the master's. `resources` are pieces for each executor, in units of 1/10000. `prefer`: hosts of the
-    input as the user says them. `wait`: "forecast" (document 002), "forecast-printed" (with its formula as printed), "none",
-    or seconds; `move_s`: to move one task's input to another host."""
+    input as the user says them. `wait`: "forecast" (document 002), "none" or seconds; `move_s`: to move one task's input to
+    another host."""
 
     policy: str | None = None
     resources: dict[str, int] = field(default_factory=dict)

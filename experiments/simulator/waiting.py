@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from placement.locality import WORTH, DataOutlook, Variant, expected_requests
+from placement.locality import WORTH, DataOutlook, expected_requests
 
 SCHEDULERS = ("fifo", "fair", "rfd-intended", "rfd-printed")
 
@@ -155,7 +155,7 @@ def _choose(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tup
         return job, block if block is not None else next(iter(job.blocks))
     if scene.scheduler == "fair":
         return _fair(scene, queue, machine, now_s)
-    return _rfd(scene, queue, machine, "printed" if scene.scheduler == "rfd-printed" else "intended")
+    return _rfd(scene, queue, machine)
 
 
 def _fair(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tuple[_Job, int] | None:
@@ -172,7 +172,7 @@ def _fair(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tuple
     return None
 
 
-def _rfd(scene: _Scene, queue: list[_Job], machine: int, variant: Variant) -> tuple[_Job, int] | None:
+def _rfd(scene: _Scene, queue: list[_Job], machine: int) -> tuple[_Job, int] | None:
     """Document 002's listing: a local map in order of submission; else the first job for which waiting is not worth it; else
     the head's."""
     for job in queue:
@@ -180,7 +180,7 @@ def _rfd(scene: _Scene, queue: list[_Job], machine: int, variant: Variant) -> tu
         if block is not None:
             return job, block
     for position, job in enumerate(queue):
-        if expected_requests(_outlook(scene, queue[:position], job), variant) < WORTH:
+        if expected_requests(_outlook(scene, queue[:position], job)) < WORTH:
             return job, next(iter(job.blocks))
     return queue[0], next(iter(queue[0].blocks))
 
@@ -189,7 +189,9 @@ def _outlook(scene: _Scene, ahead: list[_Job], job: _Job) -> DataOutlook:
     mine = job.machines()
     theirs = set().union(*(other.machines() for other in ahead)) if ahead else set()
     task_s = statistics.fmean(scene.task_times) if scene.task_times else scene.setup.task_s
-    return DataOutlook(scene.setup.move_s, scene.setup.slots, task_s, len(mine), len(mine & theirs), bool(ahead))
+    # Formula 5, as printed, counts the machines that jobs ahead want too, and leaves the others to those jobs.
+    shared = mine - theirs if scene.scheduler == "rfd-printed" else mine & theirs
+    return DataOutlook(scene.setup.move_s, scene.setup.slots, task_s, len(mine), len(shared), bool(ahead))
 
 
 def _launch(scene: _Scene, job: _Job, block: int, machine: int, index: int, now_s: float) -> None:

@@ -1,15 +1,15 @@
-"""Document 002's forecast, in both variants."""
+"""Document 002's forecast."""
 
 from __future__ import annotations
 
 import math
-from typing import get_args
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.locality import WORTH, DataOutlook, Variant, expected_requests
+from placement.locality import WORTH, DataOutlook, expected_requests
 
 
 def test_the_forecast_is_the_documents() -> None:
@@ -20,17 +20,11 @@ def test_the_forecast_is_the_documents() -> None:
     assert expected_requests(outlook) >= WORTH > expected_requests(DataOutlook(move_s=5.12, slots=2, task_s=20, machines=1))
 
 
-def test_as_printed_a_job_that_shares_no_machine_never_waits() -> None:
-    outlook = DataOutlook(move_s=10, slots=1, task_s=10, machines=4, shared=0, ahead=True)
-    assert expected_requests(outlook, "printed") == 0
-    assert expected_requests(outlook, "intended") == pytest.approx(4)
-
-
 def test_what_is_shared_goes_to_the_jobs_ahead() -> None:
     outlook = DataOutlook(move_s=10, slots=1, task_s=10, machines=4, shared=3, ahead=True)
     # E_j * (1 - Pr_j) = 4 * (1 - 3/4)
-    assert expected_requests(outlook, "intended") == pytest.approx(1)
-    assert expected_requests(outlook, "printed") == pytest.approx(3)
+    assert expected_requests(outlook) == pytest.approx(1)
+    assert expected_requests(replace(outlook, shared=0)) == pytest.approx(4)
 
 
 def test_tasks_that_take_no_time_ask_all_the_time() -> None:
@@ -43,7 +37,6 @@ def test_more_machines_with_data_are_never_less_worth_waiting_for(
     move_s: float, slots: int, task_s: float, machines: int, shared: int
 ) -> None:
     for ahead in (False, True):
-        for variant in get_args(Variant):
-            fewer = DataOutlook(move_s, slots, task_s, machines + shared, shared, ahead)
-            more = DataOutlook(move_s, slots, task_s, machines + shared + 1, shared, ahead)
-            assert expected_requests(more, variant) >= expected_requests(fewer, variant) >= 0
+        fewer = DataOutlook(move_s, slots, task_s, machines + shared, shared, ahead)
+        more = DataOutlook(move_s, slots, task_s, machines + shared + 1, shared, ahead)
+        assert expected_requests(more) >= expected_requests(fewer) >= 0

@@ -151,7 +151,7 @@ def test_pieces_are_still_held_after_a_restart_of_the_master(tmp_path: Path) -> 
         ({"placement_labels": "zone=="}, "accepted: NAME=VALUE"),
         ({"placement_ports": "80,80"}, "1 to 65535, each once"),
         ({"placement_evict": "yes"}, "accepted: true or false"),
-        ({"locality_wait": "soon"}, "forecast, forecast-printed, none"),
+        ({"locality_wait": "soon"}, "forecast, none"),
         ({"after": "a:failed"}, "ID:success"),
         ({"placement_prefer": "a b"}, "accepted: names"),
     ],
@@ -440,19 +440,16 @@ def test_the_forecast_decides_whether_waiting_is_worth_it(tmp_path: Path) -> Non
     assert scene.state.applications[worth].record.data_waits[0].expected == pytest.approx(2.0)
 
 
-def test_the_forecast_as_printed_counts_the_workers_that_those_ahead_want(tmp_path: Path) -> None:
+def test_workers_that_those_ahead_want_are_not_waited_for(tmp_path: Path) -> None:
     scene = Scene(
         tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2", "labels": {"zone": "b"}}
     )
     scene.register("there", placement_prefer="10.0.0.1", deadline="100s")
     # it can go to the worker with the data alone, and is ahead of the others
     scene.register("ahead", placement_prefer="10.0.0.1", placement_labels="!zone")
-    # E = 200 * 1 * R / 100 as printed, 200 * 1 * (K - R) / 100 as meant, with K = R = 1
+    # E = 200 * 1 * (K - R) / 100 with K = R = 1; without those ahead it would be 2
     meant = scene.register("meant", placement_prefer="10.0.0.1", locality_move="200s")
     assert scene.where(meant) == ["other"]
-    printed = scene.register("printed", placement_prefer="10.0.0.1", locality_move="200s", locality_wait="forecast-printed")
-    assert scene.where(printed) == []
-    assert scene.state.applications[printed].record.data_waits[0].expected == pytest.approx(2.0)
 
 
 def test_a_wait_for_data_ends_with_the_workers_that_have_it(tmp_path: Path) -> None:
