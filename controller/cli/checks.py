@@ -68,9 +68,9 @@ def parse_period(text: str) -> float:
     return _duration_within(text, "--period", SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
 
 
-def parse_interval(text: str, *, option: str) -> float:
+def parse_interval(text: str) -> float:
     """Seconds between two looks at the master. Raises `BadInput`."""
-    return _duration_within(text, option, SHORTEST_INTERVAL_S, math.inf, "100ms or more, as 2s or 1min")
+    return _duration_within(text, "--interval", SHORTEST_INTERVAL_S, math.inf, "100ms or more, as 2s or 1min")
 
 
 def _duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:

@@ -1,27 +1,21 @@
-"""`sparkpace ps`: the applications that the master knows, or some of them, once or again and again."""
+"""`sparkpace ps`: the applications that the master knows, or some of them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group
 from rich.text import Text
 
-from controller.cli.checks import parse_interval
-from controller.cli.common import home_option, json_text, output_option, print_json, table_console
+from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table
-from controller.cli.watch import watch
-from controller.client import MasterClient, submit_client
+from controller.client import submit_client
 from controller.home import Home
 from controller.wire.command import ApplicationView
 from stage_model.units import parse_priority
-
-WATCH = "2s"
-"""Between two looks, where --watch says no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,44 +51,16 @@ class Selection:
     "--name", metavar="PATTERN", help="Only those of that name, or submitted with it; * stands for any characters, ? for one."
 )
 @click.option("--priority", help="Only those of that priority: low, normal, high, or 0 to 100.")
-@click.option(
-    "--watch",
-    "every",
-    metavar="[TIME]",
-    is_flag=False,
-    flag_value=WATCH,
-    help=f"Look again each TIME [{WATCH}], 100ms or more, until Ctrl-C.",
-)
-def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None, every: str | None) -> None:
+def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None) -> None:
     """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
 
-    Below them, why those wait that wait for memory. With --watch a terminal is drawn anew; a pipe gets list after list."""
+    Below them, why those wait that wait for memory."""
     chosen = Selection(states, name, None if priority is None else parse_priority(priority))
-    interval_s = None if every is None else parse_interval(every, option="--watch")
-    show_applications(submit_client(home), table_console(), chosen, interval_s, as_json=as_json)
-
-
-def show_applications(
-    client: MasterClient,
-    console: Console,
-    chosen: Selection,
-    interval_s: float | None,
-    sleep: Callable[[float], None] = time.sleep,
-    *,
-    as_json: bool = False,
-) -> None:
-    """Once, or every `interval_s` until Ctrl-C."""
-
-    def look() -> RenderableType:
-        views = chosen(client.applications())
-        return Text(json_text(views)) if as_json else _list(views)
-
-    if interval_s is not None:
-        watch(look, console, interval_s, sleep, redraw=not as_json)
-    elif as_json:
-        print_json(chosen(client.applications()))
+    views = chosen(submit_client(home).applications())
+    if as_json:
+        print_json(views)
     else:
-        console.print(look(), soft_wrap=True)
+        table_console().print(_list(views), soft_wrap=True)
 
 
 def _list(views: list[ApplicationView]) -> Group:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import click
 from rich.console import Console, Group
+from rich.live import Live
 from rich.text import Text
 
 from controller.cli.checks import parse_interval
 from controller.cli.common import home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table, workers_table
-from controller.cli.watch import watch
 from controller.client import MasterClient, submit_client
 from controller.home import Home
 
@@ -26,7 +26,7 @@ def top(home: Home, as_json: bool, interval: str) -> None:
 
     A terminal that cannot move its cursor (TERM=dumb) gets each look below the one before.
     """
-    interval_s = parse_interval(interval, option="--interval")
+    interval_s = parse_interval(interval)
     client = submit_client(home)
     if as_json:
         print_json({"applications": client.applications(), "workers": client.workers()})
@@ -36,13 +36,34 @@ def top(home: Home, as_json: bool, interval: str) -> None:
 
 def show_top(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Until Ctrl-C on a terminal, else once."""
-    if console.is_terminal:
-        watch(lambda: picture(client), console, interval_s, sleep)
-    else:
-        console.print(picture(client))
+    if not console.is_terminal:
+        console.print(_picture(client))
+        return
+    try:
+        if console.is_dumb_terminal:
+            _print_each(client, console, interval_s, sleep)
+        else:
+            _redraw(client, console, interval_s, sleep)
+    except KeyboardInterrupt:
+        return
 
 
-def picture(client: MasterClient) -> Group:
+def _redraw(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None]) -> None:
+    # With a screen of its own, a table that shrinks leaves no rows behind, and the shell comes back as it was.
+    with Live(_picture(client), console=console, screen=True, auto_refresh=False) as live:
+        live.refresh()
+        while True:
+            sleep(interval_s)
+            live.update(_picture(client), refresh=True)
+
+
+def _print_each(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None]) -> None:
+    while True:
+        console.print(_picture(client), Text(), soft_wrap=True)
+        sleep(interval_s)
+
+
+def _picture(client: MasterClient) -> Group:
     """One look at the master: a line of sums and two tables."""
     views, workers = client.applications(), client.workers()
     running = [view for view in views if view.state != "ended"]

@@ -112,6 +112,7 @@ def test_ps_says_why_an_application_waits(home: tuple[Home, Server]) -> None:
 
 def test_ps_shows_the_table_and_all_of_it_as_json(home: tuple[Home, Server]) -> None:
     assert "10.85 of 11.70" in CliRunner().invoke(main, ["ps"]).stdout
+    assert json.loads(CliRunner().invoke(main, ["ps", "--state", "ended", "--output", "json"]).stdout) == []
     [shown] = json.loads(CliRunner().invoke(main, ["ps", "--output", "json"]).stdout)
     assert (shown["application_id"], shown["debt_core_s"]) == ("pace-20261121-103319-c7e35d", 123.4)
     assert "place" in shown
