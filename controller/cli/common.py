@@ -45,12 +45,7 @@ def output_option(function: F) -> F:
 
 def print_json(value: object) -> None:
     """What `--output json` shows: the value, or a list of them, with line ends for people."""
-    click.echo(json_text(value))
-
-
-def json_text(value: object) -> str:
-    """The same as text."""
-    return msgspec.json.format(msgspec.json.encode(value)).decode()
+    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
 class Parsed(click.types.StringParamType):

@@ -1,30 +1,18 @@
-"""`sparkpace config check` and `show`: what `sparkpace.toml` says of options of `up`, `master` and `agent`."""
+"""`sparkpace config check`: mistakes in `sparkpace.toml`, which has options of `up`, `master` and `agent`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
-from rich.table import Table
 
-from controller.cli.common import NamedPath, home_option, json_text, output_option, print_json, table_console
+from controller.cli.common import NamedPath, home_option, output_option, print_json
 from controller.cli.configuration import CONFIGURED, ONLY_CHECK, checked_table, find_config, options_of, strange_tables
 from controller.cli.groups import NamingGroup
 from controller.home import Home
 from stage_model.errors import BadInput, PaceError
-
-
-class ConfigRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An option that the file may have; `source`: file or default. Without a default `value` is None."""
-
-    command: str
-    option: str
-    value: Any
-    source: str
 
 
 class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +25,7 @@ class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.group("config", cls=NamingGroup)
 def config_commands() -> None:
-    """Checks and shows sparkpace.toml, which has options of up, master and agent."""
+    """Checks sparkpace.toml, which has options of up, master and agent."""
 
 
 @config_commands.command("check")
@@ -71,41 +59,6 @@ def check_config(context: click.Context, home: Home, as_json: bool, file: Path |
         for sentence in () if wrong else (f"{path}: nothing is wrong.", *open_ones):
             click.echo(sentence)
     context.exit(BadInput.exit_code if wrong else 0)
-
-
-@config_commands.command("show")
-@home_option
-@output_option
-@click.argument("file", type=NamedPath(), required=False)
-@click.pass_context
-def show_config(context: click.Context, home: Home, as_json: bool, file: Path | None) -> None:
-    """Shows every option that FILE may have, its value, and whether that is FILE's or the default.
-
-    Without FILE, the one that is used here, if any. One in which something is wrong is refused."""
-    path, tables = find_config(file, home, os.environ) or (home.config_file, {})
-    if sentences := strange_tables(tables):
-        raise BadInput(f"{path}: {sentences[0]}")
-    rows = [row for name in CONFIGURED for row in _rows(_command(context, name), tables.get(name, {}), path)]
-    if as_json:
-        print_json(rows)
-        return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("COMMAND", "OPTION", "VALUE", "FROM"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(row.command, row.option, "-" if row.value is None else json_text(row.value), row.source)
-    table_console().print(table)
-
-
-def _rows(command: click.Command, table: Mapping[str, Any], path: Path) -> Iterator[ConfigRow]:
-    """Raises `BadInput`."""
-    _, sentences = checked_table(command, table, path)
-    if sentences:
-        raise BadInput(f"{path}: {sentences[0]}")
-    for key, option in options_of(command).items():
-        default = option.to_info_dict()["default"]
-        value = table.get(key, False if option.is_flag and default is None else default)
-        yield ConfigRow(command=command.name or "", option=key, value=value, source="file" if key in table else "default")
 
 
 def _command(context: click.Context, name: str) -> click.Command:

@@ -256,23 +256,3 @@ def test_every_option_of_the_services_has_a_name_in_the_file() -> None:
         assert command is not None
         shown = {one.opts[-1] for one in command.params if isinstance(one, click.Option)}
         assert shown - {f"--{key}" for key in options_of(command)} == {"--home", "--config"}
-
-
-def test_show_tells_every_option_and_where_its_value_is_from(home: Home) -> None:
-    rows = json.loads(run("config", "show", "--output", "json").stdout)
-    assert {row["source"] for row in rows} == {"default"}
-    written(home.config_file, '[up]\nworkers = 5\nname = ["a"]\nshared = true\n')
-    rows = json.loads(run("config", "show", "--output", "json").stdout)
-    up_says = {row["option"]: (row["value"], row["source"]) for row in rows if row["command"] == "up"}
-    assert (up_says["workers"], up_says["name"], up_says["shared"]) == ((5, "file"), (["a"], "file"), (True, "file"))
-    assert (up_says["signals"], up_says["law"]) == ((False, "default"), ("forecast", "default"))
-    shown = run("config", "show").stdout
-    assert "up       workers            5" in shown
-    assert "agent    worker-id          -" in shown
-
-
-@pytest.mark.parametrize("text", ["[up]\nworkers = 0", "[ups]", "[", "up = 3"])
-def test_show_refuses_a_file_in_which_something_is_wrong(home: Home, text: str) -> None:
-    done = run("config", "show", str(written(home.path.parent / "some.toml", text)))
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "some.toml" in done.stderr

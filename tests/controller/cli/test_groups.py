@@ -13,7 +13,7 @@ from controller.cli.main import main
     [
         (["sumbit", "app.py"], "'sumbit' is no command of sparkpace; the nearest names are submit, "),
         (["profile", "forgot", "p"], "'forgot' is no command of sparkpace profile; the nearest names are forget, "),
-        (["config", "chekc"], "'chekc' is no command of sparkpace config; the nearest names are check, show"),
+        (["config", "chekc"], "'chekc' is no command of sparkpace config; the only name is check"),
         ([""], "'' is no command of sparkpace; the nearest names are "),
         (["x" * 10_000], "' is no command of sparkpace; the nearest names are "),
     ],

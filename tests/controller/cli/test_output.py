@@ -23,7 +23,6 @@ SHOWING = [
     ["explain", "last"],
     ["report", "last"],
     ["doctor"],
-    ["config", "show"],
     ["config", "check"],
     ["label", "w1", "a=b"],
     ["pipeline", "run", "--dry-run", "none.toml"],
