@@ -1,11 +1,11 @@
-# make demo | experiments | test | fuzz | check | engine | kubernetes | openapi | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+# make demo | experiments | test | fuzz | check | engine | kubernetes | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
 PYTHON ?= python3
 RUNTIME ?=
 BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo experiments test fuzz check engine kubernetes openapi clean
+.PHONY: all setup jar demo experiments test fuzz check engine kubernetes clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -58,10 +58,6 @@ engine:
 # One node on this machine, for tests; it ends with `dockerfiles/kubernetes.sh stop`. Another cluster: KUBECONFIG=...
 kubernetes: engine
 	@set -e; file=$$(dockerfiles/kubernetes.sh); echo "export SPARKPACE_TEST_KUBECONFIG=$$file"
-
-# The HTTP interface as OpenAPI, from the code; a test tells when it is out of date.
-openapi: setup
-	$(BIN)/python -m controller.master.openapi > docs/openapi.json
 
 # What a build makes; out/ (results) and running clusters are yours to remove.
 clean:

@@ -1,7 +1,5 @@
-"""What the master's API can be called for: the table of its calls. What each takes and answers its handler's types say.
-
-`api` serves this table, `openapi` describes it.
-"""
+"""What the master's API can be called for: the table of its calls. What each takes and answers its handler's types say;
+docs/protocol.md describes them."""
 
 from __future__ import annotations
 
@@ -24,50 +22,36 @@ class Call:
     path: str
     scope: Scope
     handler: str
-    says: str
 
 
 CALLS = (
-    Call("GET", "/metrics", "metrics", "scrape", "Metrics for Prometheus, as text."),
-    Call("GET", "/v1/health", "anybody", "health", "Which cluster this is, and its release."),
-    Call("POST", "/v1/applications", "submit", "register", "A driver registers its application."),
-    Call("GET", "/v1/applications", "submit", "views", "All applications, in order of registration."),
-    Call("GET", "/v1/applications/{id}", "submit", "view", "One application."),
-    Call(
-        "POST", "/v1/applications/{id}/sync", "application", "driver_sync", "A driver says what it wants and what happened."
-    ),
-    Call("POST", "/v1/applications/{id}/kill", "submit", "kill", "Ends an application; answers before executors are gone."),
-    Call("POST", "/v1/submissions/{id}/ended", "submit", "driver_ended", "The driver of a submission has ended."),
-    Call("POST", "/v1/applications/{id}/set", "submit", "change", "Another deadline, priority, or other workers."),
-    Call("GET", "/v1/applications/{id}/course", "submit", "course", "What was recorded of an application behind offsets."),
-    Call(
-        "GET",
-        "/v1/applications/{id}/explain",
-        "submit",
-        "explain",
-        "Of each worker, why the next executor goes there or not.",
-    ),
-    Call("POST", "/v1/plan", "submit", "plan", "Whether a deadline can be met, and with how many cores."),
-    Call("GET", "/v1/runs", "submit", "runs", "The ended runs whose records are kept."),
-    Call("GET", "/v1/workers", "submit", "workers", "All workers."),
-    Call("POST", "/v1/started-workers/end", "admin", "end_started_workers", "Gives back workers that a provider started."),
-    Call("POST", "/v1/workers/{id}/labels", "admin", "label", "Sets labels of a worker, or takes them away (null)."),
-    Call(
-        "POST", "/v1/workers/{id}/sync", "worker", "worker_sync", "An agent reports and hears what its worker should be like."
-    ),
-    Call(
-        "GET", "/v1/workers/{id}/changes", "worker", "worker_changes", "Waits until a worker should be like something else."
-    ),
+    Call("GET", "/metrics", "metrics", "scrape"),
+    Call("GET", "/v1/health", "anybody", "health"),
+    Call("POST", "/v1/applications", "submit", "register"),
+    Call("GET", "/v1/applications", "submit", "views"),
+    Call("GET", "/v1/applications/{id}", "submit", "view"),
+    Call("POST", "/v1/applications/{id}/sync", "application", "driver_sync"),
+    Call("POST", "/v1/applications/{id}/kill", "submit", "kill"),
+    Call("POST", "/v1/submissions/{id}/ended", "submit", "driver_ended"),
+    Call("POST", "/v1/applications/{id}/set", "submit", "change"),
+    Call("GET", "/v1/applications/{id}/course", "submit", "course"),
+    Call("GET", "/v1/applications/{id}/explain", "submit", "explain"),
+    Call("POST", "/v1/plan", "submit", "plan"),
+    Call("GET", "/v1/runs", "submit", "runs"),
+    Call("GET", "/v1/workers", "submit", "workers"),
+    Call("POST", "/v1/started-workers/end", "admin", "end_started_workers"),
+    Call("POST", "/v1/workers/{id}/labels", "admin", "label"),
+    Call("POST", "/v1/workers/{id}/sync", "worker", "worker_sync"),
+    Call("GET", "/v1/workers/{id}/changes", "worker", "worker_changes"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CallTypes:
-    """What a handler takes besides the request: a `body`, whole `numbers` of the query by name; and what it answers."""
+    """What a handler takes besides the request: a `body`, whole `numbers` of the query by name."""
 
     body: type[Message] | None
     numbers: tuple[str, ...]
-    answer: Any
 
 
 def types_of(handler: Callable[..., Any]) -> CallTypes:
@@ -75,4 +59,4 @@ def types_of(handler: Callable[..., Any]) -> CallTypes:
     types, parameters = get_type_hints(handler), inspect.signature(handler).parameters.values()
     bodies = [one for one in parameters if issubclass(types.get(one.name, object), Message)]
     numbers = tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
-    return CallTypes(types[bodies[0].name] if bodies else None, numbers, types["return"])
+    return CallTypes(types[bodies[0].name] if bodies else None, numbers)

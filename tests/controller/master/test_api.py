@@ -21,6 +21,8 @@ from starlette.routing import Route
 from controller.home import User
 from controller.master import api
 from controller.master.api import Api, Changes
+from controller.master.bodies import MOST
+from controller.master.calls import CALLS, types_of
 from controller.master.peer import Address, find_peer
 from controller.master.tokens import Gatekeeper
 from controller.wire.version import HEADER, SPOKEN
@@ -381,3 +383,7 @@ def test_an_executor_with_an_id_that_is_no_number_is_refused_and_the_application
     assert (call.status, "is not a valid DriverSync" in said, "$.executors[0].executor_id" in said) == (400, True, True)
     call("POST", path, {**sync, "executors": [{**executor, "executor_id": "1"}]}, token=registered["token"])
     assert call.status == 200
+
+
+def test_each_body_has_a_limit() -> None:
+    assert {types_of(getattr(Api, one.handler)).body for one in CALLS} - {None} == set(MOST)
