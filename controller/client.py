@@ -31,7 +31,6 @@ from controller.wire.command import (
     WorkerView,
 )
 from controller.wire.course import Course, EndedRun, EndedRuns
-from controller.wire.reading import reader
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
 
@@ -104,7 +103,7 @@ class MasterClient:
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         reply = self._request(method, path, body)
         try:
-            return reader.read(reply, kind)
+            return msgspec.json.decode(reply, type=kind)
         except UNREADABLE as error:
             raise Unavailable(f"what answers at {self.url} is no Sparkpace master of this version ({error})") from error
 

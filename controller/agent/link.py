@@ -19,7 +19,6 @@ import msgspec
 from controller.agent.threads import Beat
 from controller.tls import connect_master
 from controller.wire import version
-from controller.wire.reading import reader
 from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
@@ -109,7 +108,7 @@ class Link:
             beat()
             try:
                 path = f"{self._base}/changes?seen={self.version}&wait={NOTICE_WAIT_S}"
-                reply = reader.read(self._call("GET", path, None, NOTICE_WAIT_S + 10), Changed)
+                reply = msgspec.json.decode(self._call("GET", path, None, NOTICE_WAIT_S + 10), type=Changed)
                 if reply.version != self.version:
                     self.version = reply.version
                     self.send_now.set()
@@ -120,7 +119,7 @@ class Link:
     def _sync(self) -> None:
         sent = self.report()
         data = self._call("POST", f"{self._base}/sync", msgspec.json.encode(sent), 10.0)
-        reply = reader.read(data, WorkerReply)
+        reply = msgspec.json.decode(data, type=WorkerReply)
         self.gate.check(reply.desired)
         self.version = max(self.version, reply.desired.version)
         self.deliver(reply, sent)

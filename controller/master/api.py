@@ -50,7 +50,6 @@ from controller.wire.command import (
 from controller.wire.course import Course, EndedRuns
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
 from controller.wire.message import Message
-from controller.wire.reading import reader, warn_once
 from controller.wire.worker import Changed, WorkerReply, WorkerSync
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import (
@@ -119,6 +118,8 @@ class Api:
     ) -> None:
         self.cluster, self.gate, self.changes, self.clock, self.wall = cluster, gate, changes, clock, wall
         self._scraping = asyncio.Lock()
+        self._other_versions: set[str] = set()
+        """The calls that a peer of another version has tried."""
         self._allowance = Allowance(AT_ONCE, EACH_S)
         self.lasting = Lasting(cluster.store)
 
@@ -156,7 +157,7 @@ class Api:
                     await self.lasting.reached()
                 return _json(answered)
             except OtherVersion as error:
-                warn_once(str(error))
+                self._log_other_version(answer.__name__, error)
                 return _failure(error)
             except PaceError as error:
                 return _failure(error)
@@ -165,6 +166,12 @@ class Api:
                 return _json(Failure(error="the master failed on this call; see its log"), 500)
 
         return handle
+
+    def _log_other_version(self, call: str, error: OtherVersion) -> None:
+        """Once per call: such a peer tries on and on."""
+        if call not in self._other_versions:
+            self._other_versions.add(call)
+            log.warning("%s", error)
 
     # ------------------------------------------------------------------ who may call
 
@@ -297,7 +304,7 @@ class Api:
         except ClientDisconnect:
             raise TooSlow(f"the body of {_path(request)} was not sent to its end; accepted: all of it") from None
         try:
-            return reader.read(data, kind)
+            return msgspec.json.decode(data, type=kind)
         except UNREADABLE as error:
             raise BadInput(f"the body of {_path(request)} is not a valid {kind.__name__}: {error}") from error
 

@@ -93,19 +93,11 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     """Ids of what it comes after, by the word that the user said, as far as they were found."""
     spark_application_id: str = ""
     """What an attached one is called by its cluster manager."""
-    succeeded: bool | None = None
-    """Stored instead of `outcome` by a release that had none."""
     basis: Basis | None = None
     """The basis of its forecast when it ended."""
     lateness: Lateness | None = None
     untaught: Untaught | None = None
     """Why it taught nothing; None also before its record is written."""
-
-    def __post_init__(self) -> None:
-        if self.outcome is None and self.succeeded is not None:
-            self.outcome = HowEnded.SUCCEEDED if self.succeeded else HowEnded.UNKNOWN
-        if self.outcome is None and self.cut_off is None and self.end_reason:
-            self.cut_off = HowEnded.STOPPED
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -355,7 +347,7 @@ class Application:
 
     @property
     def submitted_ms(self) -> float:
-        """Submission on the clock of the driver's events: its steady one, of an older bridge the wall clock."""
+        """Submission on the clock of the driver's events: the steady one where it is known, else the wall clock."""
         told = self.record.registration
         return 1000 * (self.record.started_epoch_s if told.steady_ms is None else told.steady_ms / 1000 - told.age_s)
 

@@ -20,7 +20,6 @@ from controller.master.guard import guarded
 from controller.master.registry import Registry
 from controller.wire import limits
 from controller.wire.driver import DriverSync, Sequenced
-from controller.wire.reading import reader
 from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
@@ -135,7 +134,7 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
     application.told_bytes += len(data)
     event: AnyEvent | None = None
     with guarded(application, "taking in an event of its driver") as problem:
-        event = _read(data)
+        event: AnyEvent = _decoder.decode(data)
         at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
         planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
         _follow(application, event, registry, now_s)
@@ -143,12 +142,6 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
     if not isinstance(event, TaskEnd) or application.told_bytes > limits.EVENT_BYTES:
         _stop_if_too_much(application)
     return not isinstance(event, TaskEnd)
-
-
-def _read(data: bytes | msgspec.Raw) -> AnyEvent:
-    event: AnyEvent = _decoder.decode(data)
-    reader.look(bytes(data), event)
-    return event
 
 
 def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
@@ -191,7 +184,7 @@ def _snapshot(
     events = []
     for one in raw:
         with guarded(application, "taking in an event of its driver") as problem:
-            events.append(_read(one))
+            events.append(_decoder.decode(one))
         application.left_out += problem.error is not None
     with guarded(application, "taking in a snapshot of its driver"):
         application.replace_active(events)

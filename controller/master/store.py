@@ -1,8 +1,8 @@
 """The master's memory on disk: one SQLite file (WAL, 0600) of applications, their events as they came, and executors.
 
 Events and snapshots are kept as they came and replayed at a start, so what the master knows of a run has one source. What a
-start cannot read is set aside, never deleted: rows into a table of their own, a damaged file under another name. A file of an
-older release is brought up to date (`schema`). Nothing is decided here.
+start cannot read is set aside, never deleted: rows into a table of their own, a damaged file under another name. A file
+with another schema is refused. Nothing is decided here.
 
 What must be stored before it counts is written in a `transaction`, which raises on a full disk. What counts already is kept
 for `later` and written by the next `catch_up`, which a full disk only puts off: control goes on from memory. A commit reaches
@@ -15,7 +15,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +23,7 @@ from typing import TypeVar
 import msgspec
 
 from controller.files import sync_folder
-from controller.master.schema import MIGRATIONS, Migration, bring_up_to_date, check_version
+from controller.version import VERSION
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import NotStored, Unavailable
 
@@ -33,6 +33,19 @@ T = TypeVar("T")
 
 LOCKED_S = 0.25
 """Longest wait for another program that writes into the file: the master's loop waits, too."""
+
+SCHEMA = 1
+"""The number of these tables, which the file has, too (PRAGMA user_version). Other tables get another number."""
+TABLES = """
+meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+applications (id TEXT PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
+events (application TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, seq)) WITHOUT ROWID;
+snapshots (application TEXT NOT NULL, number INTEGER NOT NULL, behind INTEGER NOT NULL, next_seq INTEGER NOT NULL,
+    data BLOB NOT NULL, PRIMARY KEY (application, number)) WITHOUT ROWID;
+aside (at REAL NOT NULL, why TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL);
+executors (application TEXT NOT NULL, executor TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, executor))
+    WITHOUT ROWID
+"""
 
 MISFITS = {
     "application": ("coalesce(id, '')", "applications", {"id": "text"}),
@@ -49,11 +62,11 @@ SQLite lets any column have values of any type."""
 
 
 class Store:
-    """All writes of one message belong into one `transaction`. `migrations`: the steps to this release's schema. Raises
-    `Unavailable` for a file of a newer release, which stays as it is, and for one that cannot be opened."""
+    """All writes of one message belong into one `transaction`. Raises `Unavailable` for a file with another schema, which
+    stays as it is, and for one that cannot be opened."""
 
-    def __init__(self, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-        self._path, self._migrations = path, migrations
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self.commits = 0
         """How many there were; grows with each."""
         self.failing = ""
@@ -63,7 +76,7 @@ class Store:
         """The file was removed and could not be written anew, so far."""
         try:
             _make_private(path)
-            self._db = _opened(path, migrations)
+            self._db = _opened(path)
         except (OSError, sqlite3.OperationalError) as error:
             raise Unavailable(
                 f"{path} cannot be opened ({error}); accepted: a file that no other program locks, on a disk that is not full"
@@ -77,7 +90,7 @@ class Store:
                 *(path, error, kept),
             )
             _make_private(path)
-            self._db = _opened(path, migrations)
+            self._db = _opened(path)
         self._files = _files(path)
         self._set_misfits_aside()
 
@@ -316,7 +329,7 @@ class Store:
             for path in (new, _log_of(new), _shm_of(new)):
                 path.unlink(missing_ok=True)
             _make_private(new)
-            with closing(_opened(new, self._migrations)) as copy:
+            with closing(_opened(new)) as copy:
                 self._db.backup(copy)
             spare = self._db
             if not self._in_memory:
@@ -329,7 +342,7 @@ class Store:
                 path.unlink(missing_ok=True)
             new.replace(self._path)
             sync_folder(self._path.parent)
-            self._db, self._in_memory = _opened(self._path, self._migrations), False
+            self._db, self._in_memory = _opened(self._path), False
             spare.close()
         except (sqlite3.Error, OSError, Unavailable) as error:
             raise NotStored(
@@ -351,9 +364,9 @@ def _of_the_file(error: Exception) -> bool:
     return type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 
-def _opened(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
-    """Raises `sqlite3.DatabaseError` for a file that is no database or a damaged one, `Unavailable` for a newer one."""
-    check_version(path, len(migrations))
+def _opened(path: Path) -> sqlite3.Connection:
+    """Raises `sqlite3.DatabaseError` for a file that is no database or a damaged one, `Unavailable` for another schema."""
+    _check_schema(path)
     db = sqlite3.connect(path, timeout=LOCKED_S, isolation_level=None, check_same_thread=False)
     # a text that is no UTF-8 is one that nobody knows, not the end of the start
     db.text_factory = lambda raw: raw.decode(errors="replace")
@@ -370,12 +383,41 @@ def _opened(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
             damaged = sqlite3.DatabaseError(verdict)
             damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise damaged
-        bring_up_to_date(db, migrations)
+        _make_tables(db)
         sync_folder(path.parent)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _check_schema(path: Path) -> None:
+    """Reads the number of the schema without a change of the file."""
+    if not path.stat().st_size:
+        return
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        number = _schema(db)
+    if number not in (0, SCHEMA):  # 0: its tables are still to be made
+        raise Unavailable(
+            f"{path} has schema {number}, and Sparkpace {VERSION} reads schema {SCHEMA}; start the release that wrote it, or "
+            f"give another --home"
+        )
+
+
+def _make_tables(db: sqlite3.Connection) -> None:
+    """All tables or none of them. `db` is in autocommit mode."""
+    if _schema(db) == SCHEMA:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    for table in TABLES.split(";"):
+        db.execute(f"CREATE TABLE {table}")
+    db.execute(f"PRAGMA user_version={SCHEMA}")
+    db.execute("COMMIT")
+
+
+def _schema(db: sqlite3.Connection) -> int:
+    [(number,)] = db.execute("PRAGMA user_version")
+    return int(number)
 
 
 def _make_private(path: Path) -> None:

@@ -111,7 +111,7 @@ class DriverRun:
 
     def _reported(self, code: int, most_s: float) -> bool:
         """Reports the exit code to the master, again until it is taken. The master judges the driver's applications by it,
-        and ends those that have not ended. False if the master did not take it within `most_s`, or is of an older release.
+        and ends those that have not ended. False if the master refused it, or did not take it within `most_s`.
         Where no master has shown an application of this driver, the code is reported only once."""
         until, signalled = time.monotonic() + most_s, self._signalled
         while True:

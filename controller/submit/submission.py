@@ -216,7 +216,6 @@ def driver_variables(cluster: Cluster, environment: Mapping[str, str]) -> dict[s
 
 
 def _driver_address(cluster: Cluster) -> str:
-    """One that an older release started does not say."""
     return cluster.driver_host or (LOOPBACK if cluster.host in ("localhost", LOOPBACK, "::1") else "")
 
 

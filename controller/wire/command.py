@@ -115,7 +115,7 @@ class PlanReply(Message, frozen=True, kw_only=True):
     curve: Curve | None = None
     forecast: Forecast | None = None
     basis: Basis | None = None
-    """The runs that the plan rests on; None: an older master does not report them."""
+    """The runs that the plan rests on; None where no run is known."""
 
 
 class Refusal(Message, frozen=True, kw_only=True):
@@ -165,7 +165,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
 
     `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
     `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that wait for
-    memory: `place` on the wire, as older releases call it. `submitted_name` is the name that it was submitted with, where its
+    memory: `place` on the wire. `submitted_name` is the name that it was submitted with, where its
     program has set another one. `pipeline` is the one that it is part of, with its place there
     where that is known: "nightly 2/3"; `pipeline_job` is its name there.
     """
@@ -205,7 +205,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     faults: int = 0
     """How often the master could not take in or do something of this application, see its notices."""
     basis: Basis | None = None
-    """The runs that its forecast rests on; None: an older master does not report them, or the application cannot be shown."""
+    """The runs that its forecast rests on; None where no run is known, or the application cannot be shown."""
     lateness: Lateness | None = None
     """The reason why it ended late, if it did."""
     untaught: Untaught | None = None

@@ -77,19 +77,18 @@ class AttachedExecutor(Message, frozen=True, kw_only=True):
 
 class Registration(Message, frozen=True, kw_only=True):
     """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission), `steady_ms`
-    what the driver's steady clock, which times its events, showed then (None: an older bridge, whose events have times of
-    the wall clock).
+    what the driver's steady clock, which times its events, showed then (None: its events have times of the wall clock).
 
     `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
     environment: it is never logged. `authenticated`: driver and executors know each other by a secret (`spark.authenticate`),
     which is in `credentials`, for the executors; the master keeps them in memory. `boot_id` is
     /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still
-    lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: an older bridge, which does not tell).
+    lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: not known).
     `umask` are the permissions that files of the driver lack (None: not known).
     `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
-    `address` is the one of IPv4 that `host` means to the driver (None: none, or an older bridge).
+    `address` is the one of IPv4 that `host` means to the driver (None: none).
     `ports` are those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just
-    after this (then a sync tells them), None: an older bridge does not say.
+    after this (then a sync tells them), None: not known.
     `attached`: another cluster manager starts its executors, so what only starting needs is empty.
     `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """

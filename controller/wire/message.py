@@ -10,4 +10,4 @@ import msgspec
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """Base: unknown fields are ignored, and told once (`controller.wire.reading`): an older peer understands a newer one."""
+    """The base ignores unknown fields, so that a field can be added without a new version of the wire."""

@@ -218,7 +218,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
 
     `instance` names one life of the agent: stage counters and sample numbers start anew with it. `samples` are numbered
     from `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here.
-    `timings` are what metrics show of the agent itself (None: an older agent).
+    `timings` are what metrics show of the agent itself (None: not known).
     """
 
     instance: str

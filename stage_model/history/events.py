@@ -61,7 +61,7 @@ class JobStart(Event, frozen=True, kw_only=True, tag="job_start"):
 
 
 class JobEnd(Event, frozen=True, kw_only=True, tag="job_end"):
-    """The end of a job. If it is not `ok`, `failure` is the first line of the reason; an older bridge leaves it empty."""
+    """The end of a job. If it is not `ok`, `failure` is the first line of the reason, where it is known."""
 
     job: Number
     time_ms: Epoch

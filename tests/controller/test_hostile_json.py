@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controller.agent.link import NO_MASTER
@@ -19,7 +20,6 @@ from controller.runtime.base import ExecutorKey
 from controller.runtime.executor_record import ContainerRecord, read_all
 from controller.submit.job_options import job_options
 from controller.wire.driver import DriverReply
-from controller.wire.reading import Reader
 from stage_model.errors import BadInput, PaceError
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.worker import FakeWorker, spec
@@ -83,7 +83,7 @@ def reads_answer(path: Path, data: bytes) -> None:
     """A command, and an agent's thread, from whoever is at the master's place."""
     assert isinstance(MasterClient("https://h:1", path)._failure(400, data), PaceError)
     with pytest.raises(NO_MASTER):
-        Reader().read(data, DriverReply)
+        msgspec.json.decode(data, type=DriverReply)
 
 
 def reads_rows(path: Path, data: bytes) -> None:

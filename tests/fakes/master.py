@@ -32,7 +32,7 @@ class Server(ThreadingHTTPServer):
     asked: PlanRequest | None = None
     refuse: tuple[int, bytes] | None = None
     speaks: str | None = None
-    """The versions of the wire that it names; None: none, as the first release."""
+    """The version of the wire that it names, if it names one."""
     heard: str | None = None
 
     def __init__(self, home: Home) -> None:

@@ -1,4 +1,4 @@
-"""Messages of any kind with made-up values that tell fields apart, and a comparison of one message with another."""
+"""Messages of any kind with made-up values that tell fields apart."""
 
 from __future__ import annotations
 
@@ -47,15 +47,3 @@ def _word(info: inspect.StrType | inspect.BytesType, name: str, number: int) -> 
     if isinstance(info, inspect.BytesType):
         return f"{number:04d}"  # base64, as JSON has bytes
     return str(number) if info.pattern else f"{name} {number}"
-
-
-def lost(part: Any, whole: Any, where: str = "") -> Iterator[str]:
-    """Where `whole` lacks what `part` says, or says something else; both as decoded JSON. Further fields are no loss."""
-    if isinstance(part, dict) and isinstance(whole, dict):
-        for name, value in part.items():
-            yield from lost(value, whole[name], f"{where}.{name}") if name in whole else [f"{where}.{name}"]
-    elif isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):
-        for one, other in zip(part, whole, strict=True):
-            yield from lost(one, other, f"{where}[]")
-    elif part != whole:
-        yield where

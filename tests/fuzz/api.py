@@ -225,7 +225,7 @@ def conversations() -> Iterator[bytes]:
     )
     yield (
         worker()
-        + b'\nNseen=1&wait=0\nL{"labels": {"zone": "b", "old": null}}\nHBearer submit|1-2\nU/v1/applications/x\nOx=y\nE'
+        + b'\nNseen=1&wait=0\nL{"labels": {"zone": "b", "old": null}}\nHBearer submit|1\nU/v1/applications/x\nOx=y\nE'
     )
     after = {"spark.pace.after": "other", "spark.pace.locality.wait": "3s", "spark.pace.placement.prefer": "h2"}
     yield b"\n".join(

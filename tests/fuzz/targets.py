@@ -46,7 +46,6 @@ from controller.submit.pipeline_file import parse_pipeline
 from controller.submit.properties import format_properties, parse_properties
 from controller.submit.submit_args import split_arguments
 from controller.wire import command, driver, version, worker
-from controller.wire.reading import Reader
 from placement.dependencies import parse_after
 from placement.labels import parse_labels, parse_requirements
 from placement.resources import parse_advertised, parse_asked
@@ -101,7 +100,7 @@ MESSAGES: tuple[Any, ...] = (
 def _message(data: bytes) -> None:
     """The first byte says of which kind; each is looked at for unknown fields."""
     if data:
-        Reader().read(data[1:], MESSAGES[data[0] % len(MESSAGES)])
+        msgspec.json.decode(data[1:], type=MESSAGES[data[0] % len(MESSAGES)])
 
 
 def _answer(data: bytes) -> None:
@@ -563,7 +562,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("messages", _message, tuple(_message_seeds()), UNREADABLE),
-        Target("answer", _answer, (b'200 1-2 {"a":1}', b'400 1-2 {"error":"x","exit_code":2}', b"500 7-8 x"), (PaceError,)),
+        Target("answer", _answer, (b'200 1 {"a":1}', b'400 1 {"error":"x","exit_code":2}', b"500 7 x"), (PaceError,)),
         Target("progress", _progress, PROGRESS_SEEDS, (ProgressRefused,)),
         Target("agent", _agent, PROGRESS_SEEDS, slow=True),
         Target("records", _records, RECORD_SEEDS),

@@ -59,7 +59,6 @@ const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const moment = (epoch_s) => new Date(1000 * epoch_s).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 const ended = (view) => view.state === "ended";
 const succeeded = (one) => one.outcome === "succeeded";
-const whole = (run) => (run.outcome ? succeeded(run) : !run.end_reason); // records of older releases have no outcome
 const priorityName = (view) => PRIORITIES[view.priority] ?? String(view.priority);
 const inPipeline = (view) => [view.pipeline || "–", view.pipeline_job].filter(Boolean).join(": ");
 const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
@@ -605,7 +604,7 @@ class HistoryPage {
       ["Off by", (run) => offBy(run.error_pct), true], ["Granted, core-s", (run) => plain(run.allocated_core_s, 1), true],
       ["Used, core-s", (run) => plain(run.used_core_s, 1), true], ["Failed tasks", (run) => String(run.tasks_failed ?? "–"), true],
       ["Recog\u00adnised", (run) => share(run.profile_match), true],
-      ["Why it ended", (run) => run.end_reason || run.lateness?.sentence || (whole(run) ? "by itself" : run.outcome)],
+      ["Why it ended", (run) => run.end_reason || run.lateness?.sentence || (succeeded(run) ? "by itself" : run.outcome)],
     ], "No run of this job is kept.");
     this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;
@@ -649,7 +648,7 @@ class HistoryPage {
     this.whatIf.setAttribute("href", `#/whatif/${encodeURIComponent(chosen.key)}`);
     const numbers = chosen.runs.map((_, index) => index + 1);
     const range = () => [0.5, numbers.length + 0.5];
-    const of = (field) => chosen.runs.map((run) => (whole(run) ? run[field] : null));
+    const of = (field) => chosen.runs.map((run) => (succeeded(run) ? run[field] : null));
     this.errors.draw([{ label: "distance from deadline: above 0 is late", colour: () => colour("--progress"), points: true }], [numbers, of("error_pct")], [],
       `Of the last run: ${offBy(chosen.last?.error_pct)}.`, range);
     this.core_s.draw([

@@ -57,7 +57,7 @@ def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_a
     report = msgspec.json.decode(made_up(WorkerSync, full=True), type=WorkerSync)
     orders: list[WorkerReply] = []
     with serving(Home(tmp_path)) as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
-        master.speaks, master.refuse = "3-4", (200, made_up(WorkerReply, full=True))
+        master.speaks, master.refuse = "3", (200, made_up(WorkerReply, full=True))
         link = Link(
             master.url, master.home.ca_file, TOKEN, "w1", Gate("mine"), lambda: report, lambda reply, _: orders.append(reply)
         )
@@ -65,6 +65,6 @@ def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_a
         link.run_sync(Stop(3), lambda: None)
         link.run_notices(Stop(3), lambda: None)
     (told,) = [record.getMessage() for record in caplog.records]
-    assert "the master speaks wire version 3-4, this agent 1-2; upgrade this agent" in told
+    assert "the master speaks wire version '3', this agent '1'; " in told
     assert "going on towards the last deadlines" in told
     assert orders == []

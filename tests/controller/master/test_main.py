@@ -97,7 +97,7 @@ def test_a_master_that_is_told_to_stop_tells_what_waits_and_closes_its_store(tmp
     assert not home.database.with_name("master.db-wal").exists(), "the store was closed"
 
 
-def test_a_database_of_a_newer_release_ends_the_start_with_one_sentence_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_database_with_another_schema_ends_the_start_with_one_sentence_and_stays_as_it_is(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
     Store(home.database).close()

@@ -8,10 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from controller.master.application import ApplicationRecord
 from controller.master.lifecycle import HEARD_S, SILENCE_S, WORD_S
 from controller.master.outcome import DriverEnd, Evidence, HowEnded, driver_end, judge
 from controller.runtime.process_identity import of
@@ -288,15 +286,3 @@ def test_submit_is_to_ask_again_while_it_cannot_be_stored(
     with pytest.raises(NotStored, match="the disk is full"):
         cluster.state.commands.driver_ended(SUBMISSION, 1)
     assert cluster.state.applications[application_id].record.exit_code == 1, "control goes on from memory"
-
-
-@pytest.mark.parametrize(("succeeded", "outcome"), [(True, HowEnded.SUCCEEDED), (False, HowEnded.UNKNOWN), (None, None)])
-def test_a_record_of_an_older_release_keeps_what_it_says(
-    cluster: FakeCluster, succeeded: bool | None, outcome: HowEnded | None
-) -> None:
-    application_id = cluster.register()
-    stored = json.loads(msgspec.json.encode(cluster.state.applications[application_id].record))
-    for name in ("outcome", "cut_off", "driver_end", "exit_code"):
-        del stored[name]
-    read = msgspec.json.decode(json.dumps({**stored, "succeeded": succeeded}), type=ApplicationRecord)
-    assert read.outcome is outcome

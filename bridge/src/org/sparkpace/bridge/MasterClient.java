@@ -5,14 +5,12 @@ import java.net.URI;
 import java.net.http.*;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.*;
 import javax.net.ssl.SSLException;
 import org.apache.spark.SparkConf;
 
-/** HTTPS to the master: one JSON object there, one back, each in a version of the wire (controller/wire/version.py). */
+/** HTTPS to the master: one JSON object there, one back, each in our version of the wire (controller/wire/version.py). */
 final class MasterClient {
-  private static final String VERSIONS = "Sparkpace-Wire";
-  private static final int OLDEST = 1, NEWEST = 2;
+  private static final String HEADER = "Sparkpace-Wire", SPOKEN = "1";
 
   /** The master understood and said no (HTTP 4xx); the message is its own sentence. */
   @SuppressWarnings("serial") static final class Refused extends Exception {
@@ -29,7 +27,6 @@ final class MasterClient {
   }
 
   final String address;
-  private final Set<String> told = new HashSet<>();
   private final URI root;
   private final Path ca;
   private final HttpClient http;
@@ -51,20 +48,12 @@ final class MasterClient {
         HttpResponse.BodyHandlers.discarding());
   }
 
-  /** Says once of each further field of a part of the master's answer that it is ignored. */
-  void known(String part, JsonNode fields, String... names) {
-    fields.fieldNames().forEachRemaining(name -> {
-      if (!Arrays.asList(names).contains(name) && told.size() < 100 && told.add(part + "." + name))
-        Terminal.say("the master's " + part + "." + name + " is not known to this bridge and ignored: a newer release sent it");
-    });
-  }
-
   /** Throws Refused for 4xx, for 507 (the master cannot store what it would promise) and for one that is not the master,
    * IOException for anything else that is not a JSON object, a missing answer included. */
   JsonNode post(String path, String token, Object message, Duration timeout) throws IOException, InterruptedException, Refused {
     HttpRequest request = HttpRequest.newBuilder(root.resolve(path)).timeout(timeout)
         .header("Authorization", "Bearer " + token).header("Content-Type", "application/json")
-        .header(VERSIONS, OLDEST + "-" + NEWEST)
+        .header(HEADER, SPOKEN)
         .POST(HttpRequest.BodyPublishers.ofByteArray(Json.MAPPER.writeValueAsBytes(message))).build();
     HttpResponse<byte[]> response;
     try {
@@ -77,20 +66,18 @@ final class MasterClient {
     int status = response.statusCode();
     boolean refused = status / 100 == 4 || status == 507;
     if (status / 100 != 2 && !refused) throw new IOException("HTTP " + status);
-    check(response.headers().firstValue(VERSIONS).orElse("1-1"));
+    check(response.headers().firstValue(HEADER).orElse(SPOKEN));
     if (refused) throw new Refused(status, sentence(status, response.body()));
     JsonNode reply = Json.MAPPER.readTree(response.body());
     if (!reply.isObject()) throw new IOException("an answer that is no JSON object");
     return reply;
   }
 
-  /** Throws Refused if no version is spoken by both sides. */
+  /** Throws Refused if the master speaks another version. */
   private void check(String theirs) throws Refused {
-    String[] ends = theirs.matches("[0-9]{1,4}-[0-9]{1,4}") ? theirs.split("-") : new String[] {"0", "0"};
-    int oldest = Integer.parseInt(ends[0]), newest = Integer.parseInt(ends[1]);
-    if (oldest <= NEWEST && newest >= OLDEST) return;
-    throw new Refused(400, "the master at " + address + " speaks wire version " + theirs + ", this bridge " + OLDEST + "-" + NEWEST
-        + "; upgrade " + (oldest > NEWEST ? "sparkpace where the job is submitted" : "the master"));
+    if (!theirs.equals(SPOKEN))
+      throw new Refused(400, "the master at " + address + " speaks wire version '" + theirs + "', this bridge '" + SPOKEN
+          + "'; install the same release of Sparkpace for both");
   }
 
   private String sentence(int status, byte[] body) {

@@ -183,15 +183,12 @@ final class SyncLoop implements Runnable {
       message.putAll(Json.object("executors", reports.living(), "spark_application_id", reports.applicationId()));
     if (lacksCredentials) message.put("credentials", registration.credentials);
     JsonNode reply = master.post("/v1/applications/" + applicationId + "/sync", token, message, patience);
-    master.known("DriverReply", reply, "acknowledged", "taken", "gone", "stop", "notices", "locality", "lacks_credentials",
-        "starved");
     lacksCredentials = reply.path("lacks_credentials").asBoolean();
     if (lacksCredentials) wake();
     long stored = reply.path("acknowledged").asLong(-1);
     journal.acknowledge(stored, reply.path("taken").asLong(stored));
     if (!journal.fits(MOST_EVENTS)) wake();
     for (JsonNode gone : reply.path("gone")) {
-      master.known("ExecutorGone", gone, "executor_id", "exit_code", "planned", "by_application", "reason");
       String id = gone.path("executor_id").asText();
       killed.remove(id);
       orders.executorGone(id, gone.path("exit_code").isInt() ? gone.path("exit_code").asInt() : null,
@@ -199,7 +196,6 @@ final class SyncLoop implements Runnable {
     }
     notices(reply);
     JsonNode locality = reply.path("locality");
-    master.known("Locality", locality, "worth", "wait_ms");
     if (locality.isObject()) orders.locality(locality.path("worth").asDouble(), locality.path("wait_ms").asLong());
     JsonNode starved = reply.path("starved");
     Map<String, Integer> leastWaiting = new HashMap<>();
@@ -213,7 +209,6 @@ final class SyncLoop implements Runnable {
     String id = reply.path("application_id").asText(), own = reply.path("token").asText();
     if (!id.matches("[A-Za-z0-9._-]+") || own.isEmpty() || (applicationId != null && !id.equals(applicationId)))
       throw new IOException("an answer without a usable application_id and token");
-    master.known("Registered", reply, "application_id", "token", "acknowledged", "notices");
     long stored = reply.path("acknowledged").asLong(0);
     journal.acknowledge(stored, stored);
     applicationId = id;
