@@ -37,28 +37,17 @@ LOCKED_S = 0.25
 SCHEMA = 1
 """The number of these tables, which the file has, too (PRAGMA user_version). Other tables get another number."""
 TABLES = """
-meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-applications (id TEXT PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
-events (application TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, seq)) WITHOUT ROWID;
+meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT;
+applications (id TEXT PRIMARY KEY NOT NULL, live INTEGER NOT NULL, data BLOB NOT NULL) STRICT;
+events (application TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, seq))
+    WITHOUT ROWID, STRICT;
 snapshots (application TEXT NOT NULL, number INTEGER NOT NULL, behind INTEGER NOT NULL, next_seq INTEGER NOT NULL,
-    data BLOB NOT NULL, PRIMARY KEY (application, number)) WITHOUT ROWID;
-aside (at REAL NOT NULL, why TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL);
+    data BLOB NOT NULL, PRIMARY KEY (application, number)) WITHOUT ROWID, STRICT;
+aside (at REAL NOT NULL, why TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, data ANY NOT NULL) STRICT;
 executors (application TEXT NOT NULL, executor TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, executor))
-    WITHOUT ROWID
+    WITHOUT ROWID, STRICT
 """
-
-MISFITS = {
-    "application": ("coalesce(id, '')", "applications", {"id": "text"}),
-    "event": ("application || ' ' || seq", "events", {"application": "text", "seq": "integer"}),
-    "snapshot": (
-        "application || ' ' || number",
-        "snapshots",
-        {"application": "text", "number": "integer", "behind": "integer", "next_seq": "integer"},
-    ),
-    "executor": ("application || ' ' || executor", "executors", {"application": "text", "executor": "text"}),
-}
-"""What is written here: the key, the table, and the types of all columns but the data, which whoever decodes it looks at.
-SQLite lets any column have values of any type."""
+"""SQLite refuses a value of another type in a strict table, whoever writes it."""
 
 
 class Store:
@@ -72,8 +61,6 @@ class Store:
         self.failing = ""
         """Why nothing can be stored now; empty as long as it can."""
         self._later: dict[Hashable, Callable[[], None]] = {}
-        self._in_memory = False
-        """The file was removed and could not be written anew, so far."""
         try:
             _make_private(path)
             self._db = _opened(path)
@@ -91,15 +78,13 @@ class Store:
             )
             _make_private(path)
             self._db = _opened(path)
-        self._files = _files(path)
-        self._set_misfits_aside()
+        self._inode = path.stat().st_ino
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Everything inside is stored, or nothing. Raises `NotStored` where the file cannot be written: a full disk, a file
-        that another program has locked, a damaged one."""
-        if self._in_memory:
-            raise NotStored(self.failing)
+        that another program has locked, a damaged one, one that was removed."""
+        self._check_file()
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -126,12 +111,12 @@ class Store:
 
     def catch_up(self, *, again: bool = False) -> bool:
         """Stores what was kept for later; whether nothing is left. After a failure only `again` tries once more, so that
-        nobody waits for a disk at each message; it also looks whether the file is still there (`renew`)."""
+        nobody waits for a disk at each message; it also looks whether the file is still there."""
         if self.failing and not again:
             return False
         try:
             if again:
-                self.renew()
+                self._check_file()
             if self._later or self.failing:
                 with self.transaction():
                     if self.failing:
@@ -157,6 +142,17 @@ class Store:
             if _of_the_file(error):
                 raise
             log.exception("%s cannot be stored and is left out", what)
+
+    def _check_file(self) -> None:
+        """Raises `NotStored` if the file was removed or replaced: no restart finds what SQLite would write."""
+        try:
+            found = self._path.stat().st_ino
+        except OSError:
+            found = None
+        if found != self._inode:
+            raise NotStored(
+                f"{self._path} was removed or replaced, so nothing new can be promised; end the master and start it again"
+            )
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -199,7 +195,7 @@ class Store:
     def events(self, application_id: str) -> list[tuple[int, bytes]]:
         """All events of an application in order."""
         rows = self._db.execute("SELECT seq, data FROM events WHERE application = ? ORDER BY seq", (application_id,))
-        return [(int(seq), _raw(data)) for seq, data in rows]
+        return list(rows)
 
     def add_snapshot(self, application_id: str, behind: int, next_seq: int, data: bytes) -> None:
         """A snapshot that came `behind` that event; numbering goes on at `next_seq`. One that came twice is kept once."""
@@ -216,7 +212,7 @@ class Store:
         rows = self._db.execute(
             "SELECT behind, next_seq, data FROM snapshots WHERE application = ? ORDER BY number", (application_id,)
         )
-        return [(int(behind), int(next_seq), _raw(data)) for behind, next_seq, data in rows]
+        return list(rows)
 
     def put_executor(self, application_id: str, executor_id: str, data: bytes) -> None:
         self._db.execute("INSERT OR REPLACE INTO executors VALUES (?, ?, ?)", (application_id, executor_id, data))
@@ -247,17 +243,6 @@ class Store:
         ):
             self._keep_aside(why, kind, f"{key}, data", rows, application_id)
         self.forget(application_id)
-
-    def _set_misfits_aside(self) -> None:
-        """Whoever reads a row may rely on what it is of."""
-        for kind, (key, table, types) in MISFITS.items():
-            rows = f"{table} WHERE " + " OR ".join(f"typeof({column}) != '{name}'" for column, name in types.items())
-            [(count,)] = self._db.execute(f"SELECT count(*) FROM {rows}")  # noqa: S608
-            if count:
-                log.error("%d rows of %s in master.db have keys of other types and are set aside", count, table)
-                with self.transaction():
-                    self._keep_aside("a key of another type than is written here", kind, f"{key}, data", rows)
-                    self._db.execute(f"DELETE FROM {rows}")  # noqa: S608
 
     def set_executor_aside(self, application_id: str, executor_id: str, why: str) -> None:
         rows, whose = "executors WHERE application = ? AND executor = ?", (application_id, executor_id)
@@ -305,8 +290,9 @@ class Store:
 
     def checkpoint(self) -> bool:
         """Empties the write-ahead log, which else keeps replaced rows for a while; False where a reader or a writer stands in
-        the way, and nobody waits for it, or where the disk is full. May be called on any thread; writers wait for its last
-        step alone."""
+        the way, the disk is full, or the file was removed. Any thread may call it; writers wait only for its last step."""
+        if not self._path.exists():
+            return False
         where = f"{self._path.absolute().as_uri()}?mode=rw"
         with closing(sqlite3.connect(where, uri=True, timeout=0, isolation_level=None)) as db:
             try:
@@ -317,41 +303,6 @@ class Store:
                     raise
                 return False
         return not busy
-
-    def renew(self) -> bool:
-        """Writes the file anew, with all that is in it, where it or its log was removed or replaced while the master ran;
-        True: it was done. SQLite goes on with the removed one, of which a restart would find nothing. Raises `NotStored`;
-        what was in the file is kept in memory then, for the next try, or still in the removed file."""
-        if _files(self._path) == self._files:
-            return False
-        new = self._path.with_name(f"{self._path.name}.new")
-        try:
-            for path in (new, _log_of(new), _shm_of(new)):
-                path.unlink(missing_ok=True)
-            _make_private(new)
-            with closing(_opened(new)) as copy:
-                self._db.backup(copy)
-            spare = self._db
-            if not self._in_memory:
-                spare = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-                self._db.backup(spare)
-                # SQLite removes the log of that name with it, which must not be the new file's
-                self._db.close()
-                self._db, self._in_memory = spare, True
-            for path in (_log_of(self._path), _shm_of(self._path)):
-                path.unlink(missing_ok=True)
-            new.replace(self._path)
-            sync_folder(self._path.parent)
-            self._db, self._in_memory = _opened(self._path), False
-            spare.close()
-        except (sqlite3.Error, OSError, Unavailable) as error:
-            raise NotStored(
-                f"{self._path} or its log was removed or replaced, and cannot be written anew ({error}), so a restart would "
-                f"not find what is in it; accepted: the same once it can"
-            ) from error
-        self._files = _files(self._path)
-        log.error("%s or its log was removed or replaced; it is written anew, with all that was in it", self._path)
-        return True
 
     def close(self) -> None:
         """Stores what was kept for later, where it can."""
@@ -426,28 +377,6 @@ def _make_private(path: Path) -> None:
 
 def _log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
-
-
-def _shm_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}-shm")
-
-
-def _files(path: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Which files these names are of now: the database, its log and the log's index."""
-    found: list[tuple[int, int] | None] = []
-    for one in (path, _log_of(path), _shm_of(path)):
-        try:
-            status = one.stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((status.st_dev, status.st_ino))
-    return tuple(found)
-
-
-def _raw(data: object) -> bytes:
-    """What was kept as it came; something of another type is not of ours, and whoever reads it will say so."""
-    return data if isinstance(data, bytes) else str(data).encode()
 
 
 def _keep_damaged(path: Path) -> Path:
