@@ -14,7 +14,6 @@ COMMANDS = {
     "down": "up_down:down",
     "submit": "submit:submit",
     "plan": "plan:plan",
-    "pipeline": "pipeline:pipeline_commands",
     "ps": "ps:ps",
     "top": "top:top",
     "kill": "applications:kill_application",

@@ -17,7 +17,7 @@ from controller.cli.completing import complete_runs, completes
 from controller.cli.tables import actions_table
 from controller.client import submit_client
 from controller.home import Home
-from controller.runs.run_folders import RunFolder, find_ended_run, find_pipeline_runs, find_run
+from controller.runs.run_folders import RunFolder, find_ended_run, find_run
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput, PaceError
 from stage_model.nearest import nearest_names
@@ -49,19 +49,13 @@ def report(home: Home, application: str, as_json: bool) -> None:
 
 @click.command()
 @home_option
-@click.argument("applications", metavar="[APP]...", nargs=-1, shell_complete=completes(complete_runs))
-@click.option("--pipeline", help="The jobs of its newest run, instead of APP.")
+@click.argument("applications", metavar="APP...", nargs=-1, required=True, shell_complete=completes(complete_runs))
 @click.option("-o", "--out", type=NamedPath(dir_okay=False), required=True, help="Picture: .png, .svg or .pdf.")
-def plot(home: Home, applications: tuple[str, ...], pipeline: str | None, out: Path) -> None:
+def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
     """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
     over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
-    if bool(applications) == (pipeline is not None):
-        raise BadInput("what to draw must be said once; accepted: APP, several of them, or --pipeline NAME")
     check_writable(out)
-    if pipeline is not None:
-        folders = [run.path for run in find_pipeline_runs(home.runs, pipeline)]
-    else:
-        folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
+    folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
         from controller.runs.plot import plot_run  # here, because matplotlib takes a second to import
 

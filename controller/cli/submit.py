@@ -170,7 +170,7 @@ def plan_submission(
         conf=conf,
         python=job.application.endswith(".py"),
         attached=job.master is not None,
-        pipeline=job.pipeline.name if job.pipeline and job.pipeline.by_s is not None and not job.pipeline.plan else None,
+        pipeline=job.pipeline.name if job.pipeline and job.pipeline.by_s is not None else None,
         after=job.arguments.own.get("after", ""),
         submits=submits,
         arguments=job.recorded_arguments,

@@ -212,8 +212,6 @@ class Application:
     profile_runs: int
     estimate: ApplicationEstimate | None
     profile: Profile | None = None
-    later: dict[str, ApplicationEstimate] = field(default_factory=dict)
-    """What the jobs of its pipeline that are still to be submitted let expect, by name, if they have a profile."""
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
     acknowledged: int = 0

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from controller.master.application import ID, Application, ApplicationRecord
 from controller.master.outcome import HowEnded
-from controller.master.pipeline_place import PipelinePlace, pipeline_place
 from placement.dependencies import After, check_acyclic
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
@@ -22,13 +21,12 @@ class Past:
 
     name: str
     succeeded: bool
-    place: PipelinePlace | None = None
     names: tuple[str, ...] = ()
 
 
 def past_of(record: ApplicationRecord) -> Past:
     """What is kept of it."""
-    return Past(record.registration.name, record.outcome is HowEnded.SUCCEEDED, pipeline_place(record), record.names)
+    return Past(record.registration.name, record.outcome is HowEnded.SUCCEEDED, record.names)
 
 
 FORGOTTEN = Past("its record is gone", succeeded=False)

@@ -257,9 +257,7 @@ def _pipeline(said: PipelineOptions | None) -> dict[str, Any] | None:
     """Which one it was part of; `by_s`, its end, counts from submission."""
     if said is None:
         return None
-    plan = said.plan
-    where = {} if plan is None else {"job": plan.job, "place": plan.place, "of": plan.of, "run": plan.run}
-    return {"name": said.name, "by_s": said.by_s, **where}
+    return {"name": said.name, "by_s": said.by_s}
 
 
 def _action(application: Application, action: Action) -> dict[str, Any]:

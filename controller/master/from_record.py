@@ -11,11 +11,9 @@ from controller.master.executor_spec import HADOOP_CREDENTIALS
 from controller.master.feasibility import find_profile
 from controller.master.guard import Caught
 from controller.master.lesson import no_profile
-from controller.printable import printable
 from controller.runs.profile_store import ProfileStore
-from controller.submit.pipeline_options import PipelineOptions
 from controller.wire.basis import Untaught
-from stage_model.forecast.estimate import ApplicationEstimate, estimate
+from stage_model.forecast.estimate import estimate
 from stage_model.history.like_named import like_named
 from stage_model.history.profile import profile_key
 
@@ -51,7 +49,6 @@ def make_application(
         profile_runs=len(profile.runs) if profile else 0,
         estimate=what,
         profile=profile,
-        later=_later(options.pipeline, profiles),
         wanted={} if registration.attached else dict(registration.wanted),
         data=dict(registration.data),
         heard_s=now_s,
@@ -71,16 +68,3 @@ def make_application(
             "give them other tokens another way, or set spark.authenticate=false"
         )
     return application
-
-
-def _later(pipeline: PipelineOptions | None, profiles: ProfileStore) -> dict[str, ApplicationEstimate]:
-    """Of the jobs to be submitted later, what a profile lets expect. One that cannot be used is theirs to be refused for."""
-    later = pipeline.plan.later if pipeline is not None and pipeline.plan is not None else ()
-    known: dict[str, ApplicationEstimate] = {}
-    for name in sorted({job.profile for job in later if job.profile}):
-        with Caught() as problem:
-            if (profile := find_profile(name, "", None, profiles)[1]) is not None:
-                known[name] = estimate(profile)
-        if problem.error is not None:
-            log.warning("a later job of a pipeline is planned without its profile: %s", printable(str(problem.error), 300))
-    return {job.name: known[job.profile] for job in later if job.profile in known}

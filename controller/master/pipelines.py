@@ -1,8 +1,8 @@
 """Applications that have one end together: each one's deadline, split anew when one of them comes or ends.
 
-A pipeline is the applications of one user that name it and its end and have not ended, with the jobs that its file says are
-still to be submitted; each run of a file is one of its own. The newest one's end is that of all. Whether a split fits beside
-other applications is judged for who comes, not for who runs. The arithmetic is `stage_model.forecast.pipeline`.
+A pipeline is the applications of one user that name it and its end and have not ended. The newest one's end is that of all.
+Whether a split fits beside other applications is judged for who comes, not for who runs. The arithmetic is
+`stage_model.forecast.pipeline`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from controller.master import planning
-from controller.master.application import Application, Target
+from controller.master.application import Application, ApplicationRecord, Target
 from controller.master.change import change
 from controller.master.dependencies import find_first, predecessors
-from controller.master.feasibility import rounded_up, whole_forecast
+from controller.master.feasibility import rounded_up
 from controller.master.guard import guarded
-from controller.master.pipeline_place import Key, pipeline_place
 from controller.master.registry import Registry
 from controller.master.versions import Versions
 from controller.master.vouching import NOBODY
@@ -30,6 +29,8 @@ from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.units import format_duration
 
+Key = tuple[int, str, str]
+"""User, name of a pipeline, and the only application where the user is not known."""
 SPLITS_A_TICK = 2
 """A split of many jobs takes a part of a second, in which nobody else is answered."""
 LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
@@ -37,7 +38,7 @@ LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
 
 
 class AskedJob(NamedTuple):
-    """A job of a pipeline without a file, before it is submitted. It ends `by_s` from now at the latest, as the whole does;
+    """A job of a pipeline before it is submitted. It ends `by_s` from now at the latest, as the whole does;
     `after` is as in `spark.pace.after`."""
 
     uid: int
@@ -60,11 +61,10 @@ class Pipelines:
         said = newcomer.options.pipeline
         if said is None or said.by_s is None:
             return
-        place = pipeline_place(newcomer.record)
-        others = self._members().get(place.key, ()) if place else ()
-        later = len(said.plan.later) if said.plan else 0
-        if len(others) + 1 + later > MOST_JOBS:
-            raise BadInput(f"pipeline {said.name} would have {len(others) + 1 + later} jobs; accepted: {MOST_JOBS} at a time")
+        key = _key(newcomer.record)
+        others = self._members().get(key, ()) if key else ()
+        if len(others) >= MOST_JOBS:
+            raise BadInput(f"pipeline {said.name} would have {len(others) + 1} jobs; accepted: {MOST_JOBS} at a time")
         found = self._plan([*others, newcomer], now_s)
         if not found.feasible and not newcomer.options.force:
             why = _refusal(said.name, said.by_s, newcomer.elapsed_s(now_s), found)
@@ -129,19 +129,19 @@ class Pipelines:
         """In order of registration."""
         found = defaultdict[Key, list[Application]](list)
         for one in self.registry.applications.values():
-            said, place = one.options.pipeline, pipeline_place(one.record)
-            if not one.ended and place is not None and said is not None and said.by_s is not None:
-                found[place.key].append(one)
+            said, key = one.options.pipeline, _key(one.record)
+            if not one.ended and key is not None and said is not None and said.by_s is not None:
+                found[key].append(one)
         return found
 
     def _plan(self, members: Sequence[Application], now_s: float) -> TimeSplit:
-        """Names of jobs are ids of applications, or those of jobs that are still to be submitted."""
+        """Names of jobs are ids of applications."""
         newest = members[-1]
         said = newest.options.pipeline
         assert said is not None
         assert said.by_s is not None
         left_s, cores = said.by_s - newest.elapsed_s(now_s), self._cores(now_s, attached=newest.attached)
-        jobs = [*self._running(members, now_s), *self._later(newest, members, now_s)]
+        jobs = self._running(members, now_s)
         if not cores:  # nobody knows what it could have; it is split when a worker is there
             due_s = {job.name: left_s for job in jobs if job.forecast is not None} if left_s > 0 else {}
             return TimeSplit(feasible=True, cores=0.0, least_s=0.0, due_s=due_s)
@@ -159,30 +159,18 @@ class Pipelines:
             jobs.append(PipelineJob(one.id, None if claim is None else claim.forecast, after))
         return jobs
 
-    def _later(self, newest: Application, members: Sequence[Application], now_s: float) -> list[PipelineJob]:
-        """Those that are still to be submitted. What they are after and is neither of them nor of the members has ended."""
-        plan, mine = newest.options.pipeline.plan if newest.options.pipeline else None, pipeline_place(newest.record)
-        if plan is None or mine is None:
-            return []
-        known = (pipeline_place(one.record) for one in self.registry.applications.values())
-        places = (*known, *(one.place for one in self.registry.past.values()), mine)
-        came = {place.job for place in places if place is not None and place.key == mine.key}
-        later = [job for job in plan.later if job.name not in came]
-        running = {place.job: one.id for one in members if (place := pipeline_place(one.record))}
-        names = running | {job.name: f"later {job.name}" for job in later}
-        most = self.registry.workers.capacity(newest, now_s)
-        return [
-            PipelineJob(
-                names[job.name],
-                whole_forecast(newest.later[job.name], most) if job.name in newest.later else None,
-                tuple(names[one] for one in dict.fromkeys(job.after) if one in names),
-            )
-            for job in later
-        ]
-
     def _cores(self, now_s: float, *, attached: bool) -> float:
         """Of all workers that its like may use."""
         return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=attached))
+
+
+def _key(record: ApplicationRecord) -> Key | None:
+    """The pipeline of an application; None for one that names none."""
+    said, uid = record.options.pipeline, record.registration.uid
+    if said is None:
+        return None
+    # drivers that nobody vouches for are not one user's
+    return uid, said.name, record.application_id if uid == NOBODY else ""
 
 
 def _refusal(name: str, by_s: float, spent_s: float, found: TimeSplit) -> str:

@@ -119,14 +119,13 @@ def core_curve(samples: Sequence[Sample]) -> CoreCurve:
 
 
 def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, end_s: float | None) -> str:
-    """One line: who, where in its pipeline, how important, when it came, how far from its deadline it ended."""
+    """One line: who, in which pipeline, how important, when it came, how far from its deadline it ended."""
     names = {value: name for name, value in PRIORITIES.items()}
     priority = summary.get("priority")
     parts = [str(summary.get("name") or summary.get("app_id") or "run")]
     pipeline = summary.get("pipeline")
-    if isinstance(pipeline, dict) and "job" in pipeline:
-        job = "" if pipeline["job"] == parts[0] else f"{pipeline['job']}, "
-        parts.append(f"{job}{pipeline.get('place')} of {pipeline.get('of')} in {pipeline.get('name')}")
+    if isinstance(pipeline, dict):
+        parts.append(f"in {pipeline.get('name')}")
     if isinstance(priority, int):
         parts.append(f"priority {names.get(priority, priority)}")
     parts.append(f"arrives at {format_duration(arrival_s)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.runs.run_folder import SUMMARY, read_summary
 from stage_model.errors import BadInput
-from stage_model.nearest import nearest_applications, nearest_names
+from stage_model.nearest import nearest_applications
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +61,6 @@ def find_ended_run(runs: Path, wanted: str) -> RunFolder:
     if not run.summary:
         raise BadInput(f"run {run.application_id} has no {SUMMARY} yet; it is written when the application has ended")
     return run
-
-
-def find_pipeline_runs(runs: Path, name: str) -> list[RunFolder]:
-    """The ended jobs of the newest run of a pipeline's file, in the order in which they ended. Raises `BadInput`."""
-    folders = sorted((path for path in runs.glob("*") if (path / SUMMARY).exists()), key=_date)
-    found: dict[tuple[str, str], list[RunFolder]] = {}
-    for run in map(_load, folders):
-        said = run.summary.get("pipeline")
-        if isinstance(said, dict) and said.get("run"):
-            found.setdefault((str(said.get("name")), str(said["run"])), []).append(run)
-    mine = [key for key in found if key[0] == name]
-    if not mine:
-        names = nearest_names(name, [key[0] for key in found])
-        raise BadInput(f"no job of a pipeline {name!r} that `pipeline run` ran has ended here; {names}")
-    return max((found[key] for key in mine), key=lambda jobs: _date(jobs[-1].path))
 
 
 def _date(path: Path) -> float:

@@ -30,7 +30,7 @@ KNOWN = frozenset(
         *NAMES,
     )
 )
-LONG = frozenset(("arguments", "mounts", "pipeline.plan", "placement.input"))
+LONG = frozenset(("arguments", "mounts", "placement.input"))
 """Settings of any length."""
 MOST_CHARACTERS = 4096
 """Of any other: each is read, and labels are compared with each worker's, while others wait."""

@@ -247,7 +247,6 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "deadline": None if job.deadline_s is None else f"{job.deadline_s:.3f}s",
         "pipeline": None if pipeline is None else pipeline.name,
         "pipeline.by": None if pipeline is None or pipeline.by_s is None else f"{pipeline.by_s:.3f}s",
-        "pipeline.plan": job.arguments.own.get("pipeline-plan"),
         "priority": None if job.priority is None else str(job.priority),
         "law": job.law,
         "profile": str(job.profile.file) if job.profile.file else job.profile.name,
@@ -319,7 +318,7 @@ def _pipeline_settings(arguments: SubmitArguments) -> dict[str, str]:
 
 
 def _option_of(setting: str) -> str:
-    return "--by" if setting == "pipeline.by" else f"--{setting.replace('.', '-')}"
+    return "--by" if setting == "pipeline.by" else f"--{setting}"
 
 
 def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:

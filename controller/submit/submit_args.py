@@ -27,7 +27,7 @@ SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error"
 OWN_VALUES = frozenset(
     {
         "--after", "--by", "--deadline", "--home", "--image", "--law", "--master", "--mount", "--network", "--output",
-        "--pipeline", "--pipeline-plan", "--priority", "--profile", "--python",
+        "--pipeline", "--priority", "--profile", "--python",
         "--submission", "--submitted-ms", "--submitted-uptime",
     }
 )  # fmt: skip
@@ -42,7 +42,7 @@ REFUSED = {
 OFFERED = frozenset(
     name
     for name in OWN_VALUES | OWN_FLAGS | SPARK_VALUES | SPARK_FLAGS
-    if name not in REFUSED and not name.startswith(("--submi", "--pipeline-"))
+    if name not in REFUSED and not name.startswith("--submi")
 )
 """What a misspelt option may have meant: not what `submit` tells itself."""
 

@@ -166,8 +166,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
     `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that wait for
     memory: `place` on the wire. `submitted_name` is the name that it was submitted with, where its
-    program has set another one. `pipeline` is the one that it is part of, with its place there
-    where that is known: "nightly 2/3"; `pipeline_job` is its name there.
+    program has set another one. `pipeline` names the one that it is part of.
     """
 
     application_id: str
@@ -197,7 +196,6 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     profile: str | None = None
     profile_runs: int = 0
     pipeline: str = ""
-    pipeline_job: str = ""
     reason: str = ""
     outcome: str = ""
     """The outcome (docs/metrics.md, Outcomes); empty before it is settled."""

@@ -40,25 +40,11 @@ class TimeSplit:
     due_s: dict[str, float]
 
 
-def jobs_in_order(after: Mapping[str, Collection[str]], *, where: str) -> list[str]:
-    """The jobs, each behind those that it comes `after`. Raises `BadInput` for a name that no job has, and for a circle;
-    `where` begins its sentence."""
-    for name, earlier in after.items():
-        for one in earlier:
-            if one not in after:
-                raise BadInput(f"{where}: job {name!r} is after {one[:80]!r}, which is no job; accepted: {', '.join(after)}")
-    try:
-        return list(graphlib.TopologicalSorter(after).static_order())
-    except graphlib.CycleError as error:
-        circle = " before ".join(error.args[1])
-        raise BadInput(f"{where}: {circle} is a circle; accepted: jobs that do not wait for themselves") from error
-
-
 def split_time(jobs: Sequence[PipelineJob], left_s: float, cores: float) -> TimeSplit:
     """Deadlines for an end `left_s` seconds from now with at most `cores` > 0. Without enough time they are those of the
-    schedule with all cores. A job that nobody knows counts as taking no time and gets none. Raises `BadInput` as
-    `jobs_in_order` does."""
-    jobs_in_order({job.name: job.after for job in jobs}, where="the pipeline")
+    schedule with all cores. A job that nobody knows counts as taking no time and gets none. Raises `BadInput` for
+    a name that no job has, and for a circle."""
+    _check_order({job.name: job.after for job in jobs})
     usable = {job.name: _usable(job.forecast) for job in jobs}
     spans = _schedule(jobs, usable, cores)
     least_s = _end_s(spans)
@@ -83,6 +69,18 @@ def split_time(jobs: Sequence[PipelineJob], left_s: float, cores: float) -> Time
             next_s[earlier] = min(next_s[earlier], spans[job.name][0] * stretch)
     due_s = {job.name: min(next_s[job.name], last_s) for job in jobs if job.forecast is not None}
     return TimeSplit(feasible, taken, least_s, due_s)
+
+
+def _check_order(after: Mapping[str, Collection[str]]) -> None:
+    for name, earlier in after.items():
+        for one in earlier:
+            if one not in after:
+                raise BadInput(f"job {name!r} is after {one[:80]!r}, which is no job; accepted: {', '.join(after)}")
+    try:
+        graphlib.TopologicalSorter(after).prepare()
+    except graphlib.CycleError as error:
+        circle = " before ".join(error.args[1])
+        raise BadInput(f"{circle} is a circle; accepted: jobs that do not wait for themselves") from error
 
 
 _Spans = dict[str, tuple[float, float]]

@@ -42,7 +42,6 @@ from controller.runtime.process_identity import ProcessIdentity
 from controller.runtime.told_process import Serves
 from controller.submit.job_options import job_options
 from controller.submit.mounts import parse_mounts
-from controller.submit.pipeline_file import parse_pipeline
 from controller.submit.properties import format_properties, parse_properties
 from controller.submit.submit_args import split_arguments
 from controller.wire import command, driver, version, worker
@@ -347,10 +346,6 @@ TEXTS: tuple[tuple[Callable[[str], object], str], ...] = (
     (parse_weights, "data=4,rack=1,cpu=0.5"),
     (parse_after, "first,second:success"),
     (lambda text: parse_mounts(text, Path("/tmp")), "/tmp:ro,.:rw,/usr"),
-    (
-        lambda text: parse_pipeline(text, source="file", name="nightly"),
-        'by = "07:00"\n[jobs.a]\napp = "a.py"\n[jobs.b]\napp = "b.py"\nafter = ["a"]\npriority = 7\n',
-    ),
 )
 
 
@@ -383,14 +378,7 @@ CONF_SEEDS = tuple(
             },
             {"spark.executor.resource.fpga.amount": "2", "spark.executor.cores": "2", "spark.executor.memory": "1g"},
         ),
-        (
-            {
-                "pipeline": "nightly",
-                "pipeline.by": "10min",
-                "pipeline.plan": '{"run":"r","job":"a","place":1,"of":2,"later":[{"name":"b","after":["a"]}]}',
-            },
-            {},
-        ),
+        ({"pipeline": "nightly", "pipeline.by": "10min"}, {}),
         (
             {
                 "placement.group": "g",

@@ -60,7 +60,7 @@ const moment = (epoch_s) => new Date(1000 * epoch_s).toLocaleString([], { dateSt
 const ended = (view) => view.state === "ended";
 const succeeded = (one) => one.outcome === "succeeded";
 const priorityName = (view) => PRIORITIES[view.priority] ?? String(view.priority);
-const inPipeline = (view) => [view.pipeline || "–", view.pipeline_job].filter(Boolean).join(": ");
+const inPipeline = (view) => view.pipeline || "–";
 const applicationLink = (id, name) => element("a", { href: `#/application/${encodeURIComponent(id)}` }, name);
 
 // The distance from the deadline in percent of it; null without a deadline, or if the run did not succeed: its reason says why.

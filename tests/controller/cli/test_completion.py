@@ -25,7 +25,7 @@ COMMAND = Path(sys.executable).parent / "sparkpace"
         ("sparkpace submit --executor-m", "--executor-memory"),
         ("sparkpace submit --conf spark.a = b --law f", "forecast"),
         ("sparkpace submit --detach --law = p", "paper"),
-        ("sparkpace pipeline run --dry", "--dry-run"),
+        ("sparkpace profile lea", "learn"),
     ],
 )
 def test_bash_completes_commands_options_and_values(typed: str, offered: str) -> None:

@@ -25,7 +25,6 @@ SHOWING = [
     ["doctor"],
     ["config", "check"],
     ["label", "w1", "a=b"],
-    ["pipeline", "run", "--dry-run", "none.toml"],
     *([["profile", name, "p"] for name in ("show", "curve", "drift")]),
     ["profile", "list"],
 ]

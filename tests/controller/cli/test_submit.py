@@ -208,10 +208,6 @@ def test_the_driver_runs_here_wherever_another_mode_is_asked_for(
     refused = place.submit(*words, "app.py")
     assert (refused.exit_code, refused.stderr.count("\n"), place.started) == (2, 1, None)
     assert "'cluster' is not offered; accepted: client" in refused.stderr
-    (place.work / "nightly.toml").write_text(f'[jobs.a]\napp = "app.py"\noptions = {json.dumps(words)}\n')
-    in_a_pipeline = CliRunner().invoke(main, ["pipeline", "run", "nightly.toml"])
-    assert (in_a_pipeline.exit_code, place.started) == (2, None)
-    assert "job 'a': " in in_a_pipeline.stderr
     assert place.submit("--master", "yarn", *words, "app.py").exit_code == 0, "another cluster manager may run the driver"
     assert place.submit("--deploy-mode", "client", *words, "app.py").exit_code == 0, "spark-submit's option wins"
 

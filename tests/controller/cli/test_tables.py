@@ -92,9 +92,9 @@ def test_what_is_not_known_is_a_dash_and_who_waits_has_a_place() -> None:
 
 
 def test_the_pipeline_is_a_column_where_there_is_one() -> None:
-    heading, first, second = lines(view(pipeline="nightly 2/3"), view(application_id="pace-2"))
+    heading, first, second = lines(view(pipeline="nightly"), view(application_id="pace-2"))
     assert " ".join(heading.split()) == "APP NAME PIPELINE STATE PRIO ELAPSED DEADLINE FORECAST DONE CORES MEMORY DEBT"
-    assert "aggregate-by-key nightly 2/3 running" in " ".join(first.split())
+    assert "aggregate-by-key nightly running" in " ".join(first.split())
     assert "aggregate-by-key - running" in " ".join(second.split())
 
 

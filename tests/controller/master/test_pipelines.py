@@ -29,14 +29,10 @@ def cluster(tmp_path: Path) -> FakeCluster:
     return cluster
 
 
-def join(
-    cluster: FakeCluster, instance: str, by: str, after: str = "", plan: dict[str, Any] | None = None, **more: Any
-) -> str:
+def join(cluster: FakeCluster, instance: str, by: str, after: str = "", **more: Any) -> str:
     conf = {"spark.pace.pipeline": "nightly", "spark.pace.pipeline.by": by, **more.pop("conf", {})}
     if after:
         conf["spark.pace.after"] = after
-    if plan:
-        conf["spark.pace.pipeline.plan"] = json.dumps(plan)
     return cluster.register(conf=conf, instance=instance, age_s=0.0, **more)
 
 
@@ -82,25 +78,6 @@ def test_what_is_left_is_split_anew_when_a_job_ends(cluster: FakeCluster) -> Non
     pass_by(cluster, 0.0)
     # both drivers are up: 8 / c each in the 56 s that are left
     assert deadlines(cluster, second, third) == [pytest.approx(38.0, rel=NEAR), pytest.approx(66.0, rel=NEAR)]
-
-
-def test_a_job_that_has_ended_is_not_still_to_come_after_a_restart(cluster: FakeCluster) -> None:
-    last = {"name": "last", "after": ["long", "short"], "profile": "app@app.py"}
-    short = {"name": "short", "after": [], "profile": "app@app.py"}
-    plan = {"run": "r", "place": 1, "of": 3}
-    long = join(cluster, "a", "60s", plan={**plan, "job": "long", "later": [short, last]})
-    ended = join(cluster, "b", "60s", plan={**plan, "job": "short", "later": [last]})
-    pass_by(cluster, 0.0)
-    together = deadlines(cluster, long)
-    cluster.driver(ended, ended=True)
-    pass_by(cluster, 0.0)
-    alone = deadlines(cluster, long)
-    # 2 (3 + 8 / c) = 60; with the short one beside it more of the time is before the last job
-    assert alone == [pytest.approx(30.0, rel=NEAR)] != together
-    cluster.restart()
-    cluster.worker("w1")
-    pass_by(cluster, 0.0)
-    assert deadlines(cluster, long) == [pytest.approx(30.0, rel=NEAR)]
 
 
 def test_many_pipelines_are_split_a_few_at_a_time_and_none_is_left_out(cluster: FakeCluster) -> None:
@@ -157,39 +134,9 @@ def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeC
         join(cluster, "b", "20s", after=first)
 
 
-def test_jobs_that_are_still_to_come_keep_their_share(cluster: FakeCluster) -> None:
-    later = [{"name": "report", "after": ["load"], "profile": "app@app.py"}]
-    load = join(cluster, "a", "44s", plan={"run": "r", "job": "load", "place": 1, "of": 2, "later": later})
-    assert deadlines(cluster, load) == [pytest.approx(22.0, rel=NEAR)]
-    shown = view(cluster, load)
-    assert (shown.pipeline, shown.pipeline_job) == ("nightly 1/2", "load")
-    cluster.restart()
-    cluster.worker("w1")
-    pass_by(cluster, 0.0)
-    assert deadlines(cluster, load) == [pytest.approx(22.0, rel=NEAR)], "what comes later is known after a restart, too"
-    cluster.now_s += 10.0
-    cluster.driver(load, ended=True)
-    report = join(cluster, "b", "34s", plan={"run": "r", "job": "report", "place": 2, "of": 2})
-    assert deadlines(cluster, report) == [pytest.approx(34.0)]
-
-
-def test_a_job_that_comes_later_counts_once_it_is_there_as_what_it_is(cluster: FakeCluster) -> None:
-    later = [{"name": "b", "after": [], "profile": "app@app.py"}, {"name": "c", "after": ["a", "b"], "profile": "none"}]
-    a = join(cluster, "a", "60s", plan={"run": "r", "job": "a", "place": 1, "of": 3, "later": later})
-    # side by side 3 + 16 / c = 60, and c is not known
-    assert deadlines(cluster, a) == [pytest.approx(60.0, rel=NEAR)]
-    b = join(cluster, "b", "60s", plan={"run": "r", "job": "b", "place": 2, "of": 3, "later": later[1:]})
-    pass_by(cluster, 0.0)
-    assert deadlines(cluster, a, b) == [pytest.approx(60.0, rel=NEAR)] * 2
-    assert not cluster.state.applications[a].faults
-
-
-@pytest.mark.parametrize("other", [{"uid": 12345}, {"plan": {"run": "other", "job": "x", "place": 1, "of": 1}}])
-def test_other_users_and_other_runs_of_a_file_have_pipelines_of_their_own(
-    cluster: FakeCluster, other: dict[str, Any]
-) -> None:
+def test_other_users_have_pipelines_of_their_own(cluster: FakeCluster) -> None:
     mine = join(cluster, "a", "60s")
-    theirs = join(cluster, "b", "50s", after=mine, **other)
+    theirs = join(cluster, "b", "50s", after=mine, uid=12345)
     pass_by(cluster, 0.0)
     assert deadlines(cluster, mine, theirs) == [pytest.approx(60.0), pytest.approx(50.0)]
 
@@ -210,18 +157,16 @@ def test_without_a_worker_it_is_split_when_one_is_there(cluster: FakeCluster) ->
     assert deadlines(cluster, first) == [pytest.approx(22.0, rel=NEAR)]
 
 
-def test_too_many_jobs_are_refused(cluster: FakeCluster) -> None:
-    plan = {"run": "r", "job": "a", "place": 1, "of": 50, "later": [{"name": f"x{number}"} for number in range(50)]}
-    with pytest.raises(BadInput, match="pipeline nightly would have 51 jobs; accepted: 50 at a time"):
-        join(cluster, "a", "60s", plan=plan)
+def test_too_many_jobs_are_refused(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.master.pipelines.MOST_JOBS", 2)
+    join(cluster, "a", "60s")
+    join(cluster, "b", "60s")
+    with pytest.raises(BadInput, match="pipeline nightly would have 3 jobs; accepted: 2 at a time"):
+        join(cluster, "c", "60s")
 
 
 def test_the_record_says_which_pipeline_it_was_of(cluster: FakeCluster) -> None:
-    conf = {
-        "spark.pace.pipeline": "nightly",
-        "spark.pace.pipeline.by": "90s",
-        "spark.pace.pipeline.plan": '{"run":"r","job":"load","place":1,"of":2}',
-    }
+    conf = {"spark.pace.pipeline": "nightly", "spark.pace.pipeline.by": "90s"}
     application_id = cluster.finished_run(conf=conf, instance="second")
     summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
-    assert summary["pipeline"] == {"name": "nightly", "by_s": 90.0, "job": "load", "place": 1, "of": 2, "run": "r"}
+    assert summary["pipeline"] == {"name": "nightly", "by_s": 90.0}

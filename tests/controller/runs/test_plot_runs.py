@@ -56,15 +56,14 @@ def test_grants_demands_and_debts_are_summed_over_the_executors() -> None:
 
 def test_the_axis_begins_at_the_earliest_submission() -> None:
     late: dict[str, Any] = {"name": "late", "priority": 100, "submitted_epoch_s": 130.0, "deadline_s": 30.0, "end_s": 28.0}
-    late["pipeline"] = {"name": "nightly", "job": "load", "place": 1, "of": 2}
+    late["pipeline"] = {"name": "nightly", "by_s": None}
     early: dict[str, Any] = {"name": "early", "priority": 7, "submitted_epoch_s": 100.0, "deadline_s": None, "end_s": 90.0}
-    early["pipeline"] = {"name": "nightly", "job": "early", "place": 2, "of": 2}
     first, second = common_axis([(Path("l"), late, [sample(9)]), (Path("e"), early, [sample(5)])])
     assert (first.arrival_s, first.deadline_s, first.end_s) == (0, None, 90)
-    assert first.label == "early · 2 of 2 in nightly · priority 7 · arrives at 0s · ends after 1m30s"
+    assert first.label == "early · priority 7 · arrives at 0s · ends after 1m30s"
     # submitted 30 s after the first: its deadline of 30 s is at 60 s, its end at 58 s
     assert (second.arrival_s, second.deadline_s, second.end_s) == (30, 60, 58)
-    assert second.label == "late · load, 1 of 2 in nightly · priority high · arrives at 30s · ends after 28s, 2s early"
+    assert second.label == "late · in nightly · priority high · arrives at 30s · ends after 28s, 2s early"
     assert list(second.curve.time_s) == [9]
     assert (first.last_s, second.last_s) == (90, 60)
 

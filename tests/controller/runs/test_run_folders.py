@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.runs.run_folder import SUMMARY, write_summary
-from controller.runs.run_folders import find_ended_run, find_pipeline_runs, find_run
+from controller.runs.run_folders import find_ended_run, find_run
 from stage_model.errors import BadInput
 
 
@@ -49,16 +49,3 @@ def test_the_name_that_a_run_was_submitted_with_finds_the_newest(tmp_path: Path)
     assert find_run(tmp_path, "own").application_id == "pace-3000"
     with pytest.raises(BadInput, match=r"no run 'lod' .* the nearest names are load, own"):
         find_run(tmp_path, "lod")
-
-
-def test_the_newest_run_of_a_pipeline_is_all_its_jobs(tmp_path: Path) -> None:
-    for at_s, name, run in ((1, "nightly", "r1"), (2, "nightly", "r1"), (3, "nightly", "r2"), (4, "weekly", "r3")):
-        ended(tmp_path, "job", at_s)
-        write_summary(tmp_path / f"pace-{at_s}", {"name": "job", "pipeline": {"name": name, "run": run}})
-        os.utime(tmp_path / f"pace-{at_s}" / SUMMARY, (at_s, at_s))
-    ended(tmp_path, "plain", 5)
-    assert [run.application_id for run in find_pipeline_runs(tmp_path, "nightly")] == ["pace-3"]
-    os.utime(tmp_path / "pace-2" / SUMMARY, (9, 9))
-    assert [run.application_id for run in find_pipeline_runs(tmp_path, "nightly")] == ["pace-1", "pace-2"]
-    with pytest.raises(BadInput, match=r"no job of a pipeline 'nightl' .* the nearest names are nightly"):
-        find_pipeline_runs(tmp_path, "nightl")

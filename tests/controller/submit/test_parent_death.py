@@ -1,4 +1,4 @@
-"""A child that ends with its parent. That drivers and jobs do: `test_submit` and `test_pipeline`."""
+"""A child that ends with its parent. That drivers do: `test_submit`."""
 
 from __future__ import annotations
 

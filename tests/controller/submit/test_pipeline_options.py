@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from controller.submit.job_options import JobOptions, job_options
-from controller.submit.pipeline_options import MOST_JOBS, PipelineOptions
+from controller.submit.pipeline_options import PipelineOptions
 from stage_model.errors import BadInput
 
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
-PLAN = {"run": "r", "job": "load", "place": 1, "of": 2, "later": [{"name": "report", "after": ["load"], "profile": "p"}]}
 
 
 def read(**own: str) -> JobOptions:
@@ -30,14 +28,6 @@ def test_an_end_counts_from_submission_like_a_deadline() -> None:
     assert got.deadline_s is None
 
 
-def test_a_job_of_a_file_knows_its_place_and_what_comes_later() -> None:
-    got = read(pipeline="nightly", pipeline_plan=json.dumps(PLAN)).pipeline
-    assert got is not None
-    assert got.plan is not None
-    assert got.shown == "nightly 1/2"
-    assert [(job.name, job.after, job.profile) for job in got.plan.later] == [("report", ("load",), "p")]
-
-
 @pytest.mark.parametrize(
     ("own", "said"),
     [
@@ -45,28 +35,10 @@ def test_a_job_of_a_file_knows_its_place_and_what_comes_later() -> None:
         ({"pipeline": "a b"}, "spark.pace.pipeline 'a b' is no name"),
         ({"pipeline": "a" * 64}, "is no name"),
         ({"pipeline_by": "90s"}, "spark.pace.pipeline.by without spark.pace.pipeline has no meaning"),
-        ({"pipeline_plan": "{}"}, "spark.pace.pipeline.plan without spark.pace.pipeline"),
         ({"pipeline": "p", "pipeline_by": "soon"}, "spark.pace.pipeline.by 'soon' is neither a duration nor a time"),
         (
             {"pipeline": "p", "pipeline_by": "90s", "deadline": "80s"},
             "spark.pace.deadline and spark.pace.pipeline.by exclude",
-        ),
-        ({"pipeline": "p", "pipeline_plan": "no"}, "spark.pace.pipeline.plan cannot be read"),
-        ({"pipeline": "p", "pipeline_plan": "{}"}, "spark.pace.pipeline.plan cannot be read"),
-        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"place": 0})}, "cannot be read"),
-        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"job": "report"})}, "names a job twice"),
-        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"job": "a\n2026 ERROR forged"})}, "is no name; accepted"),
-        ({"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"later": [{"name": "x" * 64}]})}, "is no name; accepted"),
-        (
-            {"pipeline": "p", "pipeline_plan": json.dumps(PLAN | {"later": [{"name": "x", "after": ["x"]}]})},
-            "x before x is a circle",
-        ),
-        (
-            {
-                "pipeline": "p",
-                "pipeline_plan": json.dumps(PLAN | {"later": [{"name": f"x{n}"} for n in range(MOST_JOBS + 1)]}),
-            },
-            "cannot be read",
         ),
         ({"pipeline_until": "90s"}, "spark.pace.pipeline.until is not a setting"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -216,15 +215,14 @@ def test_jobs_of_a_pipeline_are_told_where_there_is_one(page: ServedPage, chromi
         waiting = tab.get_by_role("region", name="Who waits")
         waiting.get_by_role("link", name="alone").wait_for()
         assert waiting.get_by_role("columnheader", name="Pipeline").count() == 0
-    plan = json.dumps({"run": "r", "job": "load", "place": 1, "of": 2})
-    conf = {"spark.pace.pipeline": "daily", "spark.pace.pipeline.by": "90s", "spark.pace.pipeline.plan": plan}
+    conf = {"spark.pace.pipeline": "daily", "spark.pace.pipeline.by": "90s"}
     cluster.register(name="member", instance="other", conf=conf)
     with tab_of(chromium) as tab:
         open_page(page, tab)
         tab.get_by_role("columnheader", name="Pipeline").first.wait_for()
-        assert [row[:2] for row in cells(tab, "Who waits")] == [["alone", "–"], ["member", "daily 1/2: load"]]
+        assert [row[:2] for row in cells(tab, "Who waits")] == [["alone", "–"], ["member", "daily"]]
         tab.get_by_role("link", name="member").press("Enter")
-        tab.locator("[data-figure=pipeline]").filter(has_text="daily 1/2: load").wait_for()
+        tab.locator("[data-figure=pipeline]").filter(has_text="daily").wait_for()
 
 
 def test_where_there_is_nothing_to_draw_a_sentence_says_so(page: ServedPage, chromium: Path) -> None:

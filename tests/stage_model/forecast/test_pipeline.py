@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_model.errors import BadInput
-from stage_model.forecast.pipeline import PipelineJob, TimeSplit, jobs_in_order, split_time
+from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
 from stage_model.forecast.virtual_time import Forecast
 
 NEAR = 1e-3
@@ -88,13 +88,7 @@ def test_jobs_of_fixed_times_alone_share_the_time_that_is_left_in_proportion() -
 )
 def test_circles_and_unknown_names_are_refused(after: dict[str, tuple[str, ...]], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        jobs_in_order(after, where="nightly.toml")
-    with pytest.raises(BadInput, match=said):
         split_time([PipelineJob(name, work(1), earlier) for name, earlier in after.items()], 10.0, 1.0)
-
-
-def test_jobs_come_behind_those_that_they_are_after() -> None:
-    assert jobs_in_order({"c": ("a", "b"), "b": ("a",), "a": ()}, where="it") == ["a", "b", "c"]
 
 
 forecasts = st.builds(
