@@ -3,7 +3,7 @@
     admin.token, submit.token   0600, made by the first `up`
     agent-tokens/W              0600, the token of worker W's agent, by which it speaks for W alone
     metrics.token        0600, reads metrics and nothing else; there once `token --metrics` has made it
-    notify.secret        0600, signs notifications; there once a master was started with --notify
+    notify.secret        0600, bearer token of notifications, if the operator has written one
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
     ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
@@ -184,15 +184,16 @@ class Home:
         except PaceError:
             return None
 
-    def notify_secret(self) -> str:
-        """By which notifications are signed; made if there is none. Raises as `read_token` does, `Denied` for a short one,
-        too, and `OSError`."""
-        _make_token(self.notify_secret_file)
+    def notify_secret(self) -> str | None:
+        """The bearer token of notifications; None without its file. Raises as `read_token` does, and `Denied` for a short
+        one."""
+        if not self.notify_secret_file.exists():
+            return None
         secret = read_token(self.notify_secret_file, "sparkpace up --notify URL")
         if len(secret) < SHORTEST_SECRET:
             raise Denied(
                 f"the secret in {self.notify_secret_file} has {len(secret)} character(s), so it can be guessed; accepted: "
-                f"{SHORTEST_SECRET} or more (without the file, one is made)"
+                f"{SHORTEST_SECRET} or more, or no such file"
             )
         return secret
 

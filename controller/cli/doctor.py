@@ -142,6 +142,5 @@ def _tokens(home: Home) -> str:
     for file in (*own, *home.agent_tokens.glob("*")):
         if file.exists():
             read_token(file)
-    if home.notify_secret_file.exists():
-        home.notify_secret()
+    home.notify_secret()
     return str(home.path)

@@ -258,7 +258,7 @@ class Api:
             uid = counted_for(user, peer.uid if peer else None)
             reply = await self.cluster.admission.plan(asked, self.clock(), uid=uid)
         if asked.submits is not None and asked.deadline_s is not None and reply.feasible is False:
-            self.cluster.refused(asked.submits, reply.reason, asked.deadline_s, self.clock())
+            self.cluster.refused(asked.submits, reply.reason, asked.deadline_s)
         return reply
 
     async def workers(self, _: Request) -> WorkerList:
@@ -291,7 +291,7 @@ class Api:
             yield
         except PaceError as error:
             if name is not None:
-                self.cluster.refused(name, str(error), deadline_s(), self.clock())
+                self.cluster.refused(name, str(error), deadline_s())
             raise
 
     async def _body(self, request: Request, kind: type[M]) -> M:

@@ -127,10 +127,10 @@ class ClusterState:
             with self.parts.guarded("looking for what to notify of"):
                 self.notifying.look(self.applications, now_s)
 
-    def refused(self, name: str, reason: str, deadline_s: float | None, now_s: float) -> None:
+    def refused(self, name: str, reason: str, deadline_s: float | None) -> None:
         """A submission of that name was refused, which had asked for that deadline."""
         if self.notifying is not None:
-            self.notifying.refused(name, reason, deadline_s, now_s)
+            self.notifying.refused(name, reason, deadline_s)
 
     def close(self) -> None:
         """Waits for the records that are being written, then closes the store."""

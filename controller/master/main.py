@@ -59,7 +59,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         cluster.grow_by(Growth(grown.limits, grown.usual, grown.utilisation), provider, time.monotonic())
     sender = None
     if options.notify is not None:
-        sender = Sender(options.notify, home.notify_secret(), time.monotonic, time.time)
+        sender = Sender(options.notify, home.notify_secret(), time.monotonic)
         cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time)
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
     api = Api(cluster, gate, changes, time.monotonic, time.time)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Mapping
 
@@ -11,10 +10,8 @@ from controller.master.guard import guarded
 from controller.master.outcome import HowEnded
 from controller.master.summary import error_pct
 from controller.master.view import forecast_end_s
-from controller.notify.events import MOST_REFUSALS, EventWatch, HookEvent, JobLook, Refusals, body, refused_event
+from controller.notify.events import EventWatch, HookEvent, JobLook, body, refused_event
 from controller.notify.sender import Sender
-
-log = logging.getLogger("sparkpace.notify")
 
 
 class Notifying:
@@ -22,7 +19,7 @@ class Notifying:
 
     def __init__(self, sender: Sender, cluster_id: str, wall: Callable[[], float]) -> None:
         self._sender, self._cluster_id, self._wall = sender, cluster_id, wall
-        self._watch, self._refusals = EventWatch(), Refusals()
+        self._watch = EventWatch()
 
     def look(self, applications: Mapping[str, Application], now_s: float) -> None:
         """Tells what has happened since the look before; `now_s` is monotonic."""
@@ -33,14 +30,9 @@ class Notifying:
         for event in self._watch.events(looks, now_s):
             self._tell(event)
 
-    def refused(self, name: str, reason: str, deadline_s: float | None, now_s: float) -> None:
+    def refused(self, name: str, reason: str, deadline_s: float | None) -> None:
         """A submission of that name was refused, which had asked for that deadline."""
-        if self._refusals.let_through(now_s):
-            self._tell(refused_event(name, reason, deadline_s))
-            return
-        self._sender.drop()
-        if self._refusals.to_be_logged(now_s):
-            log.warning("over %d submissions a minute are refused: notifications of further ones are dropped", MOST_REFUSALS)
+        self._tell(refused_event(name, reason, deadline_s))
 
     def counts(self) -> tuple[dict[str, int], int]:
         """As the sender's."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 ReceiverAnswer = Literal["taken", "again", "refused"]
 OUTCOMES_OF_SENDING = ("sent", "given_up", "dropped")
-"""Taken by the receiver; refused by it, or not taken in all tries; never tried, as too many were waiting or too many came."""
+"""Taken by the receiver; refused by it, or not taken in all tries; never tried, because too many were waiting."""
 MOST_WAITING = 200
 """Those between two tries included."""
 LATER = frozenset({408, 425, 429})
@@ -60,10 +60,6 @@ class Deliveries:
             return False
         self._waiting.append(Delivery(notification_id, body, now_s))
         return True
-
-    def drop(self) -> None:
-        """One that was not even put in."""
-        self.counts["dropped"] += 1
 
     def next_due(self, now_s: float) -> Delivery | None:
         """The one that has been due for longest; it stays until `answered`. None: nothing is due now."""

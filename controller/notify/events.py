@@ -5,8 +5,6 @@ Not covered: how it gets there (`deliveries`, `sender`), and where a look comes 
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -20,8 +18,6 @@ AT_RISK_S = 1.0
 AT_RISK_FOR_S = 30.0
 """and for so long, puts the deadline at risk. The alert of deploy/prometheus/rules.yml says the same."""
 LONGEST_NAME, LONGEST_REASON = 200, 1000
-MOST_REFUSALS, WITHIN_S = 10, 60.0
-"""Told of in so many seconds: a submitter that tries again and again does not flood the receiver."""
 
 Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
 
@@ -89,27 +85,6 @@ class EventWatch:
             seen[look.application_id] = now
         self._seen = seen
         return found
-
-
-class Refusals:
-    """Lets `MOST_REFUSALS` through in any `WITHIN_S`. Times are monotonic."""
-
-    def __init__(self) -> None:
-        self._told_s: deque[float] = deque(maxlen=MOST_REFUSALS)
-        self._said_s = -math.inf
-
-    def let_through(self, now_s: float) -> bool:
-        if len(self._told_s) == MOST_REFUSALS and now_s - self._told_s[0] < WITHIN_S:
-            return False
-        self._told_s.append(now_s)
-        return True
-
-    def to_be_logged(self, now_s: float) -> bool:
-        """Whether the log is to say now that one was held back: once in `WITHIN_S`."""
-        if now_s - self._said_s < WITHIN_S:
-            return False
-        self._said_s = now_s
-        return True
 
 
 def refused_event(name: str, reason: str, deadline_s: float | None = None) -> HookEvent:

@@ -13,18 +13,10 @@ ACCEPTED = "https://HOST[:PORT]/PATH, or http:// on this machine's loopback"
 
 
 class Receiver(NamedTuple):
-    """`place` is the host, with its port if it was given; `path` has the query, too."""
+    """`shown` is the URL without its path, which may be secret: it is for a log."""
 
-    secure: bool
-    host: str
-    port: int
-    place: str
-    path: str
-
-    @property
-    def shown(self) -> str:
-        """For a log: without the path, which may be secret."""
-        return f"{'https' if self.secure else 'http'}://{self.place}"
+    url: str
+    shown: str
 
 
 def parse_receiver(url: str, file: str | None = None) -> Receiver:
@@ -44,11 +36,9 @@ def parse_receiver(url: str, file: str | None = None) -> Receiver:
         raise BadInput(f"{shown} is no URL of a web hook; accepted: {ACCEPTED}")
     if "@" in parts.netloc or parts.fragment:
         raise BadInput(f"{option} has a user's name or a fragment, which are not sent; accepted: {ACCEPTED}")
-    secure = parts.scheme == "https"
-    if not secure and not _is_loopback(host):
+    if parts.scheme == "http" and not _is_loopback(host):
         raise BadInput(f"{shown} would tell over a network unencrypted; accepted: {ACCEPTED}")
-    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-    return Receiver(secure, host, port or (443 if secure else 80), parts.netloc, path)
+    return Receiver(url, f"{parts.scheme}://{parts.netloc}")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,54 +1,55 @@
 """Sends notifications, on a thread of its own: whoever puts one in never waits.
 
-Every step has a time-out. Redirects are not followed, certificates are verified, an answer's body is not read. What is sent
-when is decided by `deliveries`.
+Redirects are not followed, certificates are verified, an answer's body is not read. A receiver that sends without end holds
+up later notifications, and only these. `deliveries` decides what is sent when.
 """
 
 from __future__ import annotations
 
-import http.client
 import logging
-import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+
+from urllib3 import PoolManager, Timeout
+from urllib3.exceptions import HTTPError
 
 from controller.notify.deliveries import BackOff, Deliveries, Delivery, ReceiverAnswer, answer_of
 from controller.notify.receiver import Receiver
-from controller.notify.signature import HEADER, signature
 from controller.version import VERSION
 
 log = logging.getLogger("sparkpace.notify")
 
 SILENCE_S = 5.0
-"""Longest wait for the receiver to accept a connection, or for its next byte,"""
-TRY_S = 10.0
-"""and for all that comes after the connection, however busily it sends."""
+"""Longest wait for the receiver to accept a connection, and for its next byte."""
 STOP_S = 3.0
 """What waits when the master stops is tried once more, for so long."""
 
 
 class Sender:
-    """`secret` signs. `clock` is monotonic seconds, `wall` those since the epoch. Begins at once; `close` ends it."""
+    """A thread that sends what is put in, until `close`. `secret` is sent as a bearer token, if there is one. `clock` is
+    monotonic seconds."""
 
     def __init__(
         self,
         receiver: Receiver,
-        secret: str,
+        secret: str | None,
         clock: Callable[[], float],
-        wall: Callable[[], float],
         back_off: BackOff | None = None,
-        try_s: float = TRY_S,
+        silence_s: float = SILENCE_S,
     ) -> None:
-        self.receiver, self._secret, self._clock, self._wall, self._try_s = receiver, secret, clock, wall, try_s
+        self.receiver, self._clock = receiver, clock
+        self._headers = {"User-Agent": f"sparkpace/{VERSION}", "Content-Type": "application/json"}
+        if secret is not None:
+            self._headers["Authorization"] = f"Bearer {secret}"
+        self._pool = PoolManager(
+            timeout=Timeout(connect=silence_s, read=silence_s), retries=False, ssl_context=ssl.create_default_context()
+        )
         self._deliveries = Deliveries(back_off or BackOff())
         self._news = threading.Condition()
         """Holds its lock only for as long as a list is looked at."""
         self._ends_s: float | None = None
-        self._talking: socket.socket | None = None
         self._full = self._failing = False
-        self._tls = ssl.create_default_context() if receiver.secure else None
         self._thread = threading.Thread(target=self._run, name="notify", daemon=True)
         self._thread.start()
 
@@ -60,18 +61,13 @@ class Sender:
         if not kept and not told:
             log.warning("%d notifications wait for %s already: further ones are dropped", waiting, self.receiver.shown)
 
-    def drop(self) -> None:
-        """Counts one that is not sent, as too many came."""
-        with self._news:
-            self._deliveries.drop()
-
     def counts(self) -> tuple[dict[str, int], int]:
         """What became of notifications, by `OUTCOMES_OF_SENDING`, and how many wait."""
         with self._news:
             return dict(self._deliveries.counts), self._deliveries.waiting
 
     def close(self) -> None:
-        """Tries each once more, within `STOP_S`; then nothing is sent any more. Takes a little longer at most."""
+        """Tries each once more within `STOP_S`. The thread does not keep the process from ending."""
         with self._news:
             self._ends_s = self._clock() + STOP_S
             self._deliveries.hurry(self._clock())
@@ -79,12 +75,7 @@ class Sender:
         self._thread.join(STOP_S)
         with self._news:
             self._ends_s = self._clock()
-            if self._talking is not None:
-                _hang_up(self._talking)
             left = self._deliveries.waiting
-        self._thread.join(
-            1.0
-        )  # it is over at once, but for a name server or a host that does not answer; nobody waits for it
         if left:
             log.warning("%d notifications were not sent to %s, as the master stops", left, self.receiver.shown)
 
@@ -117,55 +108,14 @@ class Sender:
         """What became of it, and why."""
         try:
             status = self._post(delivery.body)
-        except (OSError, ValueError, http.client.HTTPException) as error:  # ValueError: a name that no resolver takes
+        except (OSError, ValueError, HTTPError) as error:  # ValueError: a name that no resolver takes
             return "again", str(error) or type(error).__name__
         return answer_of(status), f"it answered with status {status}"
 
     def _post(self, body: bytes) -> int:
-        """The status of the answer. Raises `OSError` and `HTTPException`."""
-        receiver = self.receiver
-        headers = {
-            "Host": receiver.place,
-            "User-Agent": f"sparkpace/{VERSION}",
-            "Content-Type": "application/json",
-            "Connection": "close",
-            HEADER: signature(self._secret, body, self._wall()),
-        }
-        with (
-            closing(socket.create_connection((receiver.host, receiver.port), SILENCE_S)) as plain,
-            closing(self._wrapped(plain)) as talking,
-            self._limited(talking),
-        ):
-            if isinstance(talking, ssl.SSLSocket):
-                talking.do_handshake()
-            connection = http.client.HTTPConnection(receiver.host, receiver.port)
-            connection.sock = talking
-            connection.request("POST", receiver.path, body, headers)
-            with connection.getresponse() as response:
-                return response.status
-
-    def _wrapped(self, plain: socket.socket) -> socket.socket:
-        if self._tls is None:
-            return plain
-        return self._tls.wrap_socket(plain, server_hostname=self.receiver.host, do_handshake_on_connect=False)
-
-    @contextmanager
-    def _limited(self, talking: socket.socket) -> Iterator[None]:
-        """Hangs up when it takes too long, or when the sender is closed."""
-        timer = threading.Timer(self._try_s, _hang_up, (talking,))
-        timer.daemon = True
-        timer.start()
-        with self._news:
-            self._talking = talking
-        try:
-            yield
-        finally:
-            with self._news:
-                self._talking = None
-            timer.cancel()
-
-
-def _hang_up(talking: socket.socket) -> None:
-    """Whoever reads or writes is told that it is over. Of the socket below TLS: its state is the other thread's."""
-    with suppress(OSError):
-        socket.socket.shutdown(talking, socket.SHUT_RDWR)
+        """The status of the answer, whose body is not read. Raises `OSError` and `HTTPError`."""
+        answer = self._pool.request(
+            "POST", self.receiver.url, body=body, headers=self._headers, redirect=False, preload_content=False
+        )
+        answer.close()
+        return answer.status

@@ -160,6 +160,7 @@ def test_a_token_that_would_be_mangled_is_refused_and_not_shown(home: Home, cont
 def test_a_secret_of_the_operators_own_is_taken_as_it_is_unless_it_is_short(home: Home) -> None:
     own = "correct horse ~!"
     assert len(own) == SHORTEST_SECRET
+    assert home.notify_secret() is None
     home.notify_secret_file.write_text(f"{own}\n")
     home.notify_secret_file.chmod(0o600)
     assert home.notify_secret() == own

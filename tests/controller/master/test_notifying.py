@@ -28,7 +28,7 @@ class Told:
 
     def __init__(self, cluster: FakeCluster, hook: Hook) -> None:
         self.cluster, self.hook = cluster, hook
-        self.sender = Sender(parse_receiver(hook.url), "secret", time.monotonic, lambda: 1e9)
+        self.sender = Sender(parse_receiver(hook.url), None, time.monotonic)
         cluster.state.notifying = Notifying(self.sender, "this-cluster", lambda: 1e9)
 
     def heard(self, count: int) -> list[dict[str, Any]]:
@@ -133,21 +133,6 @@ def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(c
     call("POST", "/v1/applications", registration(application_id="pace-20200101-000000-abcdef", instance="x", uid=-1))
     assert call.status >= 400
     assert told.heard(0) == []
-
-
-def test_refusals_over_the_rate_are_dropped_and_counted_and_the_log_says_so_once(
-    calling: tuple[Told, Caller], caplog: pytest.LogCaptureFixture
-) -> None:
-    told, call = calling
-    told.cluster.finished_run()
-    asked = PlanRequest(profile="app@app.py", deadline_s=5.0, submits="again and again")
-    for _ in range(12):
-        call("POST", "/v1/plan", asked)
-    assert wait_until(lambda: told.sender.counts() == ({"sent": 10, "dropped": 2}, 0), PATIENCE_S, 0.01)
-    assert value(scrape(told.cluster), "notifications_total", outcome="dropped") == 2
-    assert [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()] == [
-        "over 10 submissions a minute are refused: notifications of further ones are dropped"
-    ]
 
 
 def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: tuple[Told, Caller]) -> None:

@@ -13,11 +13,8 @@ from controller.notify.events import (
     AT_RISK_S,
     LONGEST_NAME,
     LONGEST_REASON,
-    MOST_REFUSALS,
-    WITHIN_S,
     EventWatch,
     JobLook,
-    Refusals,
     body,
     refused_event,
 )
@@ -109,17 +106,3 @@ def test_the_body_has_its_own_id_and_the_clusters() -> None:
         "application_id": None, "elapsed_s": None, "deadline_s": None, "forecast_end_s": None, "outcome": None,
         "error_pct": None, "lateness": None,
     }  # fmt: skip
-
-
-def test_refusals_come_through_at_a_bounded_rate() -> None:
-    refusals = Refusals()
-    assert [refusals.let_through(0.0) for _ in range(MOST_REFUSALS + 2)] == [True] * MOST_REFUSALS + [False] * 2
-    assert not refusals.let_through(WITHIN_S - 0.1)
-    assert refusals.let_through(WITHIN_S)
-
-
-def test_the_log_hears_of_refusals_that_were_held_back_once_a_minute() -> None:
-    refusals = Refusals()
-    assert [refusals.to_be_logged(now_s) for now_s in (0.0, 1.0, WITHIN_S - 0.1, WITHIN_S, WITHIN_S + 1)] == [
-        True, False, False, True, False,
-    ]  # fmt: skip

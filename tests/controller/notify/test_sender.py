@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,16 +18,15 @@ from controller.notify.sender import Sender
 from controller.waiting import wait_until
 from tests.fakes.hook import hooked
 
-SECRET = "between the two of us"
-EPOCH_S = 2_000_000_000.5
 PATIENCE_S = 60.0
 QUICK = BackOff(first_s=0.01, longest_s=0.02, tries=3)
-DOCS = Path(__file__).parents[3] / "docs" / "notify.md"
 
 
 @contextmanager
-def sending(url: str, try_s: float = PATIENCE_S, back_off: BackOff = QUICK, secret: str = SECRET) -> Iterator[Sender]:
-    one = Sender(parse_receiver(url), secret, time.monotonic, lambda: EPOCH_S, back_off, try_s)
+def sending(
+    url: str, silence_s: float = PATIENCE_S, back_off: BackOff = QUICK, secret: str | None = None
+) -> Iterator[Sender]:
+    one = Sender(parse_receiver(url), secret, time.monotonic, back_off, silence_s)
     try:
         yield one
     finally:
@@ -40,40 +38,15 @@ def until(one: Sender, **counts: int) -> None:
     assert wait_until(lambda: one.counts() == (counts, 0), PATIENCE_S, 0.01), one.counts()
 
 
-def test_a_notification_is_posted_once_with_a_signature_that_the_documented_check_accepts() -> None:
-    with hooked() as hook, sending(hook.url) as one:
+@pytest.mark.parametrize(("secret", "sent"), [(None, None), ("between the two of us", "Bearer between the two of us")])
+def test_a_notification_is_posted_once_with_the_shared_secret_if_there_is_one(secret: str | None, sent: str | None) -> None:
+    with hooked() as hook, sending(hook.url, secret=secret) as one:
         one.put("n1", b'{"id":"n1"}')
         until(one, sent=1)
     [heard] = hook.heard
     assert (heard.path, heard.body) == ("/hook?key=1", b'{"id":"n1"}')
     assert heard.headers["content-type"] == "application/json"
-    verified = documented_check()
-    signed = heard.headers["sparkpace-signature"]
-    assert verified(SECRET, signed, heard.body, EPOCH_S + 200)
-    assert not verified("another secret", signed, heard.body, EPOCH_S)
-    assert not verified(SECRET, signed, heard.body + b" ", EPOCH_S)
-    assert not verified(SECRET, signed.replace("t=2", "t=3"), heard.body, EPOCH_S)
-    assert not verified(SECRET, signed, heard.body, EPOCH_S + 400), "it is too old"
-
-
-def test_the_documented_check_takes_the_file_of_the_secret_as_it_is(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    secret = home.notify_secret()
-    with hooked() as hook, sending(hook.url, secret=secret) as one:
-        one.put("n1", b"{}")
-        until(one, sent=1)
-    [heard] = hook.heard
-    content, signed = home.notify_secret_file.read_text(), heard.headers["sparkpace-signature"]
-    assert content == f"{secret}\n"
-    assert documented_check()(content, signed, heard.body, EPOCH_S)
-
-
-def documented_check() -> Callable[[str, str, bytes, float], bool]:
-    """What docs/notify.md gives receivers."""
-    blocks: list[str] = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    names: dict[str, Callable[[str, str, bytes, float], bool]] = {}
-    exec(blocks[0], names)  # the documents' own
-    return names["verified"]
+    assert heard.headers.get("authorization") == sent
 
 
 @pytest.mark.parametrize("answer", [500, 503, 429, 408, "close", b"\x00\xff\r\n\r\n", b"HTTP/1.1 abc OK\r\n\r\n"])
@@ -102,20 +75,34 @@ def test_a_refusal_or_a_redirect_is_the_end_and_nobody_else_is_asked(answer: int
     assert [heard.path for heard in hook.heard] == ["/hook?key=1"]
 
 
-@pytest.mark.parametrize("answer", ["silence", "drip"])
-def test_a_receiver_that_never_comes_to_an_end_is_hung_up_on(answer: str) -> None:
-    with hooked(answer) as hook, sending(hook.url, try_s=0.2) as one:
+def test_a_silent_receiver_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    with hooked("silence") as hook, sending(hook.url, silence_s=0.2) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)
     assert len(hook.heard) == QUICK.tries
+    assert "key" not in caplog.text, "the path of a web hook may be secret"
 
 
-def test_where_nobody_listens_it_is_given_up() -> None:
+def test_a_receiver_that_sends_without_end_holds_up_neither_who_puts_in_nor_a_stop(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "STOP_S", 0.2)
+    with hooked("drip") as hook, sending(hook.url) as one:
+        one.put("n1", b"{}")
+        assert wait_until(lambda: len(hook.heard) == 1, PATIENCE_S, 0.01)
+        one.put("n2", b"{}")
+        one.close()
+        assert one.counts() == ({}, 2)
+    assert "2 notifications were not sent to" in caplog.text
+
+
+def test_where_nobody_listens_it_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     with hooked() as hook:
         url = hook.url
     with sending(url) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)
+    assert "key" not in caplog.text, "the path of a web hook may be secret"
 
 
 def test_a_full_queue_drops_and_says_so_once_while_who_puts_in_goes_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -150,12 +137,10 @@ def test_a_stop_waits_neither_for_a_silent_receiver_nor_for_the_next_try(
 ) -> None:
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(sender, "STOP_S", 0.2)
-    with hooked("silence") as hook:
-        with sending(hook.url, back_off=BackOff(first_s=1e6, longest_s=1e6)) as one:
-            one.put("n1", b"{}")
-            one.put("n2", b"{}")
-            assert wait_until(lambda: len(hook.heard) == 1, PATIENCE_S, 0.01)
-        assert not one._thread.is_alive()
+    with hooked("silence") as hook, sending(hook.url, back_off=BackOff(first_s=1e6, longest_s=1e6)) as one:
+        one.put("n1", b"{}")
+        one.put("n2", b"{}")
+        assert wait_until(lambda: len(hook.heard) == 1, PATIENCE_S, 0.01)
     assert "2 notifications were not sent to" in caplog.text
 
 
