@@ -1,11 +1,11 @@
-# make demo | experiments | test | fuzz | check | engine | kubernetes | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+# make demo | experiments | test | check | engine | kubernetes | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
 PYTHON ?= python3
 RUNTIME ?=
 BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo experiments test fuzz check engine kubernetes clean
+.PHONY: all setup jar demo experiments test check engine kubernetes clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -31,15 +31,6 @@ test: setup
 	@set -e; if [ -z "$${SPARKPACE_SPARK35_PYTHON+given}" ]; then \
 		SPARKPACE_SPARK35_PYTHON=$$(PYTHON='$(PYTHON)' .ci/setup spark35); \
 	fi; export SPARKPACE_SPARK35_PYTHON; exec $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
-
-# Atheris tries hostile inputs on every parser, SECONDS for all together; TARGET="api store" names some. out/fuzz has what it found.
-SECONDS ?= 600
-fuzz: .venv/.stamp-fuzz
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --jobs $(JOBS) $(foreach name,$(TARGET),--target $(name))
-
-.venv/.stamp-fuzz: .venv/.stamp-env
-	@.ci/setup fuzz
-	@touch $@
 
 # The quick version of the experiments, a quarter of an hour: everything works; the figures are too small to tell how well.
 QUICK ?= laws scale fig67-simulated overhead table4 fig4

@@ -1,6 +1,6 @@
 """Everything that parses what others wrote, by name: what takes the bytes in, which errors its caller handles, good inputs.
 
-The tests (`test_targets`) and `make fuzz` (`__main__`) read this one table. Whatever else is raised is a finding.
+`test_targets` reads this table. Whatever else is raised is a finding.
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ MESSAGES: tuple[Any, ...] = (
 
 
 def _message(data: bytes) -> None:
-    """The first byte says of which kind; each is looked at for unknown fields."""
+    """The first byte says of which kind."""
     if data:
         msgspec.json.decode(data[1:], type=MESSAGES[data[0] % len(MESSAGES)])
 
 
 def _answer(data: bytes) -> None:
-    """What a command is answered: status, the header of versions, body."""
+    """What a command is answered: status, the header of the version, body."""
     status, _, rest = data.partition(b" ")
     header, _, body = rest.partition(b" ")
     version.check_header(header.decode("latin-1"), "the master", "this command")

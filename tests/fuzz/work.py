@@ -1,7 +1,7 @@
 """Counts what work Python does for an input, so that no verdict depends on a machine's speed.
 
 Lines of the product are counted as they run. What C does in one line (a regular expression, `sum`, a conversion of digits) is
-not seen: that is left to `make fuzz`, whose time-out it would meet.
+not seen.
 """
 
 from __future__ import annotations
