@@ -26,7 +26,7 @@ from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved
 AT_A_TIME = 200
 """Events taken in before others have their turn: a few milliseconds."""
 
-_decoder = msgspec.json.Decoder(AnyEvent)
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
 
@@ -134,7 +134,7 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
     application.told_bytes += len(data)
     event: AnyEvent | None = None
     with guarded(application, "taking in an event of its driver") as problem:
-        event: AnyEvent = _decoder.decode(data)
+        event = _decoder.decode(data)
         at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
         planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
         _follow(application, event, registry, now_s)
