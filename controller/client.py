@@ -27,6 +27,8 @@ from controller.wire.command import (
     Labels,
     PlanReply,
     PlanRequest,
+    StartReply,
+    StartRequest,
     WorkerList,
     WorkerView,
 )
@@ -76,6 +78,10 @@ class MasterClient:
     def kill(self, application_id: str) -> None:
         """Asks for the end of an application and its executors; returns before they are gone."""
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
+
+    def start(self, submission: str, asked: StartRequest) -> StartReply:
+        """Asks whether the driver of a submission that comes after others may start."""
+        return self._call("POST", f"/v1/submissions/{_quoted(submission)}/start", StartReply, msgspec.json.encode(asked))
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
         """Reports how the driver of a submission has ended."""

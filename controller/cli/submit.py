@@ -7,6 +7,8 @@ import subprocess
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -32,6 +34,7 @@ from controller.submit.profile_choice import stored_profile
 from controller.submit.progress_line import UNPACED, ProgressLine, ending
 from controller.submit.properties import format_properties
 from controller.submit.spark_install import find_spark
+from controller.submit.start_wait import begin_after, wait_for_start
 from controller.submit.submission import (
     Submission,
     check_own_master,
@@ -43,7 +46,7 @@ from controller.submit.submission import (
 )
 from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, InfeasibleDeadline
+from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
 from stage_model.history.like_named import like_named
 from stage_model.history.profile import profile_key
 from stage_model.units import NORMAL_PRIORITY
@@ -53,6 +56,9 @@ CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
 clock may be set before the driver runs; the machine's uptime tells how long that was all the same."""
 REGISTER_S = 120.0
 """`--detach` waits this long for the application to register; a loaded machine took 47 s to the first task."""
+
+INTERRUPTED = 130
+"""The exit code that a shell gives after Ctrl-C."""
 
 HELP = """Runs a Spark application with a deadline: spark-submit's options, plus these.
 
@@ -119,7 +125,8 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     # then a refusal is the end of this submission
     submits = None if java is None or "force" in given.flags else (job.name or job.main)
     conf = executor_settings(job, spark=spark, environment=os.environ)
-    reply, _ = plan_submission(job, home, client, conf, submits)
+    asked = plan_request(job, home, conf, submits)
+    reply = _plan(asked, job, home, client)
     if java is None:
         if given.own.get("output") == "json":
             print_json(reply)
@@ -130,6 +137,9 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
+    console = Console(stderr=True, highlight=False)
+    job = _waited(job, asked, home, console)
+    cluster = home.need_cluster()  # the one before may be another by now
     variables = {**os.environ, **spark.environment}
     if job.master is None:
         variables |= driver_variables(cluster, os.environ) | archive_options(os.environ, java.home, spark, bridge_jar())
@@ -137,28 +147,43 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
         if "exec" in given.flags:
             go_on_as(words, variables, passed=(file,))
-        console = Console(stderr=True, highlight=False)
         line = ProgressLine(console)
-        run = DriverRun(client, job.submission)
+        run = DriverRun(submit_client(home), job.submission)
         try:
             code = run.run(words, variables, line.show, passed=(file,))
         finally:
             line.clear()
     if run.view is not None:
-        console.print(f"sparkpace: {ending(run.view, interrupted=run.interrupted)}", soft_wrap=True, markup=False)
+        _note(console, ending(run.view, interrupted=run.interrupted))
     elif run.unknown and code == 0:
-        console.print(f"sparkpace: {UNPACED}", soft_wrap=True, markup=False)
+        _note(console, UNPACED)
     context.exit(code)
 
 
-def plan_submission(
-    job: Submission, home: Home, client: MasterClient, conf: dict[str, str], submits: str | None = None
-) -> tuple[PlanReply, str | None]:
-    """The plan and the profile's name or file; `submits` as in `PlanRequest`. Also the first contact."""
+def _waited(job: Submission, asked: PlanRequest, home: Home, console: Console) -> Submission:
+    """The submission once all that it comes after has ended. Raises `PaceError` if its driver never starts."""
+    if not job.after:
+        return job
+    try:
+        connect, say = partial(submit_client, home), partial(_note, console)
+        waited_s = wait_for_start(connect, job.submission, job.name or job.main, asked, say)
+    except KeyboardInterrupt:
+        with suppress(PaceError):
+            submit_client(home).driver_ended(job.submission, INTERRUPTED)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    return begin_after(job, waited_s, int(time.time() * 1000), uptime())
+
+
+def _note(console: Console, text: str) -> None:
+    console.print(f"sparkpace: {text}", soft_wrap=True, markup=False)
+
+
+def plan_request(job: Submission, home: Home, conf: dict[str, str], submits: str | None) -> PlanRequest:
+    """What the master is asked before the driver starts; `submits` as in `PlanRequest`."""
     chosen = job.profile
     if not chosen.given:
         chosen = stored_profile(ProfileStore(home.profiles), main=job.main, name=job.name)
-    request = PlanRequest(
+    return PlanRequest(
         profile=chosen.name,
         profile_json=chosen.text,
         deadline_s=job.due_s,
@@ -171,16 +196,21 @@ def plan_submission(
         python=job.application.endswith(".py"),
         attached=job.master is not None,
         pipeline=job.pipeline.name if job.pipeline and job.pipeline.by_s is not None else None,
-        after=job.arguments.own.get("after", ""),
+        after=job.after,
         submits=submits,
         arguments=job.recorded_arguments,
         working_dir=str(Path.cwd()),
     )
+
+
+def _plan(request: PlanRequest, job: Submission, home: Home, client: MasterClient) -> PlanReply:
+    """The answer of the master, which is contacted for the first time."""
     reply = client.plan(request)
-    if not reply.known and not chosen.given:  # its program names it, so the master was asked for none
-        alike = like_named(profile_key(None, "", job.main), ProfileStore(home.profiles).list())
-        reply = msgspec.structs.replace(reply, reason=reply.reason + alike)
-    return reply, chosen.label
+    if reply.known or request.profile or request.profile_json:
+        return reply
+    # its program names it, so the master was asked for none
+    alike = like_named(profile_key(None, "", job.main), ProfileStore(home.profiles).list())
+    return msgspec.structs.replace(reply, reason=reply.reason + alike)
 
 
 def _detach(job: Submission, arguments: Sequence[str], home: Home, client: MasterClient) -> int:
@@ -210,6 +240,9 @@ def _detach(job: Submission, arguments: Sequence[str], home: Home, client: Maste
         view = find(client, job.submission)
         if view is not None:
             click.echo(f"application {view.application_id}")
+            return 0
+        if job.after and (waiting := [one for one in client.applications() if one.application_id == job.submission]):
+            click.echo(f"the driver starts later: {waiting[0].reason}")
             return 0
         time.sleep(0.25)
     click.echo(f"sparkpace: the application has not registered after {REGISTER_S:g} s; the driver goes on", err=True)

@@ -95,7 +95,7 @@ class Admission:
             lambda: make_application(record, started_s, profiles, untaught, clock(), restored=outlived)
         )
         now_s = clock()
-        check_dependencies(application, self.registry.applications, self.registry.past)
+        check_dependencies(application, self.registry.jobs)
         if not outlived:  # nobody knows how much of one that runs is done
             if not application.attached:
                 self._check_executors(application, now_s)

@@ -45,6 +45,8 @@ from controller.wire.command import (
     Labels,
     PlanReply,
     PlanRequest,
+    StartReply,
+    StartRequest,
     WorkerList,
 )
 from controller.wire.course import Course, EndedRuns
@@ -244,6 +246,7 @@ class Api:
         return Empty()
 
     async def driver_ended(self, request: Request, said: DriverEnded) -> Empty:
+        self.cluster.submissions.end(request.path_params["id"], "its driver has ended before it registered")
         self.cluster.commands.driver_ended(request.path_params["id"], said.exit_code)
         return Empty()
 
@@ -251,15 +254,23 @@ class Api:
         await self.cluster.commands.change(request.path_params["id"], asked, self.clock)
         return Empty()
 
+    async def start(self, request: Request, asked: StartRequest) -> StartReply:
+        uid = await self._uid(request, asked.plan)
+        return await self.cluster.submissions.ask(request.path_params["id"], asked, uid, self.clock)
+
     async def plan(self, request: Request, asked: PlanRequest) -> PlanReply:
         with self._telling_a_refusal(asked.submits, lambda: asked.deadline_s):
-            user, ends = self.gate.user(_token(request)), _ends(request)
-            peer = await asyncio.to_thread(find_peer, *ends) if ends and user is None and asked.pipeline is not None else None
-            uid = counted_for(user, peer.uid if peer else None)
-            reply = await self.cluster.admission.plan(asked, self.clock(), uid=uid)
+            reply = await self.cluster.admission.plan(asked, self.clock(), uid=await self._uid(request, asked))
         if asked.submits is not None and asked.deadline_s is not None and reply.feasible is False:
             self.cluster.refused(asked.submits, reply.reason, asked.deadline_s)
         return reply
+
+    async def _uid(self, request: Request, asked: PlanRequest | None) -> int:
+        """Whose submission it is, where that counts."""
+        user, ends = self.gate.user(_token(request)), _ends(request)
+        counts = asked is not None and asked.pipeline is not None
+        peer = await asyncio.to_thread(find_peer, *ends) if ends and user is None and counts else None
+        return counted_for(user, peer.uid if peer else None)
 
     async def workers(self, _: Request) -> WorkerList:
         return WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from controller.wire.command import Change, DriverEnded, Labels, PlanRequest
+from controller.wire.command import Change, DriverEnded, Labels, PlanRequest, StartRequest
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.worker import WorkerSync
@@ -16,6 +16,7 @@ MOST: dict[type[Message], int] = {
     DriverSync: 64 * MIB,  # 2,000 events, and a job's start names all its stages
     WorkerSync: 32 * MIB,
     PlanRequest: 16 * MIB,  # a profile from a file
+    StartRequest: 16 * MIB,  # has a plan's request
     Change: MIB // 16,
     DriverEnded: MIB // 16,
     Labels: MIB // 16,

@@ -11,6 +11,7 @@ again.
     admission  whether an application is taken in
     lifecycle  its executors, its driver's death, its record: in turn, or when something has changed
     pipelines  deadlines of jobs that have one end together
+    submissions  which drivers that wait for other jobs may start
     registry   all workers and applications, in memory and in the store
 """
 
@@ -38,6 +39,7 @@ from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.providers import Provider
 from controller.master.registry import Registry
+from controller.master.submissions import Submissions
 from controller.master.versions import Versions
 from placement.growth import Growth
 from placement.policies import Draw
@@ -96,7 +98,8 @@ class ClusterState:
         self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, lambda: self.growing)
         self.drivers = Drivers(self.registry, self.lifecycle, self.admission, kept.recorder)
         self.agents = Agents(self.registry, self.lifecycle, kept.recorder, kept.identity, options.memory)
-        self.commands = Commands(self.registry, self.lifecycle, kept.recorder)
+        self.submissions = Submissions(self.registry, self.admission)
+        self.commands = Commands(self.registry, self.lifecycle, kept.recorder, self.submissions)
 
     def grow_by(self, growth: Growth, provider: Provider, now_s: float) -> None:
         self.growing = Growing(self.registry, self.placing, growth, provider, now_s)
@@ -110,6 +113,7 @@ class ClusterState:
         application's turn and each other part come whatever goes wrong with the rest."""
         self.lifecycle.turns(now_s)
         with self.parts.guarded("splitting the time of pipelines"):
+            self.submissions.forget(now_s)
             self.pipelines.split_anew(now_s)
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):

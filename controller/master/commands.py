@@ -15,6 +15,7 @@ from controller.master.lifecycle import Lifecycle
 from controller.master.outcome import HowEnded
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
+from controller.master.submissions import Submissions
 from controller.master.view import application_view, bare_view
 from controller.runs.course import ended_runs, read_course
 from controller.wire.command import ApplicationView, Change, Explanation
@@ -26,8 +27,8 @@ from stage_model.errors import BadInput, NotStored
 class Commands:
     """Each raises `BadInput` for an application or a worker that is not known."""
 
-    def __init__(self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder) -> None:
-        self.registry, self.lifecycle, self.recorder = registry, lifecycle, recorder
+    def __init__(self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder, submissions: Submissions) -> None:
+        self.registry, self.lifecycle, self.recorder, self.submissions = registry, lifecycle, recorder, submissions
 
     # ------------------------------------------------------------------ what is shown
 
@@ -38,10 +39,12 @@ class Commands:
             found.append(self._view(application, now_s))
             if number % AT_A_TIME == 0:
                 await asyncio.sleep(0)
-        return found
+        return found + self.submissions.views(now_s)
 
     def view(self, application_id: str, now_s: float) -> ApplicationView:
         """Raises `BadInput` for an unknown application."""
+        if (waiting := self.submissions.view(application_id, now_s)) is not None:
+            return waiting
         return self._view(self.registry.known(application_id), now_s)
 
     def _view(self, application: Application, now_s: float) -> ApplicationView:
@@ -75,7 +78,9 @@ class Commands:
 
     def kill(self, application_id: str, now_s: float) -> None:
         """Ends an application, also where that cannot be stored yet; its driver hears of it with its next sync. Nothing
-        happens to one that has ended."""
+        happens to one that has ended. A submission whose driver has not started ends, too."""
+        if self.submissions.end(application_id, "it was killed"):
+            return
         application = self.registry.known(application_id)
         if not application.ended:
             self.registry.end(application, now_s, HowEnded.KILLED)

@@ -71,7 +71,7 @@ class Lifecycle:
             self.registry.end(application, now_s, HowEnded.STOPPED, reason)
             return True
         found, held_back = len(application.record.comes_after), application.held_back
-        if dependencies.settle(application, self.registry.applications, self.registry.past):
+        if dependencies.settle(application, self.registry.jobs, now_s):
             self.registry.end(application, now_s, HowEnded.STOPPED, application.held_back)
             return True
         if application.held_back != held_back:

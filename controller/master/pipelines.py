@@ -1,21 +1,22 @@
-"""Applications that have one end together: each one's deadline, split anew when one of them comes or ends.
+"""Jobs that have one end together: each one's deadline, split anew when one of them comes or ends.
 
-A pipeline is the applications of one user that name it and its end and have not ended. The newest one's end is that of all.
-Whether a split fits beside other applications is judged for who comes, not for who runs. The arithmetic is
-`stage_model.forecast.pipeline`.
+A pipeline is the jobs of one user that name it and its end: applications that have not ended, and submissions that wait for
+others. The newest one's end is that of all. Whether a split fits beside other applications is judged for who comes, not for
+who runs. The arithmetic is `stage_model.forecast.pipeline`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, Target
+from controller.master.application import Application, Target
 from controller.master.change import change
-from controller.master.dependencies import find_first, predecessors
+from controller.master.dependencies import Job, WaitingJob, predecessors
 from controller.master.feasibility import rounded_up
 from controller.master.guard import guarded
 from controller.master.registry import Registry
@@ -61,8 +62,8 @@ class Pipelines:
         said = newcomer.options.pipeline
         if said is None or said.by_s is None:
             return
-        key = _key(newcomer.record)
-        others = self._members().get(key, ()) if key else ()
+        key = _key(newcomer)
+        others = [one for one in self._members()[key] if one.id != newcomer.options.waited] if key else []
         if len(others) >= MOST_JOBS:
             raise BadInput(f"pipeline {said.name} would have {len(others) + 1} jobs; accepted: {MOST_JOBS} at a time")
         found = self._plan([*others, newcomer], now_s)
@@ -82,9 +83,9 @@ class Pipelines:
         if not others or not cores:
             return ""
         ids = {one.id for one in others}
-        first = (find_first(one, self.registry.applications, self.registry.past) for one in after)
+        first = (self.registry.jobs.find(one.application) for one in after)
         job = PipelineJob("asked", asked.forecast, tuple(name for name in dict.fromkeys(first) if name in ids))
-        found = split_time([*self._running(others, now_s), job], asked.by_s, cores)
+        found = split_time([*self._jobs(others, now_s), job], asked.by_s, cores)
         return "" if found.feasible else _refusal(asked.pipeline, asked.by_s, 0.0, found)
 
     def split_anew(self, now_s: float) -> None:
@@ -98,6 +99,7 @@ class Pipelines:
         left = SPLITS_A_TICK
         for key in [*self._split, *(key for key in members if key not in self._split)]:
             there = members[key]
+            running = [one for one in there if isinstance(one, Application)]
             seen = (*(one.id for one in there), self._cores(now_s, attached=there[-1].attached))
             if self._split.get(key) == seen:
                 continue
@@ -106,12 +108,13 @@ class Pipelines:
             left -= 1
             self._split.pop(key, None)
             self._split[key] = seen
-            with guarded(there[-1], "splitting its pipeline's time"):
-                self._apply(there, now_s)
+            if running:
+                with guarded(running[-1], "splitting its pipeline's time"):
+                    self._apply(there, running, now_s)
 
-    def _apply(self, members: Sequence[Application], now_s: float) -> None:
+    def _apply(self, members: Sequence[Job], running: Sequence[Application], now_s: float) -> None:
         found = self._plan(members, now_s)
-        for application in members:
+        for application in running:
             due_s, elapsed_s = found.due_s.get(application.id), application.elapsed_s(now_s)
             if not due_s:
                 continue
@@ -125,52 +128,66 @@ class Pipelines:
                 self.registry.stir(application)
                 self.versions.bump(application)
 
-    def _members(self) -> dict[Key, list[Application]]:
-        """In order of registration."""
-        found = defaultdict[Key, list[Application]](list)
-        for one in self.registry.applications.values():
-            said, key = one.options.pipeline, _key(one.record)
-            if not one.ended and key is not None and said is not None and said.by_s is not None:
+    def _members(self) -> dict[Key, list[Job]]:
+        """In order of submission."""
+        found = defaultdict[Key, list[Job]](list)
+        for one in (*self.registry.applications.values(), *self.registry.waiting.values()):
+            key = _key(one)
+            if key is not None and not one.ended:
                 found[key].append(one)
+        for there in found.values():
+            there.sort(key=lambda one: one.started_s)
         return found
 
-    def _plan(self, members: Sequence[Application], now_s: float) -> TimeSplit:
-        """Names of jobs are ids of applications."""
-        newest = members[-1]
-        said = newest.options.pipeline
-        assert said is not None
-        assert said.by_s is not None
-        left_s, cores = said.by_s - newest.elapsed_s(now_s), self._cores(now_s, attached=newest.attached)
-        jobs = self._running(members, now_s)
-        if not cores:  # nobody knows what it could have; it is split when a worker is there
+    def _plan(self, members: Sequence[Job], now_s: float) -> TimeSplit:
+        """Names of jobs are ids of applications and of submissions."""
+        left_s, cores = _left_s(members[-1], now_s), self._cores(now_s, attached=members[-1].attached)
+        jobs = self._jobs(members, now_s)
+        if not cores:  # what it could have is not known; it is split when a worker is there
             due_s = {job.name: left_s for job in jobs if job.forecast is not None} if left_s > 0 else {}
             return TimeSplit(feasible=True, cores=0.0, least_s=0.0, due_s=due_s)
         return split_time(jobs, left_s, cores)
 
-    def _running(self, members: Sequence[Application], now_s: float) -> list[PipelineJob]:
-        """Those that are registered, with what is left of each."""
+    def _jobs(self, members: Sequence[Job], now_s: float) -> list[PipelineJob]:
+        """The members, with what is left of each."""
         ids = {one.id for one in members}
         jobs = []
         for one in members:
-            most = self.registry.workers.capacity(one, now_s)
-            claim = planning.promise(one, Target(0.0, 0.0), most, now_s)
-            first = predecessors(one, self.registry.applications, self.registry.past)
+            first = predecessors(one, self.registry.jobs)
             after = tuple(name for name in dict.fromkeys(first) if name in ids)
-            jobs.append(PipelineJob(one.id, None if claim is None else claim.forecast, after))
+            jobs.append(PipelineJob(one.id, self._left(one, now_s), after))
         return jobs
+
+    def _left(self, job: Job, now_s: float) -> Forecast | None:
+        if isinstance(job, WaitingJob):
+            return job.forecast
+        claim = planning.promise(job, Target(0.0, 0.0), self.registry.workers.capacity(job, now_s), now_s)
+        return None if claim is None else claim.forecast
 
     def _cores(self, now_s: float, *, attached: bool) -> float:
         """Of all workers that its like may use."""
         return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=attached))
 
 
-def _key(record: ApplicationRecord) -> Key | None:
-    """The pipeline of an application; None for one that names none."""
-    said, uid = record.options.pipeline, record.registration.uid
-    if said is None:
-        return None
-    # drivers that nobody vouches for are not one user's
-    return uid, said.name, record.application_id if uid == NOBODY else ""
+def _key(job: Job) -> Key | None:
+    """The pipeline of a job; None for one that names none with an end."""
+    if isinstance(job, WaitingJob):
+        name, uid = job.pipeline, job.uid
+    else:
+        said, uid = job.options.pipeline, job.record.registration.uid
+        name = said.name if said is not None and said.by_s is not None else None
+    # drivers whose user is not known are not one user's
+    return None if name is None else (uid, name, job.id if uid == NOBODY else "")
+
+
+def _left_s(job: Job, now_s: float) -> float:
+    """Until the end of the whole, as this job has it."""
+    if isinstance(job, WaitingJob):
+        return math.inf if job.due_s is None else job.due_s - now_s
+    said = job.options.pipeline
+    assert said is not None
+    assert said.by_s is not None
+    return said.by_s - job.elapsed_s(now_s)
 
 
 def _refusal(name: str, by_s: float, spent_s: float, found: TimeSplit) -> str:

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Resident, beyond_unknown
-from controller.master.dependencies import Past, past_of
+from controller.master.dependencies import KnownJobs, Past, WaitingJob, past_of
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.findings import basis_of, lateness_of
 from controller.master.from_record import make_application
@@ -60,6 +60,9 @@ class Registry:
         """The store's log holds what nobody needs any more, and what may be secret."""
         self.past: dict[str, Past] = {}
         """What is left of those that ended, in order of submission."""
+        self.waiting: dict[str, WaitingJob] = {}
+        """Submissions whose drivers are still to start (`submissions`)."""
+        self.jobs = KnownJobs(self.applications, self.past, self.waiting, now_s)
         self.untaught: dict[str, tuple[str, Untaught]] = {}
         """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
         self._on: dict[str, list[Resident]] = defaultdict(list)
@@ -84,6 +87,8 @@ class Registry:
     def known(self, application_id: str) -> Application:
         """Raises `BadInput` for an unknown one."""
         application = self.applications.get(application_id)
+        if application_id in self.waiting:
+            raise BadInput(f"the driver of {application_id!r} has not started; try again once it has")
         if application is None:
             raise BadInput(f"application {application_id!r} is not known here; accepted: an id that `sparkpace ps` shows")
         return application
@@ -122,6 +127,7 @@ class Registry:
         """Takes an application in. Raises `NotStored`; then nobody knows of it."""
         self.keep(application.record)
         self.applications[application.id] = application
+        self.waiting.pop(application.options.waited or "", None)
         self.stir(application)
 
     def keep(self, record: ApplicationRecord) -> None:

@@ -158,6 +158,7 @@ class DriverRun:
 
 
 def find(client: MasterClient, submission: str) -> ApplicationView | None:
-    """The application of a submission; None before it registered. One driver may make several: the newest."""
-    found = [view for view in client.applications() if view.submission == submission]
+    """The application of a submission; None before it registered. One driver may make several: the newest. A submission that
+    waits for others is listed by its own id."""
+    found = [view for view in client.applications() if view.submission == submission != view.application_id]
     return found[-1] if found else None

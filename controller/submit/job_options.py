@@ -25,7 +25,8 @@ KNOWN = frozenset(
     (
         *("deadline", "priority", "law", "profile", "image", "python", "mounts", "force", "network"),
         # set by `sparkpace submit`, for the bridge and the master
-        *("submission", "name", "submit.time.ms", "submit.uptime", "master", "token.file", "ca.file", "main", "arguments"),
+        *("submission", "waited", "name", "submit.time.ms", "submit.uptime", "master", "token.file", "ca.file"),
+        *("main", "arguments"),
         *SETTINGS,
         *NAMES,
     )
@@ -42,7 +43,7 @@ MOST_MOUNTS = 64
 class JobOptions:
     """`deadline_s` counts from submission; None: no deadline. `settings` are the laws' constants by name, `arguments`
     the application's own words (None: not told), recorded with what the run teaches; `name` is the one it was submitted with,
-    which its program may overrule."""
+    which its program may overrule; `waited` is its submission if that waited for other jobs before its driver started."""
 
     deadline_s: float | None = None
     priority: int = NORMAL_PRIORITY
@@ -55,6 +56,7 @@ class JobOptions:
     force: bool = False
     closed: bool = False
     submission: str | None = None
+    waited: str | None = None
     name: str | None = None
     arguments: tuple[str, ...] | None = None
     placement: PlacementOptions = field(default_factory=PlacementOptions)
@@ -96,6 +98,7 @@ def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Pa
         force=force == "true",
         closed="network" in own,
         submission=own.get("submission"),
+        waited=own.get("waited"),
         name=own.get("name"),
         arguments=_arguments(own["arguments"]) if "arguments" in own else None,
         placement=placement_options(conf, PREFIX),

@@ -23,11 +23,7 @@ class ProfileChoice:
 
     @property
     def given(self) -> bool:
-        return self.label is not None
-
-    @property
-    def label(self) -> str | None:
-        return str(self.file) if self.file else self.name
+        return self.file is not None or self.name is not None
 
 
 def read_profile(given: str | None, working_dir: Path, main: str | None = None) -> ProfileChoice:

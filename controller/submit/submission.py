@@ -28,6 +28,7 @@ from controller.submit.profile_choice import ProfileChoice, read_profile
 from controller.submit.properties import parse_properties
 from controller.submit.spark_install import SparkInstall
 from controller.submit.submit_args import OUR_SCHEME, SubmitArguments
+from controller.wire.command import SUBMISSION_ID
 from controller.wire.worker import Mount
 from placement.dependencies import parse_after
 from stage_model.errors import BadInput
@@ -56,7 +57,7 @@ NO_FILE = "spark-internal"
 @dataclass(frozen=True, slots=True)
 class Submission:
     """`deadline_s` counts from the submission, which was at `submitted_ms` of the wall clock and at `submitted_uptime` of the
-    machine's (`process_identity.uptime`). `law_settings` come from `spark.pace.law.*`."""
+    machine's (`process_identity.uptime`). `law_settings` come from `spark.pace.law.*`; `waited`: what it comes `after` ended."""
 
     arguments: SubmitArguments
     submission: str
@@ -77,6 +78,8 @@ class Submission:
     executor_cores: int | None = None
     name: str | None = None
     closed: bool = False
+    after: str = ""
+    waited: bool = False
     master: str | None = None
     """Of another cluster manager, which starts the executors; None: ours does."""
 
@@ -132,6 +135,7 @@ def check_submission(
         executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
         name=options.get("--name") or arguments.conf.get("spark.app.name"),
         closed=_closed(own),
+        after=own.get("after", ""),
         master=master,
     )
     if master is not None:
@@ -253,9 +257,10 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
         "mounts": format_mounts(job.mounts) or None,
         "image": job.image,
         "python": job.python,
-        "force": "true" if "force" in job.arguments.flags else None,
+        "force": "true" if "force" in job.arguments.flags or job.waited else None,
         "network": CLOSED if job.closed else None,
-        "after": job.arguments.own.get("after"),
+        "after": "" if job.waited else None,  # the driver has nothing left to wait for, whatever the user's settings say
+        "waited": job.submission if job.waited else None,
         "placement.evict": "true" if "evict" in job.arguments.flags else None,
         # this setting says that this process stays and will report how the driver has ended
         "submission": None if "exec" in job.arguments.flags else job.submission,
@@ -277,7 +282,7 @@ def _starting_settings(job: Submission) -> dict[str, str]:
         "image": job.image,
         "python": job.python,
         "network": CLOSED if job.closed else None,
-        "after": job.arguments.own.get("after"),
+        "after": job.after or None,
         "placement.evict": "true" if "evict" in job.arguments.flags else None,
     }
     asked = {key.removeprefix(PREFIX): value for key, value in job.arguments.conf.items() if key.startswith(PREFIX)}
@@ -303,7 +308,7 @@ def _given_master(arguments: SubmitArguments) -> str | None:
 
 def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
     """Our options may also come as settings; the option wins."""
-    names = ("deadline", "priority", "law", "profile", "image", "python", "network")
+    names = ("deadline", "priority", "law", "profile", "image", "python", "network", "after")
     return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
 
 
@@ -391,6 +396,6 @@ def _closed(own: Mapping[str, str]) -> bool:
 
 
 def _identifier(text: str) -> str:
-    if not re.fullmatch(r"[0-9a-f-]{8,64}", text):
+    if not SUBMISSION_ID.fullmatch(text):
         raise BadInput(f"--submission {text!r} is not usable; it must be a UUID")
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,9 @@ from controller.wire.worker import WorkerInfo
 from stage_model.forecast.curve import Curve
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.units import NORMAL_PRIORITY
+
+SUBMISSION_ID = re.compile(r"[0-9a-f-]{8,64}", re.ASCII)
+"""No id of an application is one."""
 
 
 class Labels(Message, frozen=True, kw_only=True):
@@ -72,6 +76,28 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     """The program's arguments, which say what runs are alike; None: not known."""
     working_dir: PathText | None = None
     """The directory that it would be submitted from; None: not known."""
+
+
+class StartRequest(Message, frozen=True, kw_only=True):
+    """POST /v1/submissions/ID/start (scope submit): whether the driver of a submission may start, asked again every few
+    seconds until it may. `elapsed_s` is the time since the submission, `comes_after` what the last answer said. `plan` has
+    everything else; None where the master has heard it before."""
+
+    name: Text
+    elapsed_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+    comes_after: Annotated[dict[Text, Text], msgspec.Meta(max_length=100)] = {}
+    plan: PlanRequest | None = None
+
+
+class StartReply(Message, frozen=True, kw_only=True):
+    """`reason` is a clause that says why the driver has to wait, or why it `never` starts; empty: it may start. `comes_after`
+    has the ids of what the submission comes after, by the word that asked for each. `known` False: the master has to hear the
+    plan again."""
+
+    reason: str = ""
+    never: bool = False
+    comes_after: dict[str, str] = {}
+    known: bool = True
 
 
 class DriverEnded(Message, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from controller.client import MasterClient
 from controller.home import Home
-from controller.wire.command import ApplicationView, DriverEnded, PlanReply, PlanRequest, WorkerView
+from controller.wire.command import ApplicationView, DriverEnded, PlanReply, PlanRequest, StartReply, StartRequest, WorkerView
 from controller.wire.version import HEADER
 from tests.fakes.tls import secure
 
@@ -26,6 +26,10 @@ class Server(ThreadingHTTPServer):
     killed = 0
     told: list[int]
     """Exit codes of drivers, each as often as it was told."""
+    starts: list[StartReply]
+    """Its answers to whether a driver may start, in turn; the last one stays."""
+    started: list[StartRequest]
+    """What it was asked."""
     away = 0
     """So often it answers a POST as one that cannot store anything."""
     plan = PlanReply(known=False, reason="no profile yet: a first run takes what is free and teaches")
@@ -38,7 +42,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, home: Home) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.home = home
-        self.told = []
+        self.told, self.starts, self.started = [], [StartReply()], []
         secure(self, home)
 
     @property
@@ -77,6 +81,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/plan":
             self.server.asked = msgspec.json.decode(body, type=PlanRequest)
             self._answer(200, msgspec.json.encode(self.server.plan))
+            return
+        if self.path.endswith("/start"):
+            self.server.started.append(msgspec.json.decode(body, type=StartRequest))
+            reply = self.server.starts[0]
+            self.server.starts = self.server.starts[1:] or [reply]
+            self._answer(200, msgspec.json.encode(reply))
             return
         if self.path.endswith("/ended"):
             self.server.told.append(msgspec.json.decode(body, type=DriverEnded).exit_code)

@@ -92,7 +92,7 @@ MESSAGES: tuple[Any, ...] = (
     *(driver.Registration, driver.Registered, driver.DriverSync, driver.DriverReply, AnyEvent),
     *(worker.WorkerSync, worker.WorkerReply, worker.Changed, command.Health, command.Failure, command.PlanRequest),
     *(command.PlanReply, command.Change, command.Labels, command.Explanation, command.ApplicationView),
-    *(command.ApplicationList, command.WorkerList),
+    *(command.ApplicationList, command.WorkerList, command.StartRequest, command.StartReply),
 )
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,13 +161,17 @@ def test_down_ends_a_master_that_was_started_by_hand_and_a_second_one_is_refused
     assert "No local cluster" in mortal.command("down").stdout
 
 
-def test_down_ends_the_driver_of_an_application_that_waits(mortal: LocalCluster) -> None:
+def test_down_ends_a_submission_and_a_driver_that_wait_for_others(mortal: LocalCluster) -> None:
     begin(mortal)
-    job = mortal.submit("--name", "waits", "--after", "nobody", *PLAIN, "never")
-    driver = job.driver()
-    eventually(lambda: mortal.views("waits"), "its registration")
+    job = mortal.submit("--name", "waits", "--after", "nothing", *PLAIN, "never")
+    words = ("--properties-file", str(mortal.properties()), "--conf", "spark.pace.after=nothing")
+    held = mortal.stock(Path(sys.executable), *words, "--name", "held", *PLAIN, "never")
+    driver = held.driver()
+    for name in ("waits", "held"):
+        eventually(partial(mortal.views, name), name)
     assert "Sparkpace is down." in mortal.command("down").stdout
-    assert "the master ends this application: it was killed" in job.finish().err
+    assert job.finish().code in (1, 69)
+    assert "the master ends this application: it was killed" in held.finish().err
     assert not driver.is_running()
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from controller.start import ours
 from controller.submit.bridge_jar import JAR
 from controller.submit.properties import parse_properties
 from controller.wire.basis import Basis
-from controller.wire.command import ApplicationView, PlanReply
+from controller.wire.command import ApplicationView, PlanReply, StartReply
 from stage_model.history.profile import profile, profile_key
 from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
@@ -118,6 +119,49 @@ def test_the_plan_is_asked_for_with_the_arguments_by_which_runs_are_compared(pla
     asked = place.master.asked
     assert asked is not None
     assert asked.arguments is None
+
+
+@pytest.mark.parametrize("after", [["--after", "load"], ["--conf", "spark.pace.after=load"]], ids=" ".join)
+def test_a_driver_starts_when_what_it_comes_after_has_ended(
+    place: Place, monkeypatch: pytest.MonkeyPatch, after: list[str]
+) -> None:
+    monkeypatch.setattr("controller.submit.start_wait.ASK_S", 0.2)
+    waits = StartReply(reason="it comes after pace-1 (load), which has not ended", comes_after={"load": "pace-1"})
+    place.master.starts = [StartReply(known=False), waits, waits, StartReply()]
+    done = place.submit("--deadline", "90s", "--name", "report", *after, "app.py")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count(waits.reason) == 1
+    first, again, second, third = place.master.started
+    assert (first.name, first.plan, first.comes_after) == ("report", again.plan, {})
+    assert first.plan is not None
+    assert (first.plan.after, first.plan.deadline_s) == ("load", 90.0)
+    assert (second.plan, second.comes_after, third.comes_after) == (None, waits.comes_after, waits.comes_after)
+    settings = place.settings
+    # its clock begins with its driver, which has nothing to wait for any more, and is late or not
+    assert (settings["spark.pace.after"], settings["spark.pace.force"]) == ("", "true")
+    assert settings["spark.pace.waited"] == settings["spark.pace.submission"]
+    assert 80.0 < float(settings["spark.pace.deadline"].removesuffix("s")) < 89.7
+    assert int(settings["spark.pace.submit.time.ms"]) > CALLED_MS
+
+
+def test_one_that_never_starts_says_why_and_starts_no_driver(place: Place) -> None:
+    place.master.starts = [
+        StartReply(reason="it comes after the success of pace-1 (load), which did not succeed", never=True)
+    ]
+    done = place.submit("--after", "load:success", "app.py")
+    assert (done.exit_code, place.started) == (1, None)
+    assert "the driver does not start: it comes after the success of pace-1 (load), which did not succeed" in done.stderr
+
+
+def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.submit.start_wait.ASK_S", 0.1)
+    place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
+    down = threading.Timer(0.5, place.home.forget_cluster)
+    down.start()
+    done = place.submit("--after", "load", "app.py")
+    down.join()
+    assert (done.exit_code, place.started) == (69, None)
+    assert "no local cluster" in done.stderr
 
 
 def test_a_dry_run_says_what_the_plan_rests_on(place: Place) -> None:

@@ -242,6 +242,7 @@ MAY = {
     "POST /v1/applications/{id}/sync": {"own application", "admin"},
     "POST /v1/applications/{id}/kill": {"submit", "user's own", "admin"},
     "POST /v1/applications/{id}/set": {"submit", "user's own", "admin"},
+    "POST /v1/submissions/{id}/start": {"submit", "user's own", "admin"},
     "POST /v1/submissions/{id}/ended": {"submit", "user's own", "admin"},
     "GET /v1/applications/{id}/course": {"submit", "user's own", "admin"},
     "GET /v1/applications/{id}/explain": {"submit", "user's own", "admin"},

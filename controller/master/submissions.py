@@ -1,0 +1,116 @@
+"""Submissions that come after others: each one asks whether its driver may start, until it may or never will.
+
+What is known of one is kept in memory for as long as it asks: after a restart of the master it tells all of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.master.admission import Admission
+from controller.master.dependencies import STARTING_S, WaitingJob, check_dependencies
+from controller.master.registry import Registry
+from controller.wire.command import SUBMISSION_ID, ApplicationView, PlanRequest, StartReply, StartRequest
+from placement.dependencies import parse_after
+from stage_model.errors import BadInput, Unavailable
+from stage_model.forecast.virtual_time import Forecast
+
+SILENT_S = 30.0
+"""A submission that has not asked for so long has gone."""
+MOST_WAITING = 1000
+"""Each of them looks for what it comes after every few seconds."""
+
+
+class Submissions:
+    def __init__(self, registry: Registry, admission: Admission) -> None:
+        self.registry, self.admission, self.waiting = registry, admission, registry.waiting
+
+    async def ask(self, submission: str, asked: StartRequest, uid: int, clock: Callable[[], float]) -> StartReply:
+        """Whether the driver of a submission of that user may start. Raises `BadInput` for what cannot be planned, or cannot
+        come after another one, `Unavailable` where too many wait."""
+        if asked.plan is not None:
+            plan = await self.admission.plan(asked.plan, clock(), uid=uid)
+            self._take(submission, asked, asked.plan, plan.forecast, uid, clock())
+        return self._answer(submission, clock())
+
+    def _take(
+        self,
+        submission: str,
+        asked: StartRequest,
+        request: PlanRequest,
+        forecast: Forecast | None,
+        uid: int,
+        now_s: float,
+    ) -> None:
+        if not SUBMISSION_ID.fullmatch(submission):
+            raise BadInput(f"submission {submission[:80]!r} is not usable; it must be a UUID")
+        if len(self.waiting) >= MOST_WAITING:
+            raise Unavailable(f"{MOST_WAITING} submissions wait for others; submit this one again once some have started")
+        started_s = now_s - asked.elapsed_s
+        job = WaitingJob(
+            id=submission,
+            name=asked.name,
+            uid=uid,
+            after=parse_after(request.after),
+            started_s=started_s,
+            due_s=None if request.deadline_s is None else started_s + request.deadline_s,
+            priority=request.priority,
+            pipeline=request.pipeline,
+            forecast=forecast,
+            heard_s=now_s,
+            comes_after=dict(asked.comes_after),
+        )
+        check_dependencies(job, self.registry.jobs)
+        self.waiting[submission] = job
+
+    def _answer(self, submission: str, now_s: float) -> StartReply:
+        job = self.waiting.get(submission)
+        if job is None:
+            return StartReply(known=False)
+        job.heard_s = now_s
+        if job.let_go_s is None and not job.ended:
+            job.held_back, job.ended = self.registry.jobs.obstacle(job.after, job.comes_after, submission, now_s)
+            if not job.held_back:
+                job.let_go_s = now_s
+        return StartReply(reason=job.held_back, never=job.ended, comes_after=job.comes_after)
+
+    def end(self, submission: str, why: str) -> bool:
+        """Lets the driver of a submission that waits never start; False where there is none. A clause says why."""
+        job = self.waiting.get(submission)
+        if job is None:
+            return False
+        if not job.ended:
+            job.let_go_s, job.ended, job.held_back = None, True, why
+        return True
+
+    def forget(self, now_s: float) -> None:
+        """Drops those that do not ask any more, and those whose drivers had the time to register."""
+        for job in list(self.waiting.values()):
+            gone = job.let_go_s is None and now_s - job.heard_s > SILENT_S
+            if gone or (job.let_go_s is not None and now_s - job.let_go_s > STARTING_S):
+                del self.waiting[job.id]
+
+    def views(self, now_s: float) -> list[ApplicationView]:
+        """Those that wait, or never start; not those whose drivers are about to register."""
+        return [self._view(job, now_s) for job in self.waiting.values() if job.let_go_s is None]
+
+    def view(self, submission: str, now_s: float) -> ApplicationView | None:
+        """None where no such submission waits."""
+        job = self.waiting.get(submission)
+        return None if job is None or job.let_go_s is not None else self._view(job, now_s)
+
+    def _view(self, job: WaitingJob, now_s: float) -> ApplicationView:
+        """Its id is that of the submission."""
+        return ApplicationView(
+            application_id=job.id,
+            name=job.name,
+            state="ended" if job.ended else "waiting",
+            law="",
+            priority=job.priority,
+            submission=job.id,
+            deadline_s=None if job.due_s is None else round(job.due_s - job.started_s, 3),
+            elapsed_s=round(now_s - job.started_s, 3),
+            pipeline=job.pipeline or "",
+            reason=job.held_back,
+            finished=job.ended,
+        )
