@@ -26,6 +26,7 @@ from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
 from controller.wire.worker import ExecutorReport
 from master_memory.room import Newcomer
 from placement.data_wait import DataWait
+from placement.dependencies import After
 from placement.growth import WorkerType
 from placement.request import Request
 from placement.worker import WorkerState
@@ -101,8 +102,8 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which others find it: its own and, where it was submitted with another one, that."""
-        return tuple(filter(None, (self.registration.name, self.submitted_name)))
+        """By which others find it: its own; where it was submitted with another one, that; its submission if that waited."""
+        return tuple(filter(None, (self.registration.name, self.submitted_name, self.options.waited)))
 
     @property
     def submitted_name(self) -> str:
@@ -297,6 +298,22 @@ class Application:
         """For a worker that has its input, while others are free."""
         waits = self.record.data_waits
         return bool(waits) and waits[-1].local is None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.record.names
+
+    @property
+    def after(self) -> tuple[After, ...]:
+        return self.options.placement.after
+
+    @property
+    def comes_after(self) -> dict[str, str]:
+        return self.record.comes_after
+
+    @property
+    def outlived(self) -> bool:
+        return self.record.outlived
 
     @property
     def ended(self) -> bool:

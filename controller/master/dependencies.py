@@ -6,8 +6,8 @@ started otherwise gets no executors before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from controller.master.application import ID, Application, ApplicationRecord
 from controller.master.outcome import HowEnded
@@ -31,31 +31,37 @@ class Past:
 
 def past_of(record: ApplicationRecord) -> Past:
     """What is kept of it."""
-    return Past(record.registration.name, record.outcome is HowEnded.SUCCEEDED, _names(record))
+    return Past(record.registration.name, record.outcome is HowEnded.SUCCEEDED, record.names)
 
 
 @dataclass(slots=True)
 class WaitingJob:
     """A submission whose driver does not run yet; `id` is that of the submission. `started_s` (of its clock: its submission),
     `due_s` (the end that was asked for), `heard_s` and `let_go_s` (since then its driver may start) are monotonic seconds.
-    `pipeline` is None without an end for the whole; `ended`: it will not start, for the reason in `held_back`."""
+    `pipeline` is None without an end for the whole; `ended`: it will not start, for the reason in `held_back`. It is never
+    `attached` or `outlived`, as an application may be."""
 
     id: str
     name: str
     uid: int
     after: tuple[After, ...]
+    comes_after: dict[str, str]
     started_s: float
     due_s: float | None
     priority: int
     pipeline: str | None
     forecast: Forecast | None
     heard_s: float
-    comes_after: dict[str, str] = field(default_factory=dict)
     held_back: str = ""
     let_go_s: float | None = None
     ended: bool = False
     attached: bool = False
-    """It never is: drivers of attached applications wait for none."""
+    outlived: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By which others find it; not once it has ended, as it was never an application."""
+        return () if self.ended else (self.name,)
 
 
 Job = Application | WaitingJob
@@ -72,55 +78,62 @@ class KnownJobs:
     begun_s: float
 
     def find(self, word: str, but: str = "") -> str:
-        """Id of the application, or the submission that waits, with that id, else of the newest with that name or submission,
-        except for the one that asks, `but`; empty if there is none."""
+        """The id of the job with that id, else of the newest with that name, except for the one that asks, `but`; empty if
+        there is none."""
         if word in self.applications or word in self.past or word in self.waiting:
             return word
         named = [past_id for past_id, one in self.past.items() if word in one.names]
-        named += [one.id for one in self.applications.values() if word in _names(one.record) and one.id != but]
-        named += [job.id for job in self.waiting.values() if word == job.name and job.id != but and not job.ended]
+        named += [one.id for one in self.present() if word in one.names and one.id != but]
         return named[-1] if named else ""
 
-    def first(self, after: After, comes_after: Mapping[str, str], but: str = "") -> str:
-        """Id of what somebody comes `after`; `comes_after` has those that were found before, by name. Empty if it was not
-        submitted yet."""
-        found_before = comes_after.get(after.application, "")
-        return self.find(found_before or after.application, but) or found_before
+    def first(self, job: Job, after: After) -> str:
+        """The id of what a job comes `after`, that which was found before if any was; empty if it was not submitted yet."""
+        found_before = job.comes_after.get(after.application, "")
+        return self.find(found_before or after.application, job.id) or found_before
 
-    def ended(self, first_id: str, now_s: float) -> bool:
-        """One that is not known may come yet where the master has just started."""
+    def predecessors(self, job: Job) -> list[str]:
+        """The ids of what it comes after, as far as they are known by now."""
+        return list(filter(None, (self.first(job, after) for after in job.after)))
+
+    def obstacle(self, job: Job, now_s: float) -> tuple[str, bool]:
+        """The reason why a job may not start yet, empty if it may, and whether it never will. Its `comes_after` notes what is
+        found. A job that has outlived the master's memory runs already, so what it came after has ended."""
+        reason = ""
+        for after in job.after:
+            first_id = self.first(job, after)
+            if not first_id:
+                reason = reason if job.outlived else f"it comes after {after.application!r}, which was not submitted yet"
+                continue
+            job.comes_after[after.application] = first_id
+            first = self.applications.get(first_id) or self.past.get(first_id) or self.waiting.get(first_id)
+            label = f"{first_id} ({'its record is gone' if first is None else first.name})"
+            if not self._ended(first_id, now_s):
+                reason = f"it comes after {label}, which has not ended"
+            elif after.success and not (isinstance(first, Application | Past) and first.succeeded):
+                return f"it comes after the success of {label}, which did not succeed", True
+        return reason, False
+
+    def waits(self) -> dict[str, list[After]]:
+        """By name and id, what each job that is held back comes after and was not found yet."""
+        return {
+            name: [after for after in one.after if after.application not in one.comes_after]
+            for one in self.present()
+            if one.held_back and not one.ended
+            for name in (*one.names, one.id)
+        }
+
+    def present(self) -> Iterator[Job]:
+        """All whose driver runs, has ended of late, or is to start."""
+        yield from self.applications.values()
+        yield from self.waiting.values()
+
+    def _ended(self, first_id: str, now_s: float) -> bool:
+        """A job that is not known may ask or register yet where the master has just started."""
         if (first := self.applications.get(first_id)) is not None:
             return first.finished
         if (job := self.waiting.get(first_id)) is not None:
             return job.ended
         return first_id in self.past or now_s - self.begun_s >= STARTING_S
-
-    def succeeded(self, first_id: str) -> bool:
-        first = self.applications.get(first_id) or self.past.get(first_id)
-        return first is not None and first.succeeded
-
-    def label(self, first_id: str) -> str:
-        """The id, and the name where it is known."""
-        first = self.applications.get(first_id) or self.past.get(first_id) or self.waiting.get(first_id)
-        return f"{first_id} ({first.name if first is not None else 'its record is gone'})"
-
-    def obstacle(
-        self, after: Iterable[After], comes_after: dict[str, str], but: str, now_s: float, *, outlived: bool = False
-    ) -> tuple[str, bool]:
-        """The reason why a job may not start yet, empty if it may, and whether it never will. Notes in `comes_after` what is
-        found. One that has `outlived` the master's memory runs already, so what it came after has ended."""
-        reason = ""
-        for one in after:
-            first_id = self.first(one, comes_after, but)
-            if not first_id:
-                reason = reason if outlived else f"it comes after {one.application!r}, which was not submitted yet"
-                continue
-            comes_after[one.application] = first_id
-            if not self.ended(first_id, now_s):
-                reason = f"it comes after {self.label(first_id)}, which has not ended"
-            elif one.success and not self.succeeded(first_id):
-                return f"it comes after the success of {self.label(first_id)}, which did not succeed", True
-        return reason, False
 
 
 NEWEST = 100
@@ -130,35 +143,17 @@ NEWEST = 100
 def check_dependencies(newcomer: Job, jobs: KnownJobs) -> None:
     """Raises `BadInput` for an id that is not known, or if the newcomer would wait for itself: what it comes after may be
     submitted later, by name."""
-    if isinstance(newcomer, WaitingJob):
-        names, asked, found, outlived = (newcomer.name,), newcomer.after, newcomer.comes_after, False
-    else:
-        names, asked = _names(newcomer.record), newcomer.options.placement.after
-        found, outlived = newcomer.record.comes_after, newcomer.record.outlived
-    unknown = [after for after in asked if not jobs.first(after, found, newcomer.id)]
+    unknown = [after for after in newcomer.after if not jobs.first(newcomer, after)]
     for after in unknown:
-        if not outlived and ID.fullmatch(after.application):
+        if not newcomer.outlived and ID.fullmatch(after.application):
             raise BadInput(
                 f"spark.pace.after {after}: no such application is known here; "
                 f"{nearest_names(after.application, list(jobs.applications)[-NEWEST:])}, or give a name"
             )
     # one of its own name that is there already is an earlier one
-    mine = [after for after in asked if after in unknown or after.application not in names]
-    known = dict(_waits(jobs, newcomer.id))
-    for name in names:
-        check_acyclic(name, mine, known, option="spark.pace.after")
-
-
-def _waits(jobs: KnownJobs, but: str) -> Iterator[tuple[str, list[After]]]:
-    """By name and id, what each job that waits comes after and was not found yet."""
-    for one in jobs.applications.values():
-        if one.held_back and not one.ended:
-            left = [after for after in one.options.placement.after if after.application not in one.record.comes_after]
-            yield from ((name, left) for name in (*_names(one.record), one.id))
-    for job in jobs.waiting.values():
-        if job.id != but and job.let_go_s is None:
-            left = [after for after in job.after if after.application not in job.comes_after]
-            yield from ((name, left) for name in (job.name, job.id))
+    mine = [after for after in newcomer.after if after in unknown or after.application not in newcomer.names]
+    for name in newcomer.names:
+        check_acyclic(name, mine, jobs.waits(), option="spark.pace.after")
 
 
 def settle(application: Application, jobs: KnownJobs, now_s: float) -> bool:
@@ -166,22 +161,5 @@ def settle(application: Application, jobs: KnownJobs, now_s: float) -> bool:
     application.held_back = ""
     if any(executor.ran for executor in application.executors.values()):
         return False
-    record, asked = application.record, application.options.placement.after
-    application.held_back, never = jobs.obstacle(asked, record.comes_after, application.id, now_s, outlived=record.outlived)
+    application.held_back, never = jobs.obstacle(application, now_s)
     return never
-
-
-def predecessors(job: Job, jobs: KnownJobs) -> list[str]:
-    """The ids of what it comes after, as far as they are known by now."""
-    if isinstance(job, WaitingJob):
-        asked, found = job.after, job.comes_after
-    else:
-        asked, found = job.options.placement.after, job.record.comes_after
-    first = (jobs.first(after, found, job.id) for after in asked)
-    return [first_id for first_id in first if first_id]
-
-
-def _names(record: ApplicationRecord) -> tuple[str, ...]:
-    """All that an application is found by besides its id: its names, and its submission if that one waited for others."""
-    waited = record.options.waited
-    return record.names if waited is None else (*record.names, waited)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from controller.master import planning
 from controller.master.application import Application, Target
 from controller.master.change import change
-from controller.master.dependencies import Job, WaitingJob, predecessors
+from controller.master.dependencies import Job, WaitingJob
 from controller.master.feasibility import rounded_up
 from controller.master.guard import guarded
 from controller.master.registry import Registry
@@ -63,7 +63,7 @@ class Pipelines:
         if said is None or said.by_s is None:
             return
         key = _key(newcomer)
-        others = [one for one in self._members()[key] if one.id != newcomer.options.waited] if key else []
+        others = [one for one in self._members().get(key, []) if one.id != newcomer.options.waited] if key else []
         if len(others) >= MOST_JOBS:
             raise BadInput(f"pipeline {said.name} would have {len(others) + 1} jobs; accepted: {MOST_JOBS} at a time")
         found = self._plan([*others, newcomer], now_s)
@@ -131,7 +131,7 @@ class Pipelines:
     def _members(self) -> dict[Key, list[Job]]:
         """In order of submission."""
         found = defaultdict[Key, list[Job]](list)
-        for one in (*self.registry.applications.values(), *self.registry.waiting.values()):
+        for one in self.registry.jobs.present():
             key = _key(one)
             if key is not None and not one.ended:
                 found[key].append(one)
@@ -153,8 +153,8 @@ class Pipelines:
         ids = {one.id for one in members}
         jobs = []
         for one in members:
-            first = predecessors(one, self.registry.jobs)
-            after = tuple(name for name in dict.fromkeys(first) if name in ids)
+            first = dict.fromkeys(self.registry.jobs.predecessors(one))
+            after = tuple(name for name in first if name in ids)
             jobs.append(PipelineJob(one.id, self._left(one, now_s), after))
         return jobs
 

@@ -52,13 +52,13 @@ class Submissions:
             name=asked.name,
             uid=uid,
             after=parse_after(request.after),
+            comes_after=dict(asked.comes_after),
             started_s=started_s,
             due_s=None if request.deadline_s is None else started_s + request.deadline_s,
             priority=request.priority,
             pipeline=request.pipeline,
             forecast=forecast,
             heard_s=now_s,
-            comes_after=dict(asked.comes_after),
         )
         check_dependencies(job, self.registry.jobs)
         self.waiting[submission] = job
@@ -69,7 +69,7 @@ class Submissions:
             return StartReply(known=False)
         job.heard_s = now_s
         if job.let_go_s is None and not job.ended:
-            job.held_back, job.ended = self.registry.jobs.obstacle(job.after, job.comes_after, submission, now_s)
+            job.held_back, job.ended = self.registry.jobs.obstacle(job, now_s)
             if not job.held_back:
                 job.let_go_s = now_s
         return StartReply(reason=job.held_back, never=job.ended, comes_after=job.comes_after)

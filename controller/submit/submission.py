@@ -57,7 +57,7 @@ NO_FILE = "spark-internal"
 @dataclass(frozen=True, slots=True)
 class Submission:
     """`deadline_s` counts from the submission, which was at `submitted_ms` of the wall clock and at `submitted_uptime` of the
-    machine's (`process_identity.uptime`). `law_settings` come from `spark.pace.law.*`; `waited`: what it comes `after` ended."""
+    machine's (`process_identity.uptime`). `law_settings`: `spark.pace.law.*`; `waited`: what it comes `after` has ended."""
 
     arguments: SubmitArguments
     submission: str

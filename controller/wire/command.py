@@ -9,7 +9,7 @@ import msgspec
 
 from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.driver import Count
-from controller.wire.limits import PathText, Text, Words
+from controller.wire.limits import PathText, Seconds, Text, Words
 from controller.wire.message import Message
 from controller.wire.worker import WorkerInfo
 from stage_model.forecast.curve import Curve
@@ -84,7 +84,7 @@ class StartRequest(Message, frozen=True, kw_only=True):
     everything else; None where the master has heard it before."""
 
     name: Text
-    elapsed_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+    elapsed_s: Seconds
     comes_after: Annotated[dict[Text, Text], msgspec.Meta(max_length=100)] = {}
     plan: PlanRequest | None = None
 
