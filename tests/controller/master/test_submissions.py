@@ -123,6 +123,8 @@ def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cl
     assert reply.never
     assert "which did not succeed" in reply.reason
     assert not other.ask().reason, "it only has to have ended"
+    later = Submission(cluster, "later", "clean:success")
+    assert not later.ask().reason, "the one that never started is none of that name any more"
 
 
 def test_after_a_restart_of_the_master_a_job_is_kept_to(cluster: FakeCluster) -> None:
@@ -178,6 +180,7 @@ def test_jobs_that_wait_keep_their_share_of_the_pipelines_time(cluster: FakeClus
     end(cluster, load)
     clean.ask()
     application = clean.register({**named, "spark.pace.pipeline.by": "56s"})
-    pass_by(cluster, 0.0)
-    # what waits counts still, and what has started counts once: half of the 56 s that are left, but for its start-up
-    assert cluster.state.applications[application].options.deadline_s == pytest.approx(28.0, abs=1.0)
+    for _ in range(2):
+        # what waits counts still, and what has started counts once: half of the 56 s that are left, but for its start-up
+        assert cluster.state.applications[application].options.deadline_s == pytest.approx(28.0, abs=1.0)
+        pass_by(cluster, 0.0)
