@@ -150,11 +150,12 @@ class Pipelines:
 
     def _jobs(self, members: Sequence[Job], now_s: float) -> list[PipelineJob]:
         """The members, with what is left of each."""
-        ids = {one.id for one in members}
+        ids = {one.id: one.id for one in members}
+        # others may still come after the submission of one that registers now
+        ids |= {one.options.waited: one.id for one in members if isinstance(one, Application) and one.options.waited}
         jobs = []
         for one in members:
-            first = dict.fromkeys(self.registry.jobs.predecessors(one))
-            after = tuple(name for name in first if name in ids)
+            after = tuple(dict.fromkeys(ids[name] for name in self.registry.jobs.predecessors(one) if name in ids))
             jobs.append(PipelineJob(one.id, self._left(one, now_s), after))
         return jobs
 
