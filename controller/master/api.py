@@ -267,9 +267,9 @@ class Api:
 
     async def _uid(self, request: Request, asked: PlanRequest | None) -> int:
         """Whose submission it is, where that counts."""
-        user, ends = self.gate.user(_token(request)), _ends(request)
-        counts = asked is not None and asked.pipeline is not None
-        peer = await asyncio.to_thread(find_peer, *ends) if ends and user is None and counts else None
+        user = self.gate.user(_token(request))
+        ends = _ends(request) if user is None and asked is not None and asked.pipeline is not None else None
+        peer = await asyncio.to_thread(find_peer, *ends) if ends else None
         return counted_for(user, peer.uid if peer else None)
 
     async def workers(self, _: Request) -> WorkerList:

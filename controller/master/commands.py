@@ -66,8 +66,7 @@ class Commands:
         folder = self.recorder.folder(application_id)
         if application is None and not (ID.fullmatch(application_id) and folder.is_dir()):
             raise BadInput(
-                f"no application or run {application_id!r:.80} is known; accepted: an id that `sparkpace ps` shows, once its driver "
-                "runs"
+                f"no application or run {application_id!r:.80} is known; try one of `sparkpace ps` once its driver runs"
             )
         spans = None if application is None or application.finished else stage_spans(application)
         return await beside(lambda: read_course(folder, samples, quotas, since_s, spans))
