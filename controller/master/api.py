@@ -120,8 +120,6 @@ class Api:
     ) -> None:
         self.cluster, self.gate, self.changes, self.clock, self.wall = cluster, gate, changes, clock, wall
         self._scraping = asyncio.Lock()
-        self._other_versions: set[str] = set()
-        """The calls that a peer of another version has tried."""
         self._allowance = Allowance(AT_ONCE, EACH_S)
         self.lasting = Lasting(cluster.store)
 
@@ -145,7 +143,7 @@ class Api:
     ) -> Callable[[Request], Awaitable[Response]]:
         """`allow` refuses who has not the right token, before the body is read, and says for whom the connection counts;
         None: anybody may call. `answer` is given what its `CallTypes` says."""
-        shape = types_of(answer)
+        shape, warned = types_of(answer), list[OtherVersion]()
 
         async def handle(request: Request) -> Response:
             try:
@@ -159,7 +157,9 @@ class Api:
                     await self.lasting.reached()
                 return _json(answered)
             except OtherVersion as error:
-                self._log_other_version(answer.__name__, error)
+                if not warned:  # such a peer tries on and on
+                    warned.append(error)
+                    log.warning("%s", error)
                 return _failure(error)
             except PaceError as error:
                 return _failure(error)
@@ -168,12 +168,6 @@ class Api:
                 return _json(Failure(error="the master failed on this call; see its log"), 500)
 
         return handle
-
-    def _log_other_version(self, call: str, error: OtherVersion) -> None:
-        """Once per call: such a peer tries on and on."""
-        if call not in self._other_versions:
-            self._other_versions.add(call)
-            log.warning("%s", error)
 
     # ------------------------------------------------------------------ who may call
 
