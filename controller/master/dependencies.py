@@ -114,9 +114,9 @@ class KnownJobs:
         return reason, False
 
     def waits(self) -> dict[str, list[After]]:
-        """By name and id, what each job that is held back comes after and was not found yet."""
+        """By name and id, what each job that is held back comes after: by id as soon as it was found."""
         return {
-            name: [after for after in one.after if after.application not in one.comes_after]
+            name: [After(one.comes_after.get(after.application, after.application)) for after in one.after]
             for one in self.present()
             if one.held_back and not one.ended
             for name in (*one.names, one.id)

@@ -145,8 +145,12 @@ def test_circles_and_unknown_ids_are_refused(cluster: FakeCluster) -> None:
         Submission(cluster, "b", "a").ask()
     with pytest.raises(BadInput, match="b after a after b is a circle"):
         cluster.register(name="b", instance="b", conf={"spark.pace.after": "a"})
+    c = Submission(cluster, "c", "a")
+    assert "which has not ended" in c.ask().reason
+    with pytest.raises(BadInput, match="is a circle"):
+        Submission(cluster, "b", "c").ask()
     with pytest.raises(BadInput, match="no such application is known here"):
-        Submission(cluster, "c", "pace-20000101-000000-abcdef").ask()
+        Submission(cluster, "e", "pace-20000101-000000-abcdef").ask()
     wrong = Submission(cluster, "d", "a")
     wrong.id = "pace-20000101-000000-abcdef"
     with pytest.raises(BadInput, match="it must be a UUID"):
