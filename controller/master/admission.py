@@ -19,12 +19,12 @@ from controller.local_zone import local_zone
 from controller.master.application import ID, Application, ApplicationRecord, beyond_unknown
 from controller.master.beside import Beside
 from controller.master.capacity import Capacity
-from controller.master.dependencies import check_dependencies
+from controller.master.dependencies import WaitingJob, check_dependencies
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.feasibility import feasibility, plan_reply
 from controller.master.from_record import make_application
 from controller.master.growing import Growing
-from controller.master.pipelines import AskedJob, Pipelines
+from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.vouching import NOBODY
@@ -145,10 +145,9 @@ class Admission:
         promised = await self.registry.promised(now_s, attached=attached)
         profiles, law = self.registry.profiles, self.default_law
         reply = await beside(lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows))
-        if request.pipeline is None or request.deadline_s is None or reply.forecast is None:
+        if reply.forecast is None:
             return reply
-        asked = AskedJob(uid, request.pipeline, request.deadline_s, request.after, reply.forecast, attached)
-        reason = self.pipelines.refusal(asked, now_s)
+        reason = self.pipelines.refusal(WaitingJob.of(request, reply.forecast, uid, now_s), now_s)
         return msgspec.structs.replace(reply, feasible=False, reason=reason) if reason else reply
 
 

@@ -7,11 +7,12 @@ started otherwise gets no executors before."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.master.application import ID, Application, ApplicationRecord
 from controller.master.outcome import HowEnded
-from placement.dependencies import After, check_acyclic
+from controller.wire.command import PlanRequest
+from placement.dependencies import After, check_acyclic, parse_after
 from stage_model.errors import BadInput
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.nearest import nearest_names
@@ -38,25 +39,39 @@ def past_of(record: ApplicationRecord) -> Past:
 class WaitingJob:
     """A submission whose driver does not run yet; `id` is that of the submission. `started_s` (of its clock: its submission),
     `due_s` (the end that was asked for), `heard_s` and `let_go_s` (since then its driver may start) are monotonic seconds.
-    `pipeline` is None without an end for the whole; `ended`: it will not start, for the reason in `held_back`. It is never
-    `attached` or `outlived`, as an application may be."""
+    `pipeline` is None without an end for the whole; `ended`: it will not start, for the reason in `held_back`. It has never
+    `outlived` the master's memory, as an application may have."""
 
-    id: str
-    name: str
     uid: int
     after: tuple[After, ...]
-    comes_after: dict[str, str]
     started_s: float
     due_s: float | None
     priority: int
     pipeline: str | None
+    attached: bool
     forecast: Forecast | None
-    heard_s: float
+    id: str = ""
+    name: str = ""
+    comes_after: dict[str, str] = field(default_factory=dict)
+    heard_s: float = 0.0
     held_back: str = ""
     let_go_s: float | None = None
     ended: bool = False
-    attached: bool = False
     outlived: bool = False
+
+    @classmethod
+    def of(cls, request: PlanRequest, forecast: Forecast | None, uid: int, started_s: float) -> WaitingJob:
+        """What a plan was asked for, by that user. Raises `BadInput` for `after` that cannot be read."""
+        return cls(
+            uid=uid,
+            after=parse_after(request.after),
+            started_s=started_s,
+            due_s=None if request.deadline_s is None else started_s + request.deadline_s,
+            priority=request.priority,
+            pipeline=request.pipeline if request.deadline_s is not None else None,
+            attached=request.attached,
+            forecast=forecast,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

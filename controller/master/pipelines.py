@@ -11,7 +11,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from controller.master import planning
 from controller.master.application import Application, Target
@@ -24,7 +23,6 @@ from controller.master.versions import Versions
 from controller.master.vouching import NOBODY
 from controller.submit.pipeline_options import MOST_JOBS
 from controller.wire.command import Change
-from placement.dependencies import parse_after
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
 from stage_model.forecast.virtual_time import Forecast
@@ -36,18 +34,6 @@ SPLITS_A_TICK = 2
 """A split of many jobs takes a part of a second, in which nobody else is answered."""
 LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
 """A deadline that would move by less than both, the latter of the time that is left, stays."""
-
-
-class AskedJob(NamedTuple):
-    """A job of a pipeline before it is submitted. It ends `by_s` from now at the latest, as the whole does;
-    `after` is as in `spark.pace.after`."""
-
-    uid: int
-    pipeline: str
-    by_s: float
-    after: str
-    forecast: Forecast
-    attached: bool
 
 
 class Pipelines:
@@ -74,19 +60,14 @@ class Pipelines:
         deadline_s = None if due_s is None else round(newcomer.elapsed_s(now_s) + due_s, 3)
         newcomer.record.options = replace(newcomer.options, deadline_s=deadline_s)
 
-    def refusal(self, asked: AskedJob, now_s: float) -> str:
-        """Why it would be refused if it came now, as `admit` does; empty if nothing speaks against it. Raises `BadInput` for
-        `after` that cannot be read."""
-        after = parse_after(asked.after, option="--after")
-        others = self._members().get((asked.uid, asked.pipeline, ""), ()) if asked.uid != NOBODY else ()
-        cores = self._cores(now_s, attached=asked.attached)
-        if not others or not cores:
+    def refusal(self, job: WaitingJob, now_s: float) -> str:
+        """Why it would be refused if it came now, as `admit` does; empty if nothing speaks against it."""
+        key = _key(job)
+        others = self._members().get(key, []) if key else []
+        if not others or job.pipeline is None:
             return ""
-        ids = {one.id for one in others}
-        first = (self.registry.jobs.find(one.application) for one in after)
-        job = PipelineJob("asked", asked.forecast, tuple(name for name in dict.fromkeys(first) if name in ids))
-        found = split_time([*self._jobs(others, now_s), job], asked.by_s, cores)
-        return "" if found.feasible else _refusal(asked.pipeline, asked.by_s, 0.0, found)
+        found = self._plan([*others, job], now_s)
+        return "" if found.feasible else _refusal(job.pipeline, _left_s(job, now_s), 0.0, found)
 
     def split_anew(self, now_s: float) -> None:
         """Of each pipeline that is not the same as when its time was last split, a few at a time, those first whose last

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from controller.master.admission import Admission
 from controller.master.dependencies import STARTING_S, WaitingJob, check_dependencies
 from controller.master.registry import Registry
-from controller.wire.command import SUBMISSION_ID, ApplicationView, PlanRequest, StartReply, StartRequest
-from placement.dependencies import parse_after
+from controller.wire.command import SUBMISSION_ID, ApplicationView, StartReply, StartRequest
 from stage_model.errors import BadInput, Unavailable
-from stage_model.forecast.virtual_time import Forecast
 
 SILENT_S = 30.0
 """A submission that has not asked for so long has gone."""
@@ -30,38 +28,19 @@ class Submissions:
         come after another one, `Unavailable` where too many wait."""
         if asked.plan is not None:
             plan = await self.admission.plan(asked.plan, clock(), uid=uid)
-            self._take(submission, asked, asked.plan, plan.forecast, uid, clock())
+            now_s = clock()
+            job = WaitingJob.of(asked.plan, plan.forecast, uid, now_s - asked.elapsed_s)
+            job.id, job.name, job.comes_after, job.heard_s = submission, asked.name, dict(asked.comes_after), now_s
+            self._take(job)
         return self._answer(submission, clock())
 
-    def _take(
-        self,
-        submission: str,
-        asked: StartRequest,
-        request: PlanRequest,
-        forecast: Forecast | None,
-        uid: int,
-        now_s: float,
-    ) -> None:
-        if not SUBMISSION_ID.fullmatch(submission):
-            raise BadInput(f"submission {submission[:80]!r} is not usable; it must be a UUID")
+    def _take(self, job: WaitingJob) -> None:
+        if not SUBMISSION_ID.fullmatch(job.id):
+            raise BadInput(f"submission {job.id[:80]!r} is not usable; it must be a UUID")
         if len(self.waiting) >= MOST_WAITING:
             raise Unavailable(f"{MOST_WAITING} submissions wait for others; submit this one again once some have started")
-        started_s = now_s - asked.elapsed_s
-        job = WaitingJob(
-            id=submission,
-            name=asked.name,
-            uid=uid,
-            after=parse_after(request.after),
-            comes_after=dict(asked.comes_after),
-            started_s=started_s,
-            due_s=None if request.deadline_s is None else started_s + request.deadline_s,
-            priority=request.priority,
-            pipeline=request.pipeline,
-            forecast=forecast,
-            heard_s=now_s,
-        )
         check_dependencies(job, self.registry.jobs)
-        self.waiting[submission] = job
+        self.waiting[job.id] = job
 
     def _answer(self, submission: str, now_s: float) -> StartReply:
         job = self.waiting.get(submission)
