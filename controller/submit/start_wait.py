@@ -19,26 +19,20 @@ LEAST_LEFT_S = 1.0
 
 
 def wait_for_start(
-    connect: Callable[[], MasterClient],
-    submission: str,
-    name: str,
-    plan: PlanRequest,
-    say: Callable[[str], None],
-    now: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    connect: Callable[[], MasterClient], submission: str, name: str, plan: PlanRequest, say: Callable[[str], None]
 ) -> float:
     """Returns when the driver may start; the answer is how many seconds that took. `connect` is called before each question,
     and raises `Unavailable` once the cluster is down; a master that only is away is asked again. `say` gets each new reason
     for waiting. Raises `PaceError` where the driver never starts."""
-    begun_s, comes_after, reason = now(), dict[str, str](), ""
+    begun_s, comes_after, reason = time.monotonic(), dict[str, str](), ""
     unheard: PlanRequest | None = plan
     while True:
-        asked = StartRequest(name=name, elapsed_s=now() - begun_s, comes_after=comes_after, plan=unheard)
+        asked = StartRequest(name=name, elapsed_s=time.monotonic() - begun_s, comes_after=comes_after, plan=unheard)
         client = connect()
         try:
             reply = client.start(submission, asked)
         except Unavailable:
-            sleep(ASK_S)
+            time.sleep(ASK_S)
             continue
         if not reply.known:
             unheard = plan
@@ -46,12 +40,12 @@ def wait_for_start(
         if reply.never:
             raise PaceError(f"the driver does not start: {reply.reason}")
         if not reply.reason:
-            return now() - begun_s
+            return time.monotonic() - begun_s
         if reply.reason != reason:
             reason = reply.reason
             say(f"the driver starts later: {reason}")
         unheard, comes_after = None, reply.comes_after
-        sleep(ASK_S)
+        time.sleep(ASK_S)
 
 
 def begin_after(job: Submission, waited_s: float, submitted_ms: int, submitted_uptime: str) -> Submission:
