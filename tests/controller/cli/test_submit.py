@@ -164,6 +164,17 @@ def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.
     assert "no local cluster" in done.stderr
 
 
+def test_ctrl_c_ends_one_that_waits_and_the_master_is_told(place: Place) -> None:
+    place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
+    words = ours("controller.cli.main", "submit", "--after", "load", "app.py")
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "which was not submitted yet" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    assert (place.master.told, place.started) == ([130], None)
+
+
 def test_a_dry_run_says_what_the_plan_rests_on(place: Place) -> None:
     basis = Basis(runs=1, sentence="planned from a run of last week")
     place.master.plan = PlanReply(known=True, reason="it fits", basis=basis)
