@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from asyncio import TimerHandle, Transport
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 log = logging.getLogger("sparkpace.master")
 
@@ -74,16 +74,16 @@ class Guests(Generic[T]):
                 del self._groups[owner]
 
 
-class Connection(H11Protocol):
+class Connection(asyncio.Protocol):
     """One connection from its acceptance on. uvicorn speaks HTTP on it; here it is watched."""
 
     def __init__(self, server: MasterServer, address: str) -> None:
-        super().__init__(server.config, server.server_state, {"connection": self})
-        self._guests = server.guests
-        self._over = False
+        self._config, self._guests = server.config, server.guests
+        self._http = H11Protocol(server.config, server.server_state, {"connection": self})
+        self._over, self._calls = False, 0
         self._welcome: asyncio.Task[None] | None = None
-        self._waits_for: object = None
-        self._timer: TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None  # None until hands are shaken
+        self._timer: asyncio.TimerHandle | None = None
         self.is_of(f"address {address}")
 
     def is_of(self, owner: str) -> None:
@@ -97,9 +97,8 @@ class Connection(H11Protocol):
     def end(self) -> None:
         """At once, whatever was under way."""
         self._over = True
-        transport = cast("Transport | None", self.transport)  # None until hands are shaken
-        if transport is not None:
-            transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
         elif self._welcome is not None:
             self._welcome.cancel()
 
@@ -111,7 +110,7 @@ class Connection(H11Protocol):
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self,
                 accepted,
-                ssl=self.config.ssl,
+                ssl=self._config.ssl,
                 ssl_handshake_timeout=HANDSHAKE_S,
                 ssl_shutdown_timeout=GOODBYE_S,
             )
@@ -119,61 +118,91 @@ class Connection(H11Protocol):
             self._guests.leave(self)
             accepted.close()
 
-    # ------------------------------------------------------------------ what asyncio and uvicorn call
+    def begin_call(self) -> None:
+        """The head of a request is there."""
+        self._calls += 1
+        self._limit(waits=False)
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._look()
+    def end_call(self) -> None:
+        """The request is answered."""
+        self._calls -= 1
+        self._limit(waits=not self._calls)
+
+    def _limit(self, *, waits: bool) -> None:
+        """Time runs while the peer has to do something; what it does bit by bit does not begin it again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        runs = waits and not self._over
+        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self.end) if runs else None
+
+    # ------------------------------------------------------------------ what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._http.connection_made(transport)
+        self._limit(waits=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._over = True
         self._guests.leave(self)
-        if self._timer is not None:
-            self._timer.cancel()
-        super().connection_lost(exc)
+        self._limit(waits=False)
+        self._http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._look()
+        self._http.data_received(data)
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._look()
+    def eof_received(self) -> None:
+        self._http.eof_received()
 
     def pause_writing(self) -> None:
-        super().pause_writing()
-        self._look()
+        self._http.pause_writing()
+        self._limit(waits=True)
 
     def resume_writing(self) -> None:
-        super().resume_writing()
-        self._look()
-
-    def _look(self) -> None:
-        """Time runs while the peer has to do something; what it does bit by bit does not begin it anew."""
-        cycle = cast("RequestResponseCycle | None", self.cycle)
-        if self.flow.write_paused:
-            waits_for: object = "read"
-        elif cycle is None or cycle.response_complete:
-            waits_for = ("ask again", cycle)
-        else:
-            waits_for = None
-        if waits_for != self._waits_for:
-            self._waits_for = waits_for
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = None if waits_for is None else self.loop.call_later(REQUEST_S, self.end)
+        self._http.resume_writing()
+        self._limit(waits=not self._calls)
 
 
-class Door:
-    """Accepts connections, one after the other, as an `asyncio.Server` would."""
+def watched(app: ASGIApp) -> ASGIApp:
+    """The same application; each `Connection` hears of the calls on it."""
 
-    def __init__(self, server: MasterServer, listening: socket.socket) -> None:
-        self._server, self._listening = server, listening
-        listening.setblocking(False)
-        listening.listen(WAITING)
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        connection: Connection = scope["state"]["connection"]
+        connection.begin_call()
+        try:
+            await app(scope, receive, send)
+        finally:
+            connection.end_call()
+
+    return call
+
+
+class MasterServer(uvicorn.Server):
+    """uvicorn's server of a `watched` application, which accepts the connections of `listening` itself: `serve(sockets=[])`.
+    `files`: how many this process may have open. `ending` is called before the server waits for the calls under way."""
+
+    def __init__(
+        self, config: uvicorn.Config, listening: socket.socket, files: int, ending: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(config)
+        self._listening, self._ending = listening, ending
+        self.guests: Guests[Connection] = Guests(max(16, min(MOST, files - OTHER_FILES)), MOST_OF_ONE)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening.setblocking(False)
+        self._listening.listen(WAITING)
         self._accepting = asyncio.create_task(self._accept())
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._accepting.cancel()
+        self._listening.close()
+        self._ending()
+        await super().shutdown(sockets)
+
     async def _accept(self) -> None:
+        """One connection after the other, as an `asyncio.Server` would."""
         loop, troubled = asyncio.get_running_loop(), False
         while True:
             try:
@@ -187,29 +216,5 @@ class Door:
             if troubled:
                 log.warning("connections are accepted again")
                 troubled = False
-            Connection(self._server, address[0]).welcome(accepted)
+            Connection(self, address[0]).welcome(accepted)
             await asyncio.sleep(0)  # one that is there already is had at once: others have their turn in between
-
-    def close(self) -> None:
-        self._accepting.cancel()
-
-    async def wait_closed(self) -> None:
-        await asyncio.wait([self._accepting])
-
-
-class MasterServer(uvicorn.Server):
-    """uvicorn's, behind a door of ours. `files`: how many this process may have open. `ending` is called before it waits for
-    the calls under way: those that wait for something are answered then."""
-
-    def __init__(self, config: uvicorn.Config, files: int, ending: Callable[[], None] = lambda: None) -> None:
-        super().__init__(config)
-        self._ending = ending
-        self.guests: Guests[Connection] = Guests(max(16, min(MOST, files - OTHER_FILES)), MOST_OF_ONE)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._ending()
-        await super().shutdown(sockets)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self.servers = [Door(self, listening) for listening in sockets or ()]  # type: ignore[misc]
-        self.started = True

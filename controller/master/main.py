@@ -19,7 +19,7 @@ from controller.local.cluster import url_of
 from controller.local.locks import master_lock
 from controller.master.api import Api, Changes
 from controller.master.cluster import ClusterOptions, ClusterState
-from controller.master.connections import REQUEST_S, Connection, MasterServer
+from controller.master.connections import REQUEST_S, MasterServer, watched
 from controller.master.kept import Kept
 from controller.master.notifying import Notifying
 from controller.master.providers import make_provider
@@ -64,10 +64,10 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
     api = Api(cluster, gate, changes, time.monotonic, time.time)
     config = uvicorn.Config(
-        api.application(),
+        watched(api.application()),
         log_config=None,
         access_log=False,
-        http=Connection,
+        http="h11",
         ws="none",
         lifespan="off",
         timeout_keep_alive=int(REQUEST_S),
@@ -78,7 +78,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     config.load()
     assert config.ssl is not None
     config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-    server = MasterServer(config, files, changes.wake_all)
+    server = MasterServer(config, listening, files, changes.wake_all)
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))
     ticking.add_done_callback(lambda task: _ended(task, server))
@@ -92,7 +92,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn listens to them while it serves, and then raises anew what it was told: that must not end what follows
         signal.signal(number, lambda number, _: told.append(number))
-    await server.serve(sockets=[listening])
+    await server.serve(sockets=[])  # it accepts by itself
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await ticking
