@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,9 +21,9 @@ NEAR = 2e-3
 class Submission:
     """One that asks the cluster's master whether its driver may start."""
 
-    def __init__(self, cluster: FakeCluster, name: str, after: str, **plan: object) -> None:
+    def __init__(self, cluster: FakeCluster, name: str, after: str, **plan: Any) -> None:
         self.id, self.name, self.cluster, self.begun_s = str(uuid4()), name, cluster, cluster.now_s
-        self.plan = PlanRequest(profile="app@app.py", after=after, **plan)  # type: ignore[arg-type]
+        self.plan = PlanRequest(profile="app@app.py", after=after, **plan)
         self.comes_after: dict[str, str] = {}
 
     def ask(self) -> StartReply:
