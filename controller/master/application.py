@@ -109,12 +109,12 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which others find it: its own and, where it was submitted with another one, that."""
+        """Names that other jobs may use for this one: its own, and the one that it was submitted with if that differs."""
         return tuple(filter(None, (self.registration.name, self.submitted_name)))
 
     @property
     def submitted_name(self) -> str:
-        """The name that it was submitted with, where its program has set another one; else empty."""
+        """The name that it was submitted with if its program has set another one; else empty."""
         given = self.options.name or ""
         return "" if given == self.registration.name else given
 

@@ -1,4 +1,4 @@
-"""Why a run teaches its profile nothing: a closed set of reasons, and what is said before the next run of the job. Pure."""
+"""The closed set of reasons why a run teaches its profile nothing, and the sentence before the next run of the job. Pure."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def untaught(reason: NoLesson, detail: str = "") -> Untaught:
 
 
 def why_untaught(run: Run, *, succeeded: bool, left_out: int) -> Untaught | None:
-    """Why a run that has ended teaches nothing; None: it teaches. `succeeded`: its driver ended well, whatever single jobs
-    did; `left_out`: events that could not be taken in."""
+    """The reason why a run that has ended teaches nothing; None if it teaches. `succeeded`: its driver ended well, whatever
+    single jobs did; `left_out`: events that could not be taken in."""
     if not succeeded:
         return untaught(NoLesson.NOT_WELL)
     if run.complete and not left_out:

@@ -38,7 +38,7 @@ OPTIONS_OF_BOTH = (
 
 
 def judge_answers(plain: ExampleAnswers, again: ExampleAnswers, ours: ExampleAnswers) -> dict[str, str]:
-    """What is true of each example, in a few words; words that begin with "different" are faults."""
+    """A verdict in a few words for each example; verdicts that begin with "different" are faults."""
     return {name: _of_one(plain[name], again[name], ours[name]) for name in plain}
 
 

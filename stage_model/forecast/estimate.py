@@ -98,8 +98,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission. `used_core_s` is the
     container CPU of the whole run, in stages or not (None: known of no run with these arguments); `grounds` are the runs that
-    the estimate rests on. `rest_s` is by how many seconds a run took longer than all of these let expect with the cores that
-    it had (below 0: shorter); it is 0 where quotas moved the cores."""
+    the estimate rests on. `rest_s` are the seconds that a run took beyond what all of these explain with the cores that it
+    had (below 0: it took less); it is 0 where quotas moved the cores."""
 
     startup_s: float
     tail_s: float
@@ -170,7 +170,7 @@ def _placed(reference: RunRecord, seen: Sequence[_Seen], startup_s: float, fixed
 
 
 def _rest_s(run: RunRecord, fixed: _Fixed) -> float:
-    """By how many seconds the run took longer than its own estimate says with the cores that it had."""
+    """Seconds that the run took beyond what its own estimate explains with the cores that it had."""
     said_s = run.startup_s + run.tail_s
     for group in overlapping(_placed(run, [[(record, run)] for record in run.stages], run.startup_s, fixed)):
         works = [(stage.tasks, stage.work_core_s, stage.task_cv) for stage in group]

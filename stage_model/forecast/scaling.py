@@ -21,8 +21,8 @@ class Fitted(NamedTuple):
 
 
 def lowest_below(fitted: Fitted, amounts: Sequence[float], sizes: Sequence[float], size: float) -> float:
-    """By how much the amount that lies furthest below the fit does so, at least 0. `fitted` is `at_size` of the others; an
-    amount is compared with what the fit says for its own size."""
+    """The largest distance of an amount below the fit at its own size, at least 0. `fitted` is `at_size` of the same amounts,
+    sizes and size."""
     expected = [fitted.amount * (1 + fitted.growth * (s / size - 1)) if s > 0 and size > 0 else fitted.amount for s in sizes]
     return max(0.0, *(said - amount for said, amount in zip(expected, amounts, strict=True)))
 
