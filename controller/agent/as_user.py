@@ -56,7 +56,7 @@ def _become(uid: int, gid: int) -> None:
 
 
 def groups_of_user(uid: int, gid: int) -> list[int]:
-    """The groups that a user has by this machine's user database, and `gid`; a driver's own word is not taken for them."""
+    """The user's groups in this machine's user database, and `gid`. A driver does not get to name groups."""
     try:
         return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
     except KeyError:

@@ -46,9 +46,10 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, whoever made them
 class Site:
     """This worker's places and rules. Executors never see `home` but for their own directories in it. `local_root` is shared
     by the workers of one host: executors of one host read each other's shuffle files from disk
-    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts`:
-    executors see of the host's files what they are shown; else they see all, and only what they cannot do without is looked
-    at. `own_networks`: each application has one here, which is `closed` for all of them or as they wish."""
+    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts`
+    is true if executors see only those files of the host that are mounted for them; otherwise they see all files, and only
+    paths that they cannot do without are checked. `own_networks`: each application has one here, which is `closed` for all of
+    them or as they wish."""
 
     host: str
     home: Path

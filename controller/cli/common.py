@@ -238,8 +238,8 @@ def table_console() -> Console:
 
 
 def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
-    """The application that `wanted` names: `last`, an id, a unique start of one, or a name, its own or the one that it was
-    submitted with: of the one running that has it, else of the newest.
+    """The application that `wanted` names: `last`, an id, a unique start of an id, or a name. A name is the application's own
+    or the one that it was submitted with; it means the only running application with this name, else the newest one.
 
     `views` are in order of submission. Raises `BadInput`.
     """

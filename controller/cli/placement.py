@@ -70,8 +70,8 @@ def headline(found: Explanation) -> str:
 
 
 def sentences(found: Explanation) -> list[str]:
-    """The lines that say what the forecast rests on, why the application ended late, and why it taught nothing, as far as the
-    master reports it."""
+    """A line each for the basis of the forecast, for the reason of a late end and for the reason why the run taught nothing,
+    as far as the master reports them."""
     based = [] if found.basis is None else [f"forecast: {found.basis.sentence}"]
     late = [] if found.lateness is None else [f"late: {found.lateness.sentence}"]
     return [*based, *late, *([] if found.untaught is None else [f"it taught nothing, because {found.untaught.sentence}"])]

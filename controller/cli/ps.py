@@ -48,7 +48,9 @@ class Selection:
     help="Only those in that state (repeat).",
 )
 @click.option(
-    "--name", metavar="PATTERN", help="Only those of that name, or submitted with it; * stands for any characters, ? for one."
+    "--name",
+    metavar="PATTERN",
+    help="Only applications that have this name or were submitted with it; * stands for any characters, ? for one.",
 )
 @click.option("--priority", help="Only those of that priority: low, normal, high, or 0 to 100.")
 def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None) -> None:

@@ -86,8 +86,8 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
 
 
 def _of_running(home: Home, wanted: str) -> str:
-    """The id of the application of that name whose record, which has its names, is still to come; else the word as it is.
-    Raises `BadInput` where several run."""
+    """The id of the unfinished application with that name, because only a finished record holds names; else the word itself.
+    Raises `BadInput` if several such applications run."""
     views: list[ApplicationView] = []
     if home.cluster() is not None:
         with suppress(PaceError):  # without a master, names of ended runs are found all the same

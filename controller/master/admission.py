@@ -143,8 +143,10 @@ class Admission:
             # for one that is too large for all that are there, a worker may be started
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
         promised = await self.registry.promised(now_s, attached=attached)
-        profiles, law = self.registry.profiles, self.default_law
-        reply = await beside(lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows))
+        profiles, law, untaught = self.registry.profiles, self.default_law, dict(self.registry.untaught)
+        reply = await beside(
+            lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows, untaught=untaught)
+        )
         if reply.forecast is None:
             return reply
         reason = self.pipelines.refusal(WaitingJob.of(request, reply.forecast, uid, now_s), now_s)

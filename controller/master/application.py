@@ -102,12 +102,13 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which others find it: its own; where it was submitted with another one, that; its submission if that waited."""
+        """Names that other jobs may use for this one: its own, the one that it was submitted with if that differs, and the id
+        of its submission if that waited."""
         return tuple(filter(None, (self.registration.name, self.submitted_name, self.options.waited)))
 
     @property
     def submitted_name(self) -> str:
-        """The name that it was submitted with, where its program has set another one; else empty."""
+        """The name that it was submitted with if its program has set another one; else empty."""
         given = self.options.name or ""
         return "" if given == self.registration.name else given
 

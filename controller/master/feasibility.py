@@ -15,6 +15,7 @@ from msgspec import structs
 from controller.files import local_path, read_plain
 from controller.master.basis import basis
 from controller.master.capacity import Capacity, asked_capacity, capacity, initial
+from controller.master.lesson import ALL_TAUGHT, LastUntaught, no_profile
 from controller.runs.profile_store import FILE, LARGEST_BYTES, ProfileStore
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
@@ -24,7 +25,6 @@ from stage_model.forecast.curve import curve, reference_slots, whole
 from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.forecast.virtual_time import Forecast
-from stage_model.history.like_named import like_named
 from stage_model.history.profile import Profile, parse_profile, profile_key
 from stage_model.laws import LAWS, parse_constants, parse_law
 from stage_model.laws.paper import PaperSettings
@@ -97,6 +97,7 @@ def plan_reply(
     *,
     default_law: str = "forecast",
     grows: bool = False,
+    untaught: LastUntaught = ALL_TAUGHT,
 ) -> PlanReply:
     """Answers `sparkpace plan`. Whether a deadline can be met is the same under every law; which cores it takes, and the
     stages' deadlines, are its law's. Raises `BadInput` for an unusable profile, law or constant, more cores than there are,
@@ -111,8 +112,7 @@ def plan_reply(
     else:
         most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
     if profile is None:
-        named = f"no profile {request.profile!r}" if request.profile else "no profile"
-        reason = f"{named} yet: a first run takes what is free and teaches{like_named(request.profile or '', store.list())}"
+        reason = no_profile(request.profile or "", untaught, store.list())
         return PlanReply(known=False, cluster_cores=most.cores, reason=reason)
     if not workers and grows:
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")

@@ -43,7 +43,7 @@ that passes, and nothing that the record is made of would."""
 @dataclass(frozen=True, slots=True)
 class Ending:
     """All that is needed to write a run's record: what follows from its samples is still None in `summary`. `first_task_s`
-    and `last_task_s` count from submission; `lesson` is for the profile, or `untaught` says why there is none."""
+    and `last_task_s` count from submission. `lesson` updates the profile; if it is None, `untaught` is the reason."""
 
     application_id: str
     summary: dict[str, Any]
@@ -68,8 +68,8 @@ class _Try:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How it ended: ids of old runs that were removed; why it taught nothing, if that is so; `problem` says why there is no
-    record, if there is none."""
+    """The result of a written record: ids of old runs that were removed, and the reason if the run taught nothing. `problem`
+    is the reason if there is no record."""
 
     removed: Sequence[str] = ()
     untaught: Untaught | None = None
@@ -153,8 +153,8 @@ def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> 
         log.error("%s: what it used is not known: %s", ending.application_id, error)
         used = {}
     why = _teach(ending, profiles)
-    told = {"taught": why is None, "untaught": None if why is None else structs.asdict(why)}
-    removed = recorder.finish(ending.application_id, {**ending.summary, **used, **told}, ending.stages)
+    taught = {"taught": why is None, "untaught": None if why is None else structs.asdict(why)}
+    removed = recorder.finish(ending.application_id, {**ending.summary, **used, **taught}, ending.stages)
     return Written(removed, why)
 
 
@@ -180,7 +180,7 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
 
 
 def _teach(ending: Ending, profiles: ProfileStore) -> Untaught | None:
-    """Why it taught nothing; None: it did."""
+    """Teaches the profile. Returns the reason if that is not possible."""
     if ending.lesson is None:
         log.info("%s teaches nothing: %s", ending.application_id, ending.untaught.sentence if ending.untaught else "")
         return ending.untaught

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from controller.master.application import Application, ApplicationRecord
 from controller.master.basis import basis
 from controller.master.executor_spec import HADOOP_CREDENTIALS
 from controller.master.feasibility import find_profile
 from controller.master.guard import Caught
-from controller.master.lesson import no_profile
+from controller.master.lesson import LastUntaught, no_profile
 from controller.runs.profile_store import ProfileStore
-from controller.wire.basis import Untaught
 from stage_model.forecast.estimate import estimate
-from stage_model.history.like_named import like_named
 from stage_model.history.profile import profile_key
 
 log = logging.getLogger("sparkpace.master")
@@ -24,13 +21,13 @@ def make_application(
     record: ApplicationRecord,
     started_s: float,
     profiles: ProfileStore,
-    untaught: Mapping[str, tuple[str, Untaught]],
+    untaught: LastUntaught,
     now_s: float,
     *,
     restored: bool = False,
 ) -> Application:
-    """The application of a record with what its profile lets expect; `untaught` as `Registry` keeps it. Raises `BadInput` for
-    an unusable profile; one that is `restored` goes on without."""
+    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile; a `restored`
+    application goes on without it."""
     registration, options = record.registration, record.options
     with Caught() as problem:
         key, profile = find_profile(options.profile, registration.name, registration.main, profiles)
@@ -58,8 +55,7 @@ def make_application(
         log.error("%s goes on without its profile: %s", application.id, lost)
         application.notify(f"it goes on without its profile: {lost}")
     elif what is None:
-        alike = like_named(key, profiles.list())
-        application.notify(no_profile(key, untaught.get(key)) + alike)
+        application.notify(no_profile(key, untaught, profiles.list()))
     elif what.grounds.other_arguments:
         application.notify(basis(what.grounds).sentence)
     if registration.authenticated and HADOOP_CREDENTIALS in registration.environment and not restored:

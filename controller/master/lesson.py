@@ -1,11 +1,17 @@
-"""Why a run teaches its profile nothing: a closed set of reasons, and what is said before the next run of the job. Pure."""
+"""The closed set of reasons why a run teaches its profile nothing, and the sentence before the next run of the job. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from controller.wire.basis import Untaught
+from stage_model.history.like_named import like_named
 from stage_model.history.run import Run
+
+LastUntaught = Mapping[str, tuple[str, Untaught]]
+"""By the key of its profile the last run of a job, if that taught nothing, and why."""
+ALL_TAUGHT: LastUntaught = {}
 
 
 class NoLesson(StrEnum):
@@ -14,7 +20,7 @@ class NoLesson(StrEnum):
     NOT_WELL = "not_well"
     """Another run would learn work that never ended."""
     EVENTS_MISSING = "events_missing"
-    """The driver told something that was lost, that could not be taken in, or that was too much."""
+    """Events of the driver were lost, could not be applied, or were too many."""
     NO_JOB = "no_job"
     PROFILE = "profile"
     """The profile is damaged or cannot be written."""
@@ -34,8 +40,8 @@ def untaught(reason: NoLesson, detail: str = "") -> Untaught:
 
 
 def why_untaught(run: Run, *, succeeded: bool, left_out: int) -> Untaught | None:
-    """Why a run that has ended teaches nothing; None: it teaches. `succeeded`: its driver ended well, whatever single jobs
-    did; `left_out`: events that could not be taken in."""
+    """The reason why a run that has ended teaches nothing; None if it teaches. `succeeded`: its driver ended well, whatever
+    single jobs did; `left_out`: events that could not be taken in."""
     if not succeeded:
         return untaught(NoLesson.NOT_WELL)
     if run.complete and not left_out:
@@ -44,10 +50,12 @@ def why_untaught(run: Run, *, succeeded: bool, left_out: int) -> Untaught | None
     return untaught(NoLesson.NO_JOB if no_job else NoLesson.EVENTS_MISSING)
 
 
-def no_profile(key: str, last: tuple[str, Untaught] | None) -> str:
-    """The sentence for a job without a profile: `last` is its last run, if that taught nothing, and why."""
-    if last is None:
-        return f"no profile {key!r} yet: this run takes what is free and teaches"
-    application_id, why = last
+def no_profile(key: str, untaught: LastUntaught, known: Iterable[str]) -> str:
+    """The sentence for a job without a profile. `key` is empty where its program will name the profile; `known` are the keys
+    of all profiles."""
+    named = f"no profile {key!r} yet" if key else "no profile yet"
+    if key not in untaught:
+        return f"{named}: a first run takes what is free and teaches{like_named(key, known)}"
+    application_id, why = untaught[key]
     taught = f"the last run, {application_id}, taught nothing, because {why.sentence}"
-    return f"no profile {key!r} yet: {taught}; this run takes what is free"
+    return f"{named}: {taught}; a run takes what is free until one has taught{like_named(key, known)}"

@@ -305,9 +305,9 @@ def _future(
 def _by_the_total(
     application: Application, what: ApplicationEstimate, matched: Matched, ahead: Ahead
 ) -> tuple[float, Forecast]:
-    """What the total CPU says of the work left (`stage_model.forecast.budget`): the share of the work of the stages to come
-    that has not come already, and the work that belongs to no known stage. CPU that stages under way have used is taken off
-    their work: one report of an agent brings it together with the CPU of the whole executor."""
+    """The bounds that the total CPU sets to the work left (`stage_model.forecast.budget`): the share of the work of the
+    stages to come that has not come already, and the work that belongs to no known stage. CPU that stages under way have used
+    is taken off their work, because one report of an agent holds it together with the CPU of the whole executor."""
     if what.used_core_s is None:
         return 1.0, Forecast(())
     used, ratio = application.stage_use(), matched.work_ratio

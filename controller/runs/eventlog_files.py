@@ -1,8 +1,8 @@
 """Opens Spark event logs: a file, an archive with one, or a folder with one, which may be in parts (`eventlog_v2_*`).
 
-Packed or not, they are told by content and not by name. Logs are other people's files: read as a stream, with bounded
-lines, so that none fills the memory. Not covered: what unpacks them (`log_archives`), which files of a folder are a log
-(`log_names`), what the lines mean (`stage_model.history.eventlog`).
+The content decides how a file is packed, and its name does not. Logs are other people's files, so they are read as a stream
+with bounded lines, and none fills the memory. Not covered: what unpacks them (`log_archives`), which files of a folder are a
+log (`log_names`), what the lines mean (`stage_model.history.eventlog`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from stage_model.history.eventlog import EventLog, read_event_log
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes. The longest real lines are SQL plans, below some MB."""
 LARGEST_RATIO = 1000
-"""Times as large as its file may a log be, and a longest line more. Real ones are 10 to 100 times as large."""
+"""An unpacked log may be as many times as large as its file, and a longest line more. Real logs are 10 to 100 times as
+large."""
 
 
 def read_event_log_file(path: Path) -> EventLog:

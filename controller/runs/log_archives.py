@@ -29,7 +29,7 @@ UNPACKABLE = (
     *(zlib.error, zstd.ZstdError, gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, struct.error),
     *(ValueError, LookupError, OverflowError, RuntimeError),
 )
-"""What damaged and hostile files raise here, apart from `EOFError` where they are cut off."""
+"""Errors of damaged and hostile files; files that are cut off raise `EOFError`."""
 LARGEST_LIST = 2 * 1024 * 1024
 """Bytes of an archive's list of files: ten thousand names in a zip, a thousand files in a tar."""
 _ZIPS = (b"PK\x03\x04", b"PK\x05\x06")
@@ -48,15 +48,16 @@ _CODECS = {
     b"BZh": ("bzip2", "`bunzip2 -k LOG`"),
     b"\xfd7zXZ\x00": ("xz", "`unxz -k LOG`"),
 }
-"""What is not read here, by its first bytes, and what unpacks it. No library reads the blocks of Spark's first three."""
+"""First bytes of files that are not read here, their codec, and a command that unpacks them. No library on PyPI reads the
+blocks that Spark writes with the first three."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _LONGEST_MARK = 8
 HEAD = _TAR_AT + len(_TAR)
-"""Bytes that tell what a file is."""
+"""Bytes from which the kind of a file follows."""
 
 
 def is_log_like(head: bytes) -> bool:
-    """Whether a file with these first `HEAD` bytes may be an event log, packed or not."""
+    """True if a file with these first `HEAD` bytes may be an event log, packed or not."""
     return head.startswith((b'{"Event"', _GZIP, _ZSTD, *_ZIPS, *_CODECS)) or head[_TAR_AT:] == _TAR
 
 
@@ -96,7 +97,7 @@ _Members = dict[str, Callable[[], io.BufferedReader]]
 
 
 class _Listed(io.BufferedReader):
-    """An archive, of which `left` more bytes may be read: while its list of files is read, as that goes into memory whole."""
+    """An archive of which `left` more bytes may be read. The limit holds while its list of files is read into memory."""
 
     left = LARGEST_LIST
 

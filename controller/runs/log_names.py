@@ -1,4 +1,4 @@
-"""Which of the files in a folder or an archive are one event log, and in which order, by their names alone. Pure."""
+"""The rule that finds the files of one event log in a folder or an archive, and their order, by names only. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterable, Mapping
 from stage_model.errors import BadInput
 
 MOST_FILES = 10_000
-"""Of which names are compared."""
+"""Largest number of files in a folder or an archive."""
 ACCEPTED = "accepted: an event log, plain or in zstd, gzip, zip or tar, or the folder of one in parts (eventlog_v2_*)"
 _SHOWN = 5
 _OTHERS = (".", "appstatus_", "__MACOSX")
-"""How files and folders are called that are no part of a log: hidden ones, a mark of Spark's, what a Mac adds to archives."""
+"""Beginnings of names that are no part of a log: hidden files, a mark of Spark's, an addition of a Mac's archives."""
 _PART = re.compile(r"^events_(?P<number>\d+)_(?P<application>.+?)(?:\.(?!compact)[a-z0-9]+)?(?P<compact>\.compact)?$")
 _DATABRICKS_PART = re.compile(r"^eventlog(?P<date>-\d{4}-\d\d-\d\d--\d\d-\d\d)?(?:\.[a-z0-9]+)?$")
 """Databricks appends to `eventlog`, and gives it a date when it begins the next."""
 _ATTEMPT = re.compile(r"(?P<application>application_\d+_\d+)_(?P<attempt>\d{1,9})\b")
-"""The name of a log in YARN's cluster mode, where a driver that died is started once more."""
+"""The name of a log in YARN's cluster mode, which starts a driver that died again."""
 
 
 def is_log_part(file: str) -> bool:
-    """Whether a file with this name is a part of a log, whatever is in it."""
+    """True if a file with this name is a part of a log, whatever it holds."""
     return bool(_PART.match(file) or _DATABRICKS_PART.match(file))
 
 
@@ -47,7 +47,7 @@ def one_log(names: Iterable[str], source: str, *, how: str = "name one of them")
 
 
 def _log_of(name: str) -> str:
-    """What the log is called that a file belongs to: a file, a folder, or the parts that have something in common."""
+    """The name of the log that a file belongs to: of a file, of a folder, or of the parts of one application."""
     folder, _, file = name.rpartition("/")
     if (part := _PART.match(file)) is None:
         return f"{folder}/eventlog".lstrip("/") if _DATABRICKS_PART.match(file) else name
@@ -76,7 +76,7 @@ def _dated(file: str) -> tuple[bool, str]:
 
 
 def _numbered(parts: Iterable[tuple[re.Match[str], str]], source: str) -> list[str]:
-    """Of a rolling log of Spark: a compacted part stands for all before it."""
+    """The parts of a rolling log of Spark in order. A compacted part stands for all parts before it."""
     found: dict[int, str] = {}
     compacted = 0
     for part, name in sorted(parts, key=lambda one: one[1]):

@@ -21,7 +21,7 @@ from stage_model.history.profile import Profile, RunRecord, parse_profile, profi
 
 
 class LoggedRun(NamedTuple):
-    """The run in a log, a clause for each kind of gap, and what else has to be said of it, a clause each."""
+    """The run in a log, with a clause for each kind of gap and for each remark."""
 
     record: RunRecord
     gaps: tuple[str, ...]
@@ -53,7 +53,7 @@ def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile,
     """The profile of the runs in these logs, the last 20, and a sentence for each gap and remark. `cores`: what those runs
     could use, where that was less than their executors' cores. Raises `BadInput`, also for logs of different applications."""
     runs: list[RunRecord] = []
-    told: list[str] = []
+    notes: list[str] = []
     for file in files:
         run, gaps, more = logged_run(file)
         if runs and _key(run) != _key(runs[0]):
@@ -62,10 +62,10 @@ def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile,
                 f"give logs of one application{_or_one_name(run, runs[0])}"
             )
         runs.append(run if cores is None else _slowed(run, cores, file))
-        told += (f"event log {file} has gaps: {clause}" for clause in gaps)
-        told += (f"in event log {file} {clause}" for clause in more)
+        notes += (f"event log {file} has gaps: {clause}" for clause in gaps)
+        notes += (f"in event log {file} {clause}" for clause in more)
     content = profile_json(profile(_key(runs[0]), runs))
-    return parse_profile(content, source=f"what {', '.join(map(str, files))} would teach"), tuple(told)
+    return parse_profile(content, source=f"what {', '.join(map(str, files))} would teach"), tuple(notes)
 
 
 def _key(run: RunRecord) -> str:
@@ -73,7 +73,7 @@ def _key(run: RunRecord) -> str:
 
 
 def _or_one_name(run: RunRecord, first: RunRecord) -> str:
-    """How runs of one job become those of one profile, where their names may be those of one."""
+    """Advice for two runs whose names may belong to one job; else empty."""
     if not like_named(_key(run), [_key(first)]):
         return ""
     name = shlex.quote(_key(first))

@@ -24,13 +24,13 @@ class RunFolder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The application's own and, where it was submitted with another one, that; none while the run goes on."""
+        """The application's name, and the one that it was submitted with if that differs; none while the run goes on."""
         return tuple(str(self.summary[key]) for key in ("name", "submitted_name") if self.summary.get(key))
 
 
 def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
-    """The folder that `wanted` names: `last`, an application id, a unique start of one, or the newest of a name, its own or
-    the one that it was submitted with. `ended`: `last` is the last one that has ended.
+    """The folder that `wanted` names: `last`, an application id, a unique start of an id, or a name, which means the newest
+    run that has it or was submitted with it. `ended`: `last` is the last one that has ended.
 
     Raises `BadInput` when there is none, or several ids begin so.
     """

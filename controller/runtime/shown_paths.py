@@ -1,6 +1,6 @@
-"""Which paths of its host a runtime with a file system of its own may show to executors, as far as their names tell. Pure.
+"""The rule for names of paths that a container may show to executors. Pure.
 
-The agent looks at what they lead to, too (`controller.agent.launch`).
+Not covered: what a path leads to, which the agent checks (`controller.agent.launch`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WHOLE = (
 
 
 def no_mount_name(path: str) -> str:
-    """The end of a sentence about a path that no mount can have; empty: it can be one."""
+    """The reason why a path cannot be a mount, as the end of a sentence about it; empty if it can."""
     name = PurePosixPath(path)
     if name.is_absolute() and not path.startswith("//") and ".." not in name.parts and ":" not in path:
         return ""
@@ -23,5 +23,5 @@ def no_mount_name(path: str) -> str:
 
 
 def not_shown(path: str) -> str:
-    """The same about a path that nobody asked for by name, as the directory of submission."""
+    """The same for a path that no one asked for by name, such as the directory of submission."""
     return no_mount_name(path) or (WHOLE if str(PurePosixPath(path)) in SYSTEM_ROOTS else "")

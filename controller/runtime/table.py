@@ -22,7 +22,7 @@ RUNTIMES: Mapping[str, str] = {
 STARTING = ("docker", "process")
 """Those that start executors themselves: `auto` takes the first one that works on this machine."""
 MOUNTING = ("docker",)
-"""Of these, those whose executors see only those files of the host that they are shown."""
+"""Runtimes whose executors see only those files of the host that are mounted for them."""
 ADOPTING = tuple(name for name in RUNTIMES if name not in STARTING)
 """Those whose executors other cluster managers start."""
 EVERYWHERE = ("kubernetes",)

@@ -1,4 +1,4 @@
-"""Where the driver runs: `sparkpace submit` stays with its driver, wherever another mode is asked for. Pure."""
+"""The check of the deploy mode: `sparkpace submit` stays with its driver. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CLIENT = "client"
 def check_deploy_mode(
     arguments: SubmitArguments, file: Mapping[str, str], environment: Mapping[str, str], master: str | None
 ) -> None:
-    """Looks where spark-submit looks (SparkSubmitArguments), in its order: the option, `--conf`, the files of settings
-    (`file`), the environment. `master` is that of another cluster manager, None: ours. Raises `BadInput` for a mode in which
-    the driver would run elsewhere, if nobody there knows how it is attached."""
+    """Checks the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
+    files of settings (`file`), the environment. `master` is the URL of another cluster manager; None means Sparkpace. Raises
+    `BadInput` for a mode in which the driver would run where it cannot be attached."""
     asked = {
         "--deploy-mode": arguments.spark_options.get("--deploy-mode"),
         f"--conf {DEPLOY_MODE}": arguments.conf.get(DEPLOY_MODE),

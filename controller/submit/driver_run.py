@@ -35,8 +35,8 @@ Show = Callable[[ApplicationView | None], None]
 
 
 class DriverRun:
-    """One driver. `view` is the last that the master told of its application; None until it registered. `unknown`: when it
-    was last asked, the master answered that it knows none."""
+    """One driver. `view` is the master's last answer about its application; None until it registered. `unknown` is true if
+    the master's last answer was that it knows no application of this driver."""
 
     def __init__(self, client: MasterClient, submission: str) -> None:
         self.view: ApplicationView | None = None

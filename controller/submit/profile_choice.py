@@ -27,7 +27,7 @@ class ProfileChoice:
 
 
 def read_profile(given: str | None, working_dir: Path, main: str | None = None) -> ProfileChoice:
-    """What looks like a path is a file: it holds a slash, ends in .json, or exists; so is a file:/PATH.
+    """The profile that `given` names. It is a file if it holds a slash, ends in .json, exists, or is a URL file:/PATH.
 
     Raises `BadInput`, also for the profile file of another job than `main` (None: any).
     """

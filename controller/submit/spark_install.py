@@ -1,5 +1,8 @@
-"""Which Spark a submission uses: SPARK_HOME, else the pyspark of our own Python, else `spark-submit` on PATH; and, with the
-second one, which Python: with the others it is `python3` on PATH, as Spark has it."""
+"""The Spark of a submission: SPARK_HOME, else the pyspark of our own Python, else `spark-submit` on PATH.
+
+With the pyspark of our own Python this module also chooses the Python of driver and tasks. With the others Spark takes
+`python3` on PATH.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +53,9 @@ def find_spark(environment: Mapping[str, str]) -> SparkInstall:
 
 
 def _active_python(environment: Mapping[str, str]) -> str | None:
-    """That of the virtual environment that is active, which spark-submit would find first on PATH. It needs no pyspark:
-    spark-submit shows its own to the driver (PythonUtils.sparkPythonPath). None: no environment is active, it is gone, or it
-    is our own."""
+    """The Python of the active virtual environment, which spark-submit would find first on PATH. It needs no pyspark, because
+    spark-submit shows its own to the driver (PythonUtils.sparkPythonPath). None if no environment is active, if its Python is
+    gone, or if it is our own."""
     active = environment.get("VIRTUAL_ENV")
     if not active or Path(active).resolve() == Path(sys.prefix).resolve():
         return None

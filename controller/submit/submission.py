@@ -154,8 +154,8 @@ def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
 
 
 def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the driver's --properties-file must hold: the user's file, and Spark's authentication. Raises `BadInput`, also for
-    what the file asks for and is not offered."""
+    """The settings for the driver's --properties-file: the user's file, and Spark's authentication. Raises `BadInput`, also
+    if the file asks for a deploy mode that is not offered."""
     file = _file_settings(job, spark, environment)
     check_deploy_mode(job.arguments, file, environment, job.master)
     if job.master is not None:  # Spark's own authentication is that cluster manager's affair

@@ -239,7 +239,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which people find it."""
+        """Names that people may use for this application."""
         return (self.name, self.submitted_name) if self.submitted_name else (self.name,)
 
 

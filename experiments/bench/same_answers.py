@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.home import Home
-from controller.runtime.table import RUNTIMES
+from controller.runtime.table import STARTING
 from experiments.harness.live_cluster import Sparkpace, spark_home
 from experiments.harness.local_cluster import WORKLOADS
 from experiments.harness.outputs import difference
@@ -38,7 +38,7 @@ OPTIONS_OF_BOTH = (
 
 
 def judge_answers(plain: ExampleAnswers, again: ExampleAnswers, ours: ExampleAnswers) -> dict[str, str]:
-    """What is true of each example, in a few words; words that begin with "different" are faults."""
+    """A verdict in a few words for each example; verdicts that begin with "different" are faults."""
     return {name: _of_one(plain[name], again[name], ours[name]) for name in plain}
 
 
@@ -83,7 +83,7 @@ def compare_examples(folder: Path, runtime: str, patterns: list[str]) -> dict[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--runtime", choices=sorted(RUNTIMES), default="process")
+    parser.add_argument("--runtime", choices=STARTING, default="process")
     parser.add_argument("--only", nargs="+", default=["*"])
     given: Any = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -149,7 +149,7 @@ class ResultFolder:
         self._append("records.jsonl", record)
 
     def _keep_log(self, app_id: str) -> None:
-        """What its event log tells, without paths. Stock Spark's logs lie in a folder of each job."""
+        """Keeps the run of its event log, without paths. Stock Spark's logs lie in a folder of each job."""
         logs = self.path / EVENT_LOGS
         for log in (*logs.glob(f"*{app_id}*"), *logs.glob(f"*/{app_id}*")):
             if log.name.startswith("."):

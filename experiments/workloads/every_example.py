@@ -45,7 +45,7 @@ EXAMPLE_ARGUMENTS = {
     "transitive_closure.py": ["2"],
     "wordcount.py": ["data/mllib/sample_lda_libsvm_data.txt"],
 }
-"""Of examples that end with their usage otherwise, or that take long."""
+"""Arguments for examples that need some, and smaller ones for examples that take long."""
 EXAMPLE_LIMIT_S = 180
 
 
@@ -57,7 +57,7 @@ def examples_like(folder: Path, patterns: list[str]) -> list[str]:
 
 
 def run_example(folder: Path, name: str) -> dict[str, str]:
-    """What the example printed, and how it ended: an empty text is success."""
+    """The output of the example, and how it ended: an empty text is success."""
     printed, ended, begun_s = io.StringIO(), "", time.monotonic()
     sys.argv = [str(folder / name), *EXAMPLE_ARGUMENTS.get(name, [])]
     signal.alarm(EXAMPLE_LIMIT_S)

@@ -19,7 +19,7 @@ from stage_model.forecast.fixed import fixed_times, mean_cores, side_by_side_s
 from stage_model.forecast.further import Grounds, grounds, marks
 from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.same_stage import same_stages
-from stage_model.forecast.scaling import Fitted, at_size
+from stage_model.forecast.scaling import Fitted, at_size, lowest_below
 from stage_model.forecast.virtual_time import spread
 from stage_model.forecast.waiting import Shown, split
 from stage_model.history.amounts import Amounts
@@ -36,10 +36,9 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals of
     its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and writes,
     counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is the
-    share of its work that grows with what it reads; `moving_core_s` is the part of its work that the run with the least work
-    here did not have. `fixed_s` = time that cores do not shorten, of which `waiting_s` is
-    hidden where a quota holds the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if
-    all goes as profiled.
+    share of its work that grows with what it reads; `moving_core_s` is by how much one of the runs had less work here than
+    follows from what it read. `fixed_s` = time that cores do not shorten, of which `waiting_s` is hidden where a quota holds
+    the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
     """
 
     index: int
@@ -99,8 +98,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission. `used_core_s` is the
     container CPU of the whole run, in stages or not (None: known of no run with these arguments); `grounds` are the runs that
-    the estimate rests on. `rest_s` is by how many seconds a run took longer than all of these let expect with the cores that
-    it had (below 0: shorter); it is 0 where quotas moved the cores."""
+    the estimate rests on. `rest_s` are the seconds that a run took beyond what all of these explain with the cores that it
+    had (below 0: it took less); it is 0 where quotas moved the cores."""
 
     startup_s: float
     tail_s: float
@@ -171,7 +170,7 @@ def _placed(reference: RunRecord, seen: Sequence[_Seen], startup_s: float, fixed
 
 
 def _rest_s(run: RunRecord, fixed: _Fixed) -> float:
-    """By how many seconds the run took longer than its own estimate says with the cores that it had."""
+    """Seconds that the run took beyond what its own estimate explains with the cores that it had."""
     said_s = run.startup_s + run.tail_s
     for group in overlapping(_placed(run, [[(record, run)] for record in run.stages], run.startup_s, fixed)):
         works = [(stage.tasks, stage.work_core_s, stage.task_cv) for stage in group]
@@ -240,8 +239,8 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
         sizes = [r.amounts.read(in_bytes) for r, _ in among]
         return at_size([of(r) for r, _ in among], sizes, record.amounts.read(in_bytes))
 
-    work = expected(lambda r: r.work_core_s, measured)
-    least_core_s = min(expected(lambda r: r.work_core_s, [one]).amount for one in measured)
+    works, read = [r.work_core_s for r, _ in measured], [r.amounts.read(in_bytes) for r, _ in measured]
+    work = at_size(works, read, record.amounts.read(in_bytes))
     fixed_s, waiting_s = split([_shown(r, run, fixed[run.id][r.signature]) for r, run in measured])
     return StageEstimate(
         index=0,
@@ -257,7 +256,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
         slots=record.slots,
         growth=work.growth,
         work_core_s=work.amount,
-        moving_core_s=max(0.0, work.amount - least_core_s),
+        moving_core_s=lowest_below(work, works, read, record.amounts.read(in_bytes)),
         task_cv=median(r.task_cv for r, _ in taught),
         skew=median(r.skew for r, _ in taught),
         fixed_s=fixed_s,

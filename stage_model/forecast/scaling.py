@@ -20,6 +20,13 @@ class Fitted(NamedTuple):
     growth: float = 1.0
 
 
+def lowest_below(fitted: Fitted, amounts: Sequence[float], sizes: Sequence[float], size: float) -> float:
+    """The largest distance of an amount below the fit at its own size, at least 0. `fitted` is `at_size` of the same amounts,
+    sizes and size."""
+    expected = [fitted.amount * (1 + fitted.growth * (s / size - 1)) if s > 0 and size > 0 else fitted.amount for s in sizes]
+    return max(0.0, *(said - amount for said, amount in zip(expected, amounts, strict=True)))
+
+
 def at_size(amounts: Sequence[float], sizes: Sequence[float], size: float) -> Fitted:
     """The amount expected of a stage that reads `size`, at least 0.
 

@@ -113,8 +113,8 @@ def stages_busy(stages: Sequence[tuple[int, float, float]], slots: int) -> Busy:
 
 
 def queued(stages: Sequence[tuple[int, float, float]], slots: int) -> tuple[float, list[float]]:
-    """Of stages (tasks, core-seconds, cv) in order: core-seconds that keep all slots busy at first, and then the works of
-    tasks that wait for a slot."""
+    """The queue of stages (tasks, core-seconds, cv) in order: core-seconds that keep all slots busy at first, and then the
+    works of tasks that wait for a slot."""
     steady_core_s, works = 0.0, list[float]()
     for tasks, work_core_s, cv in stages:
         if tasks <= 0 or work_core_s <= 0:

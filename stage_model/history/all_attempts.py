@@ -2,7 +2,7 @@
 
 Spark tries a stage again, as a whole or in part, when output that it needs was lost. The first attempt alone may lack tasks,
 and later ones may do tasks again that had ended; both were work of the run. Pure. Not covered: what follows for a profile
-(`run_record`), how a run tells of them (`run`).
+(`run_record`), how attempts are read from events (`run`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from stage_model.history.amounts import Amounts
+from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey, StageRun
 
 
@@ -54,7 +55,7 @@ class AllAttempts:
 
     @property
     def variance_ms2(self) -> float:
-        """Of the run times of tasks."""
+        """Variance of the run times of tasks."""
         squares = sum(one.run_ms_squares for one in self.attempts)
         return max(0.0, squares / self.ended - self.mean_ms**2) if self.ended else 0.0
 
@@ -71,10 +72,15 @@ class AllAttempts:
 
     def work_core_s(self, container_core_s: Mapping[StageKey, float] | None) -> float:
         """Core-seconds, as `StageRun.work_core_s` has them; `container_core_s` is by stage and attempt (None: not known)."""
-        told = container_core_s
-        return self._scale * sum(one.work_core_s(None if told is None else told.get(one.key, 0.0)) for one in self.attempts)
+        known = container_core_s
+        return self._scale * sum(one.work_core_s(None if known is None else known.get(one.key, 0.0)) for one in self.attempts)
 
     def sum_of(self, by_key: Mapping[StageKey, float]) -> float | None:
-        """The sum over the attempts of a number that is told by stage and attempt; None where it is told of none."""
-        told = [by_key[one.key] for one in self.attempts if one.key in by_key]
-        return sum(told) if told else None
+        """The sum of a number that is known by stage and attempt over the attempts; None where it is known of none."""
+        known = [by_key[one.key] for one in self.attempts if one.key in by_key]
+        return sum(known) if known else None
+
+
+def kept_stages(run: Run) -> list[AllAttempts]:
+    """The stages that a record of the run has, in order of submission: all but those that were cut off (`Run.cut_off`)."""
+    return [AllAttempts(tries) for tries in run.tries() if not run.cut_off(tries[0])]

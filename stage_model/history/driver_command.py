@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 
 Program = tuple[str | None, tuple[str, ...] | None]
-"""The base name of the main file, or the main class; and its arguments. (None, None): nobody can tell."""
+"""The base name of the main file, or the main class; and its arguments. (None, None): neither can be known."""
 
 _RUNNERS = {"org.apache.spark.deploy.PythonRunner", "org.apache.spark.deploy.RRunner"}
-"""By these classes Spark runs a main file in Python or R, where the driver is not started as `spark-submit FILE`."""
+"""Spark's classes that run a main file in Python or R, where the driver is not started as `spark-submit FILE`."""
 _SHELLS = {"pyspark-shell", "spark-shell", "sparkr-shell", "connect-shell"}
 """Spark's words for a program that people type in; `python FILE` is one of these, too."""
 _FLAGS = {"--verbose", "--supervise"}
@@ -24,8 +24,8 @@ _CLASS_OR_JAR = re.compile(r"[\w$-]+(\.[\w$-]+)+")
 
 
 def main_and_arguments(command: str) -> Program:
-    """Of a command line as the JVM tells it (`sun.java.command`): its words with a blank between them, which cannot always be
-    told from a blank within a word."""
+    """The program in a command line as the JVM reports it (`sun.java.command`): words with a blank between them, which cannot
+    always be distinguished from a blank within a word."""
     main, arguments = _program(command.split(" "))
     return (main, arguments) if main else (None, None)
 
@@ -38,7 +38,7 @@ def _program(words: Sequence[str]) -> Program:
         return _in_yarn(words[1:])
     if starter == "DriverWrapper":  # Spark standalone, in cluster mode: the worker's URL, the jar, the class
         return _run_by(words[3:])
-    own = _base(words[0])  # a JVM that makes its SparkContext itself
+    own = base_name(words[0])  # a JVM that makes its SparkContext itself
     return (own, tuple(words[1:])) if _CLASS_OR_JAR.fullmatch(own) else (None, None)
 
 
@@ -61,7 +61,7 @@ def _submitted(words: Sequence[str]) -> Program:
         return main, None
     if words[at] in _SHELLS:
         return None, None
-    return main or _base(words[at]), tuple(words[at + 1 :])
+    return main or base_name(words[at]), tuple(words[at + 1 :])
 
 
 def _in_yarn(words: Sequence[str]) -> Program:
@@ -73,16 +73,17 @@ def _in_yarn(words: Sequence[str]) -> Program:
             given[-1][1].append(word)
     values = {option: " ".join(value) for option, value in given}
     main = next((values[option] for option in (*_FILES, "--class", "--jar") if option in values), None)
-    return (_base(main), tuple(" ".join(value) for option, value in given if option == "--arg")) if main else (None, None)
+    return (base_name(main), tuple(" ".join(value) for option, value in given if option == "--arg")) if main else (None, None)
 
 
 def _run_by(words: Sequence[str]) -> Program:
-    """Of a class, or of the file that it runs."""
+    """The program of words that begin with a class, or with one of Spark's runners and the file that it runs."""
     words = words[1:] if words and words[0] in _RUNNERS else words
-    return (_base(words[0]), tuple(words[1:])) if words else (None, None)
+    return (base_name(words[0]), tuple(words[1:])) if words else (None, None)
 
 
-def _base(file: str) -> str:
+def base_name(file: str) -> str:
+    """The last part of a path of any operating system."""
     return re.split(r"[/\\]", file)[-1]
 
 

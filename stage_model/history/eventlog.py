@@ -41,11 +41,11 @@ _LONGEST_QUEUE_MS = 24 * 3_600_000
 @dataclass(slots=True)
 class EventLog:
     """What a log tells. `cores` = most executor cores at one time, `slots` = most tasks at once; `strangers` are executors
-    that ran tasks, though the log does not tell that they came. `cores_at` are the cores of all executors from the first end
+    that ran tasks, though the log has no event of their coming. `cores_at` are the cores of all executors from the first end
     of a task on: (milliseconds, cores) for each change. Executors that came before count as there from the beginning, because
-    every run has to wait for its executors. `untimed` are stages of which no submission time is told. `attempt` counts the
-    application's from 1, where YARN makes several. `databricks_parts` is None for a log that Databricks did not write; its
-    own tell no end of the application (`end_told`)."""
+    every run has to wait for its executors. `untimed` are stages without a submission time. `attempt` is the number of the
+    application's attempt from 1, where YARN makes several. `databricks_parts` is None for a log that Databricks did not
+    write. `end_told` is false if the log has no end of the application, as those of Databricks."""
 
     run: Run = field(default_factory=Run)
     application_id: str = ""

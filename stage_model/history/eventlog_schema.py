@@ -209,7 +209,7 @@ class _ShuffleWrite(msgspec.Struct, frozen=True):
 
 
 class _Metrics(msgspec.Struct, frozen=True):
-    """Amounts that are not told were not read or written; a CPU time of 0 is one that is not told (`StageRun`)."""
+    """Missing amounts were not read or written. A CPU time of 0 counts as missing (`StageRun`)."""
 
     run_ms: Long | None = msgspec.field(name="Executor Run Time", default=None)
     cpu_ns: Long = msgspec.field(name="Executor CPU Time", default=0)

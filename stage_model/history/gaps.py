@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stage_model.history.all_attempts import AllAttempts
+from stage_model.history.all_attempts import kept_stages
 from stage_model.history.eventlog import EventLog
 from stage_model.history.profile import RunRecord
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageRun
 
 UNTOLD_MS = 1000
-"""Tasks that ran so long together have used CPU; of less a coarse clock may tell none."""
+"""Tasks that ran for this time together have used CPU; a coarse clock may show none for less."""
 
 
 def log_gaps(log: EventLog) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def why_unusable(log: EventLog) -> str:
 def remarks(run: Run, record: RunRecord) -> tuple[str, ...]:
     """A clause for all that a plan has to say of a run and its record, and that is no gap; empty: there is nothing to say."""
     found = []
-    if retried := [stage.first for stage in _kept(run) if stage.retried]:
+    if retried := [stage.first for stage in kept_stages(run) if stage.retried]:
         counts = "the work and the time of all attempts count, so a run that loses nothing may end sooner"
         found.append(f"{_stages(retried)} needed more than one attempt, because output was lost; {counts}")
     if record.cores_there:
@@ -71,7 +71,7 @@ def gaps(run: Run) -> tuple[str, ...]:
     stages = tuple(run.attempts.values())
     open_ones = [stage for stage in stages if stage.active]
     ended = [stage for stage in stages if stage.completed_ms is not None and stage.failure is None]
-    short = [stage.first for stage in _kept(run) if stage.short and stage.last.completed_ms is not None]
+    short = [stage.first for stage in kept_stages(run) if stage.short and stage.last.completed_ms is not None]
     without_cpu = [stage for stage in stages if stage.run_ms_without_cpu]
     backward = [stage for stage in ended if (stage.completed_ms or 0) < stage.submitted_ms]
     found = []
@@ -109,11 +109,6 @@ def why_incomplete(run: Run) -> str:
         *([] if run.ended else ["the application never ended"]),
     ]
     return ", ".join(told)
-
-
-def _kept(run: Run) -> list[AllAttempts]:
-    """The stages that a record of the run has."""
-    return [AllAttempts(tries) for tries in run.tries() if not run.cut_off(tries[0])]
 
 
 def _stages(stages: Sequence[StageRun]) -> str:

@@ -1,7 +1,7 @@
 """The profile that may be meant by a job whose name no profile has. Pure.
 
 A name that holds a date, a time or an id is another one in each run, so such a job never finds what its earlier runs taught;
-and a log does not always tell the main file.
+and a log does not always hold the main file.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 _DIGEST = re.compile(r"-[0-9a-f]{8}$")
-"""The end of a key of which characters had to be replaced (`profile_key`)."""
+"""The end of a key in which characters had to be replaced (`profile_key`)."""
 _CHANGING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{8,}|\d+", re.IGNORECASE)
 """UUIDs, other ids in hexadecimal, and numbers."""
 
 
 def like_named(key: str, known: Iterable[str]) -> str:
-    """A clause to end a sentence with: which of the `known` profiles is to be named if it is the job's.
+    """A clause that ends a sentence with the profile that may belong to the job, out of the `known` keys.
 
-    That is the one whose key begins most like `key`, among those of the same main file and those of the same name but for
-    numbers and ids; of equals the last in order. Empty: there is none, or the key is known."""
+    Candidates have the same main file, or the same name except for numbers and ids. The one with the longest common beginning
+    wins, and among equals the last one in order. Empty if there is none, or if the key is known."""
     keys = set(known)
     alike = [other for other in keys if _may_be(key, other)]
     if key in keys or not alike:

@@ -18,12 +18,13 @@ import msgspec
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.history.amounts import Amounts
+from stage_model.history.driver_command import base_name
 
 VERSION = 1
 RUNS_KEPT = 20
 _LONGEST_KEY = 120
 MOST_STEPS = 500
-"""Of more changes of the executors some are left out, so that a run costs no more to model."""
+"""Largest number of changes of the executors that a record keeps, so that the model's cost is bounded."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -44,7 +45,7 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, `throttled_s` = seconds that its
     executors' quotas held its threads back, summed over CPUs; None where a number is not known. `start_s` counts
     from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
-    `teaches` False: failed or retried, so it counts where no other run tells of the stage. All attempts count together.
+    `teaches` False: failed or retried, so it counts only if no other run has the stage. All attempts count together.
     """
 
     signature: str
@@ -82,7 +83,7 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class CoresThere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All executors had so many `cores` together from `since_s` on, in seconds after submission."""
+    """The `cores` of all executors together from `since_s` on, in seconds after submission."""
 
     since_s: Amount
     cores: Amount
@@ -96,7 +97,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tasks at once over all executors. `cores_there` = how many of the cores were there from when on, in order; it is empty
     where all were there all the time, and where stages have `cores_s` of their own. `startup_s` = application start to first
     stage, `tail_s` = last stage's end to the application's. `cpu_source`: "container" (counts Python workers) or "executor"
-    (JVM task threads; task run time for stages with Python workers and tasks of which no CPU is told). `used_core_s` =
+    (JVM task threads; task run time for stages with Python workers and for tasks without a CPU time). `used_core_s` =
     container CPU of all executors from their starts on, in stages and between these; None where no container was measured.
     `complete` False: nothing is learned from it.
     """
@@ -183,7 +184,7 @@ def parse_profile(
         _check_order(run, source)
     if expected_key is not None and read.key != expected_key:
         raise BadInput(f"{source} is of another job, {read.key!r}; a profile of {expected_key!r} is accepted")
-    mains = {_base_name(run.main) for run in read.runs if run.main}
+    mains = {base_name(run.main) for run in read.runs if run.main}
     if expected_main is not None and mains and expected_main not in mains:
         others = ", ".join(sorted(mains))
         raise BadInput(f"{source} is of another job ({others}); a profile of {expected_main} is accepted")
@@ -203,10 +204,6 @@ def _check_order(run: RunRecord, source: str) -> None:
         seen.add(stage.signature)
 
 
-def _base_name(main: str) -> str:
-    return re.split(r"[/\\]", main)[-1]
-
-
 def profile_key(explicit: str | None, name: str, main: str | None) -> str:
     """The key under which runs are kept, fit for a file name: the given one, else "<application name>@<main>".
 
@@ -215,7 +212,7 @@ def profile_key(explicit: str | None, name: str, main: str | None) -> str:
     """
     if explicit is not None and not explicit.strip():
         raise BadInput("profile name '' is empty; give a name such as 'pagerank'")
-    base = _base_name(main) if main else ""
+    base = base_name(main) if main else ""
     wanted = explicit or (f"{name}@{base}" if base else name) or "application"
     safe = re.sub(r"[^A-Za-z0-9._@+$-]", "_", wanted)
     if safe[0] in ".-":

@@ -77,7 +77,7 @@ class Run:
 
     @property
     def lossy(self) -> bool:
-        """Events of it were lost."""
+        """True if events of the run were lost."""
         return self._lossy
 
     def cut_off(self, stage: StageRun) -> bool:

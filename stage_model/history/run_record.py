@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from stage_model.history.all_attempts import AllAttempts
+from stage_model.history.all_attempts import AllAttempts, kept_stages
 from stage_model.history.profile import CoresThere, RunRecord, StageRecord
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey, StageRun
@@ -46,11 +46,11 @@ def to_record(
     from the run.
 
     Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. Their time
-    counts as time of the driver, which had its own reasons to wait. A stage that was tried again is told as if all its
-    attempts had followed each other, and what needs its output had waited for all of them. `cores_there` are the cores of all
-    executors as in `RunRecord`.
+    counts as time of the driver, which had its own reasons to wait. A stage that was tried again is recorded as if all its
+    attempts had followed each other, and stages that need its output had waited for all of them. `cores_there` are the cores
+    of all executors as in `RunRecord`.
     """
-    stages = [AllAttempts(tries) for tries in run.tries() if not run.cut_off(tries[0])]
+    stages = kept_stages(run)
     parents = _parents(run)
     kept, ends, retried = list[StageRecord](), dict[int, float](), any(stage.retried for stage in stages)
     for stage in stages:

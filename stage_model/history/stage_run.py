@@ -48,7 +48,7 @@ class StageRun:
     all_run_ms: int = 0
     cpu_ns: int = 0
     run_ms_without_cpu: int = 0
-    """Run time of the tasks of which no CPU time is told, or 0: some platforms and vendors do not know it."""
+    """Run time of the tasks whose CPU time is missing or 0, because some platforms and vendors do not measure it."""
 
     @property
     def key(self) -> StageKey:
@@ -76,7 +76,7 @@ class StageRun:
 
         With container CPU: its part that these tasks had, but at least their JVM threads' CPU (a stage shorter than the
         sampling period may show none). Without: the JVM threads' CPU. For stages with Python workers, whose CPU Spark does
-        not count, and for tasks of which no CPU is told, it is the run time, an upper bound.
+        not count, and for tasks without a CPU time, it is the run time, an upper bound.
         """
         threads_s = self.cpu_ns / 1e9
         if container_core_s is not None:

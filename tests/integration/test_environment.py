@@ -124,7 +124,8 @@ def test_pods_show_tasks_the_same_with_and_without_us(
     plain = kubernetes.spark_submit(python, executor_image, *words).finish().ok().answer
     ours = attached(adopting, kubernetes, executor_image, python)(*words).finish().ok().answer
     assert differences(ours, plain) == set()
-    drawn = "SPARK_EXECUTOR_POD|SPARK_JAVA_OPT|SPARK_DRIVER|SPARK_.*CLASSPATH|HOSTNAME|PYTHON_WORKER_FACTORY_SECRET|.*_PORT$"
+    names = "SPARK_APPLICATION_ID|SPARK_EXECUTOR_POD|SPARK_DRIVER|HOSTNAME|PYTHON_WORKER_FACTORY_SECRET"
+    drawn = f"{names}|SPARK_JAVA_OPT"  # Spark's settings, which differ by ours
     assert variables(ours, drawn) == variables(plain, drawn)
 
 

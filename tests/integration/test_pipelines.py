@@ -44,13 +44,13 @@ def test_a_chain_runs_in_order_and_its_time_is_split_again_at_each_end(process_c
 
 
 def test_who_does_not_fit_into_the_whole_is_refused_before_its_driver_starts(process_cluster: LocalCluster) -> None:
-    process_cluster.run("--name", "link", *STAGES).ok()
-    profile = process_cluster.summary("link")["profile"]
+    # long enough that two fifths of its time are plenty for the start of a driver
+    app, *arguments = "stages.py", "--work", "240", "--tasks", "6", "--rounds", "3"
+    process_cluster.run("--name", "long", app, *arguments).ok()
+    profile = process_cluster.summary("long")["profile"]
     alone_s = process_cluster.client().plan(PlanRequest(profile=profile)).least_deadline_s
     assert alone_s is not None
-    # room for a driver that starts slowly, and none for a second job
     words = ("submit", "--profile", profile, "--pipeline", "whole", "--by", f"{1.4 * alone_s:.1f}s")
-    app, *arguments = STAGES
     job = (str(APPS / app), *arguments)
     # it waits for one that never comes, so all of its work is still to be done
     process_cluster.command(*words, "--detach", "--name", "first", "--after", "nobody", *job)

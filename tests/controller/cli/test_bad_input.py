@@ -121,21 +121,8 @@ def test_other_bad_options_of_submit(place: Path, arguments: list[str], said: li
     assert_nothing_left(place)
 
 
-@pytest.mark.parametrize(
-    ("text", "arguments", "said"),
-    [
-        (None, [], ["pipeline file", "nightly.toml", "cannot be read"]),
-        ("[jobs.a]", [], ["nightly.toml: job 'a' has no app"]),
-        ('by = "soon"\n[jobs.a]\napp = "app.py"', [], ["by 'soon'", "90s"]),
-        ('[jobs.a]\napp = "app.py"', ["--by", "2001-01-01T00:00"], ["--by", "is in the past"]),
-        ('[jobs.a]\napp = "app.py"\nafter = ["b"]', [], ["job 'a' is after 'b', which is no job"]),
-        ('[jobs.a]\napp = "app.py"\nafter = ["a"]', [], ["is a circle"]),
-    ],
-)
-def test_bad_pipelines(place: Path, text: str | None, arguments: list[str], said: list[str]) -> None:
-    if text is not None:
-        (place / "nightly.toml").write_text(text)
-    assert_refused(run("pipeline", "run", "nightly.toml", *arguments), 2, *said)
+def test_an_end_of_a_pipeline_in_the_past(place: Path) -> None:
+    assert_refused(run("submit", "--pipeline", "p", "--by", "2001-01-01T00:00", "app.py"), 2, "--by", "is in the past")
     assert_nothing_left(place)
 
 
@@ -166,13 +153,6 @@ def test_commands_without_a_cluster(place: Path, arguments: list[str]) -> None:
 @pytest.mark.parametrize("command", [["report", "last"], ["plot", "last", "-o", "f.png"], ["logs", "app-1"]])
 def test_records_that_are_not_there(place: Path, command: list[str]) -> None:
     assert_refused(run(*command), 2, command[1])
-    assert_nothing_left(place)
-
-
-@pytest.mark.parametrize("words", [[], ["last", "--pipeline", "nightly"]])
-def test_what_to_draw_is_said_once(place: Path, words: list[str]) -> None:
-    assert_refused(run("plot", *words, "-o", "f.png"), 2, "accepted: APP, several of them, or --pipeline NAME")
-    assert_refused(run("plot", "--pipeline", "nightly", "-o", "f.png"), 2, "'nightly'")
     assert_nothing_left(place)
 
 

@@ -18,7 +18,7 @@ def write_hook(folder: Path, text: str, mode: int = 0o600) -> None:
 def test_a_file_holds_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hook(tmp_path, "https://hooks.example/T0/secret\n")
     found = parse_notify(f"@{tmp_path}/hook")
-    assert (found.host, found.path) == ("hooks.example", "/T0/secret")
+    assert found.url == "https://hooks.example/T0/secret"
     assert parse_notify("https://hooks.example/T0/secret") == found
     monkeypatch.chdir(tmp_path)
     assert absolute_notify("@hook") == f"@{tmp_path}/hook"

@@ -12,9 +12,10 @@ from hypothesis.strategies import booleans, integers
 
 from controller.master.lesson import CLAUSES, NoLesson, why_untaught
 from controller.wire.basis import Untaught
+from controller.wire.command import PlanRequest
 from stage_model.history.events import AnyEvent, ApplicationEnd
 from stage_model.history.run import Run
-from tests.fakes.cluster import FakeCluster, one_stage_run, report
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 
 END_MS = 20_000
 KEY = "app@app.py"
@@ -101,12 +102,14 @@ def test_the_record_the_view_and_the_explanation_tell_it(cluster: FakeCluster) -
 @pytest.mark.parametrize("restarted", [False, True])
 def test_the_next_run_is_told_until_one_teaches(cluster: FakeCluster, restarted: bool) -> None:
     silent = run_of(cluster, ApplicationEnd(time_ms=END_MS))
-    assert noticed(cluster, silent) == [f"no profile {KEY!r} yet: this run takes what is free and teaches"]
+    assert noticed(cluster, silent) == [f"no profile {KEY!r} yet: a first run takes what is free and teaches"]
     if restarted:
         cluster.restart()
+    planned = answered(cluster.state.admission.plan(PlanRequest(profile=KEY), cluster.now_s))
     second = run_of(cluster, *one_stage_run(1000), instance="second")
     taught = f"the last run, {silent}, taught nothing, because it ran no Spark job"
-    assert noticed(cluster, second) == [f"no profile {KEY!r} yet: {taught}; this run takes what is free"]
+    said = f"no profile {KEY!r} yet: {taught}; a run takes what is free until one has taught"
+    assert (planned.reason, noticed(cluster, second)) == (said, [said])
     assert summary(cluster, second)["untaught"] is None
     if restarted:
         cluster.restart()

@@ -262,7 +262,7 @@ def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(tmp_pa
     planned = answered(cluster.state.admission.plan(PlanRequest(profile="load-2026-11-26@app.py"), cluster.now_s))
     assert planned.reason.endswith(f"a first run takes what is free and teaches{told}")
     notices = cluster.state.applications[cluster.register(name="load-2026-11-26")].notices
-    assert f"no profile 'load-2026-11-26@app.py' yet: this run takes what is free and teaches{told}" in notices
+    assert f"no profile 'load-2026-11-26@app.py' yet: a first run takes what is free and teaches{told}" in notices
 
 
 def test_a_plan_for_executors_that_fit_no_worker_is_refused(tmp_path: Path) -> None:

@@ -65,10 +65,12 @@ def test_work_beyond_the_run_with_the_least_may_move_to_another_stage() -> None:
     assert found.times(2.0).moving_core_s == 4.0
     [single] = estimate(profile("k", runs[:1])).stages
     assert single.moving_core_s == 0.0
-    # The run that read twice as much has twice the work of the other, so nothing moves.
-    twice = run("b", 2, stage("x", records=2000, input_records=2000, work_core_s=2.0))
-    [grown] = estimate(profile("k", [runs[0], twice])).stages
-    assert grown.moving_core_s == pytest.approx(0.0)
+    # Work that follows from what each run read does not move, whichever run came last.
+    for small, large in ((1.0, 2.0), (10.0, 16.0)):
+        ran = [stage("x", work_core_s=small), stage("x", records=2000, input_records=2000, work_core_s=large)]
+        for first, last in (ran, ran[::-1]):
+            [grown] = estimate(profile("k", [run("a", 1, first), run("b", 2, last)])).stages
+            assert grown.moving_core_s == pytest.approx(0.0)
 
 
 def test_a_stage_of_another_size_has_more_of_all_but_fixed_time() -> None:

@@ -3,16 +3,16 @@ import java.io.IOException;
 import java.nio.file.*;
 import java.util.*;
 
-/** What the driver runs, from /proc; by the same rule as stage_model/history/driver_command.py. */
+/** The program that the driver runs, from /proc; the rule is that of stage_model/history/driver_command.py. */
 final class DriverProcess {
   private static final Set<String> FLAGS = Set.of("--verbose", "-v", "--supervise", "--help", "-h", "--version", "--usage-error");
-  /** By these Spark runs a main file in Python or R, where the driver is not started as `spark-submit FILE`. */
+  /** Spark's classes that run a main file in Python or R, where the driver is not started as `spark-submit FILE`. */
   private static final Set<String> RUNNERS = Set.of("org.apache.spark.deploy.PythonRunner", "org.apache.spark.deploy.RRunner");
   private static final Set<String> SHELLS = Set.of("spark-shell", "org.apache.spark.repl.Main", "sparkr-shell", "connect-shell");
-  /** Of YARN's ApplicationMaster, each with a value; those that come first tell more. */
+  /** Options of YARN's ApplicationMaster that name the program, each with a value; the most exact ones come first. */
   private static final List<String> PROGRAMS = List.of("--primary-py-file", "--primary-r-file", "--class", "--jar");
 
-  /** The main file or class as the user named it; null if nobody can tell (an interactive shell, a notebook). */
+  /** The main file or class as the user named it; null in an interactive shell and in a notebook, which have none. */
   static String main() {
     String resource = resource();
     if (!"pyspark-shell".equals(resource)) return SHELLS.contains(String.valueOf(resource)) ? null : resource;

@@ -58,7 +58,7 @@ final class Registration {
     if (attached) facts.put("attached", true);
   }
 
-  /** Whether a setting of ours is there. */
+  /** True if the configuration holds a setting of Sparkpace. */
   static boolean asksForPace(SparkConf conf) {
     return Arrays.stream(conf.getAll()).anyMatch(entry -> entry._1().startsWith("spark.pace."));
   }
