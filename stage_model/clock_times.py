@@ -30,8 +30,8 @@ def is_clock_time(text: str) -> bool:
 
 
 def next_time(text: str, now: datetime, *, option: str) -> datetime | None:
-    """The next such moment after `now` (aware), in UTC; None for a text of another kind. Without a zone that of `now` is
-    meant. Raises `BadInput` for a day, time or zone that does not exist."""
+    """Return the next such moment after `now` (aware), in UTC; None for a text of another kind. Without a zone that of `now`
+    is meant. Raise `BadInput` for a day, time or zone that does not exist."""
     if (parts := _parts(text)) is None:
         return None
     day, hour, minute, zone_name = parts
@@ -50,7 +50,7 @@ def next_time(text: str, now: datetime, *, option: str) -> datetime | None:
 
 
 def _parts(text: str) -> tuple[str, int, int, str] | None:
-    """Day, hour, minute and zone."""
+    """Return the day, hour, minute and zone."""
     said = _SAID.fullmatch(text.strip()) if len(text) <= _LONGEST_TEXT else None
     return (said[1] or "daily", int(said[2]), int(said[3]), said[4] or "") if said else None
 

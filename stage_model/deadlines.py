@@ -14,11 +14,11 @@ from stage_model.settings import CORE_QUANTUM
 
 
 def omega(remaining_s: Sequence[float], index: int, *, beta: float) -> float:
-    """How often stage `index` fits into the time left: beta * |R| + (1 - beta) * sum(durations) / its duration.
+    """Return how often stage `index` fits into the time left: beta * |R| + (1 - beta) * sum(durations) / its duration.
 
-    `remaining_s` are the profiled durations of the stages still to run, the one asked for included. A stage with
-    duration 0 while others have some gets inf for beta < 1 (no share of the time); where all are 0, shares are equal.
-    Raises `ValueError` for an index outside, a negative duration or a beta outside [0, 1].
+    `remaining_s` are the profiled durations of the stages still to run, the one asked for included. A stage with duration 0
+    while others have some gets inf for beta < 1 (no share of the time); where all are 0, shares are equal. Raise `ValueError`
+    for an index outside, a negative duration or a beta outside [0, 1].
     """
     if not 0 <= index < len(remaining_s):
         raise ValueError(f"index {index} is not one of the {len(remaining_s)} remaining stages")
@@ -48,11 +48,11 @@ def _omega(count: int, total_s: float, duration_s: float, beta: float) -> float:
 def stage_deadline(
     remaining_s: Sequence[float], index: int, *, deadline_s: float, spent_s: float, alpha: float, beta: float
 ) -> float:
-    """Seconds that stage `index` of the remaining stages may take, from its submission: never negative.
+    """Return the seconds that stage `index` of the remaining stages may take, from its submission: never negative.
 
-    `deadline_s` and `spent_s` are the application's, counted from submission. 0 means that no time is left (alpha *
-    deadline has passed) or that the profile gives the stage no share; the stage then gets all there is.
-    Raises `ValueError` as `omega` does, and for alpha outside [0, 1].
+    `deadline_s` and `spent_s` are the application's, counted from submission. 0 means that no time is left (alpha * deadline
+    has passed) or that the profile gives the stage no share; the stage then gets all there is. Raise `ValueError` as `omega`
+    does, and for alpha outside [0, 1].
     """
     _check((), alpha, beta)
     return max(0.0, alpha * deadline_s - spent_s) / omega(remaining_s, index, beta=beta)
@@ -61,8 +61,8 @@ def stage_deadline(
 def stage_deadlines(
     durations_s: Sequence[float], *, deadline_s: float, spent_s: float, alpha: float, beta: float
 ) -> list[float]:
-    """What `stage_deadline` gives each of these stages if all before it have taken exactly theirs; in time proportional to
-    their number. Raises `ValueError` as it does."""
+    """Return what `stage_deadline` gives each of these stages if all stages before it take exactly theirs, in time
+    proportional to their number. Raise `ValueError` as `stage_deadline` does."""
     lengths: list[float] = []
     _check(durations_s, alpha, beta)
     left_s = [*accumulate(reversed(durations_s))][::-1]
@@ -74,21 +74,23 @@ def stage_deadlines(
 
 
 def set_point(elapsed_s: float, length_s: float) -> float:
-    """Planned progress `elapsed_s` after the stage's submission; 1 from its deadline on (at once if that is 0 long)."""
+    """Return the planned progress `elapsed_s` after the stage's submission; 1 from its deadline on (at once if that is 0
+    long)."""
     if length_s <= 0 or elapsed_s >= length_s:
         return 1.0
     return max(0.0, elapsed_s / length_s)
 
 
 def initial_cores(cores: float, executors: int, *, core_quantum: float = CORE_QUANTUM) -> float:
-    """Cores of one executor: its share of the stage's, rounded up to whole quanta."""
+    """Return the cores of one executor: its share of the stage's, rounded up to whole quanta."""
     if executors < 1:
         raise ValueError(f"{executors} executors share no cores")
     return round_up(cores / executors, core_quantum)
 
 
 def round_up(cores: float, core_quantum: float = CORE_QUANTUM) -> float:
-    """The least multiple of `core_quantum` that is not below `cores`; what floats blur (0.15 / 0.05) does not count."""
+    """Return the least multiple of `core_quantum` that is not below `cores`; what floats blur (0.15 / 0.05) does not
+    count."""
     quanta = math.ceil(cores / core_quantum - 1e-9)
     # Ten decimals: 3 * 0.05 reads 0.15, not 0.15000000000000002.
     return round(quanta * core_quantum, 10)

@@ -1,6 +1,6 @@
 """Debt: the core-seconds that squeezes withheld from an executor and that it has not been given back yet. Pure.
 
-While it is squeezed its law asks for more and more, as it falls behind; what was withheld is measured against what it asked
+A squeezed executor falls behind, so its law asks for more and more; what was withheld is measured against what the law asked
 for when the squeeze began. Later grants above that reference repay (compensation, document 004, section 2.4.2). An
 application's debt is the sum over its executors. Not covered: who is squeezed (`controller.agent.arbitrate`).
 """
@@ -18,7 +18,7 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     withheld_core_s: float = 0.0
 
     def after(self, demand: float, grant: float, *, squeezed: bool, dt_s: float) -> Debt:
-        """The debt `dt_s` seconds later, in which `demand` and `grant` (cores) held."""
+        """Return the debt `dt_s` seconds later, in which `demand` and `grant` (cores) held."""
         reference = self.reference if self.core_s > 0 else demand
         if not squeezed and grant <= reference:
             # it had what it asked for: nothing withheld, nothing given back

@@ -1,4 +1,4 @@
-"""Every error Sparkpace raises on purpose. `exit_code` is the command's (docs/operations.md, Exit codes)."""
+"""Errors that Sparkpace raises on purpose. `exit_code` is the command's (docs/operations.md, Exit codes)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class TooMuch(Unavailable):
 
 
 class TooSlow(Unavailable):
-    """It did not come within the time there is for it."""
+    """The answer did not come within the time there is for it."""
 
 
 class OtherVersion(Unavailable):
-    """The other side speaks no version of the wire that this one does."""
+    """The other side speaks no version of the wire that this side speaks."""
 
 
 class NotStored(Unavailable):
-    """What was asked for cannot be stored now, so it is not promised."""
+    """A change that cannot be stored now, so it is not promised."""
 
 
 class InfeasibleDeadline(PaceError):
@@ -58,7 +58,7 @@ class Denied(PaceError):
 
 
 class RuntimeRefused(PaceError):
-    """This executor can never start on this worker."""
+    """The worker can never start this executor."""
 
 
 class RuntimeFailed(PaceError):

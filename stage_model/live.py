@@ -1,7 +1,7 @@
-"""A stage as it runs: its plan, and what all executors together have done of it.
+"""A stage as it runs: its plan, and the part of it that all executors together have done.
 
-Each stage uses the best progress signal it has (docs/control.md, What is controlled): records read by running tasks, else
-CPU time, else finished tasks.
+Each stage uses the best progress signal it has (docs/control.md, What is controlled): records read by running tasks, else CPU
+time, else finished tasks.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.plan import StagePlan
 
 LEAST_CV = 0.3
-"""Tasks of a stage count as no more alike than this: those that end first are the short ones."""
+"""Least coefficient of variation assumed for the tasks of a stage: the tasks that end first are the short ones."""
 LEAST_CORE_S = 1e-9
-"""A profile that says less work of the running tasks says none."""
+"""Core-seconds of the running tasks below which a profile's work counts as none."""
 LEAST_REMAINDER = 0.05
-"""A running task is taken to need at least this share of a task's mean work still."""
+"""Least share of a task's mean work that a running task is taken to need still."""
 ALIKE_CV = 0.1
-"""How much tasks are taken to differ at least where one has used more than the mean."""
+"""Least coefficient of variation of tasks where one task has used more than the mean."""
 
 _NORMAL = NormalDist()
 
 
 def tasks_worth(plan: StagePlan) -> float:
-    """So many tasks seen tell as much of a stage's work as its profile."""
+    """Return the number of tasks whose work, once seen, says as much of a stage's work as its profile."""
     return (max(plan.task_cv, LEAST_CV) / PROFILE_DOUBT) ** 2
 
 
 def residual(used: float, cv: float) -> float:
-    """What a task still needs that has used so much, both as shares of the mean work. Those that are not over yet are the
-    long ones: the mean of a log-normal distribution beyond that point, less what was used."""
+    """Return what a task that has used `used` still needs, both as shares of the mean work. Tasks that are not over yet are
+    the long ones: the mean of a log-normal distribution beyond that point, less what was used."""
     if used <= 0:
         return 1.0
     sigma = math.sqrt(math.log1p(max(cv, ALIKE_CV) ** 2))
@@ -80,14 +80,14 @@ class StageLive(Struct, frozen=True):
 
     @property
     def signal(self) -> str:
-        """Which progress signal counts: "records", "cpu" or "tasks"."""
+        """The progress signal that counts: "records", "cpu" or "tasks"."""
         if self.plan.records and self.records_running > 0:
             return "records"
         return "cpu" if self.plan.work_core_s > 0 and self.cpu_core_s > 0 else "tasks"
 
     @property
     def task_core_s(self) -> float:
-        """Mean work of a task: the profile's, moved towards that of the ended ones by how sure these are."""
+        """Mean work of a task: the profile's, moved towards that of the ended tasks by how sure these are."""
         told, of = self.plan.work_core_s / self.plan.tasks, tasks_worth(self.plan)
         ended_core_s = max(0.0, self.cpu_core_s - self.cpu_running_core_s)
         return (of * told + ended_core_s) / (of + self.ended)
@@ -95,13 +95,13 @@ class StageLive(Struct, frozen=True):
     @property
     def doubtful_cv(self) -> float:
         """The share of `task_core_s` by which a running task's work may differ from it: tasks differ from their mean, and as
-        long as few tasks have ended, their mean may differ from the profile's. In a stage of one task none has ended."""
+        long as few tasks have ended, their mean may differ from the profile's. In a stage of one task no task has ended."""
         return math.hypot(self.plan.task_cv, PROFILE_DOUBT / math.sqrt(1 + self.ended / tasks_worth(self.plan)))
 
     @property
     def reads_ahead(self) -> float:
         """The share of a task's work that comes after it has read all its records, 0 to 1, as the stage has shown so far:
-        where tasks compute as they read, those that run have on average read the same part of all as they have used."""
+        where tasks compute as they read, the running tasks have on average read the same part of all as they have used."""
         if not self.plan.records or not self.ended or min(self.seen_core_s, self.task_core_s) <= LEAST_CORE_S:
             return 0.0
         read = self.seen_records * self.plan.tasks / self.plan.records
@@ -110,8 +110,8 @@ class StageLive(Struct, frozen=True):
         return sure * min(1.0, max(0.0, read / used - 1))
 
     def running_parts(self) -> tuple[float, float]:
-        """Of the running tasks on average: how much of their work they have done, 0 to 1, and what each still needs as a
-        share of a task's mean work."""
+        """Return two averages over the running tasks: the share of their work that is done, 0 to 1, and what each task still
+        needs as a share of a task's mean work."""
         if not self.started or self.signal == "tasks":
             return 0.0, 1.0
         if self.signal == "cpu":
@@ -137,7 +137,7 @@ class StageLive(Struct, frozen=True):
         return used / (used + left), left
 
     def progress(self) -> float:
-        """Done work / assigned work, 0 to 1."""
+        """Return done work / assigned work, 0 to 1."""
         if not self.plan.tasks:
             return 1.0
         return min(1.0, (self.ended + self.started * self.running_parts()[0]) / self.plan.tasks)

@@ -1,4 +1,4 @@
-"""For refusals of a name that nobody knows: the known ones that are most like it. Pure."""
+"""The known names that are most like an unknown one, for refusals. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Collection, Iterable
 
 LONGEST = 100
-"""Characters that are compared: comparing takes time with the product of both lengths, and anybody may choose one."""
+"""Characters that are compared: comparing takes time with the product of both lengths, and anyone may choose a name."""
 
 
 def nearest_names(given: str, known: Iterable[str], most: int = 3) -> str:
-    """A clause with at most `most` of the known names, the most similar first, to end a sentence with: "the nearest names are
-    a, b", or that there are none. All are candidates, however different."""
+    """Return a clause with at most `most` of the known names, the most similar first, to end a sentence with: "the nearest
+    names are a, b", or that no name exists. All are candidates, however different."""
     names = difflib.get_close_matches(given[:LONGEST], sorted({name[:LONGEST] for name in known}), n=most, cutoff=0.0)
     if not names:
         return "there are none yet"
@@ -19,5 +19,5 @@ def nearest_names(given: str, known: Iterable[str], most: int = 3) -> str:
 
 
 def nearest_applications(given: str, ids: Collection[str], names: Collection[str]) -> str:
-    """The same of applications: of their ids if `given` begins as one of them, else of their names."""
+    """Return `nearest_names` of applications: of their ids if `given` begins like one of them, else of their names."""
     return nearest_names(given, ids if any(one[:5] == given[:5] for one in ids) else names)

@@ -1,4 +1,4 @@
-"""What an agent must know of an application to control it alone: stages under way, work to come, time left.
+"""The knowledge that an agent needs of an application to control it by itself: stages under way, work to come, time left.
 
 The master makes these from profile and events (`controller.master.planning`), the laws read them (`stage_model.laws`).
 Core-seconds are container CPU, times are seconds, `left_s` counts from the moment of sending. Not covered: the messages
@@ -20,12 +20,12 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One active stage attempt.
 
     `work_core_s` is expected for the whole stage (profile, corrected by this run), `records` expected or None when unknown,
-    `task_cv` the coefficient of variation of task work, `skew` the longest task / mean, `fixed_s` what cores do not shorten,
-    of which `waiting_s` is hidden where a quota holds the stage back.
-    `left_s`, `length_s`, `initial_cores` (per executor): the stage deadline of document 004. A stage shorter than three
-    periods is controlled with its neighbours: the deadline is then the group's, of whose work this stage is `group_share` and
-    `group_base` was done before it. `group` is the stage and attempt that began the group; None: the stage is a group of
-    its own. `elsewhere_*` is the other executors' part; `elsewhere_speed` their core-seconds per second.
+    `task_cv` the coefficient of variation of task work, `skew` the longest task / mean, `fixed_s` the time that cores do not
+    shorten, of which `waiting_s` is hidden where a quota holds the stage back. `left_s`, `length_s`, `initial_cores` (per
+    executor): the stage deadline of document 004. A stage shorter than three periods is controlled with its neighbours: the
+    deadline is then the group's, of whose work this stage is `group_share` and `group_base` was done before it. `group` is
+    the stage and attempt that began the group; None: the stage is a group of its own. `elsewhere_*` is the other executors'
+    part; `elsewhere_speed` their core-seconds per second.
     """
 
     stage: int
@@ -54,12 +54,12 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> StageKey:
-        """Stage and attempt."""
+        """The stage and its attempt."""
         return (self.stage, self.attempt)
 
     @property
     def control_group(self) -> StageKey:
-        """Stage and attempt that name the group it is controlled with."""
+        """Stage and attempt that name the group with which the stage is controlled."""
         return self.group or self.key
 
     @property
@@ -71,7 +71,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def task_sd_s(self) -> float:
-        """By how many seconds, on a core of its own, the last task may differ from the mean (`spread`)."""
+        """Seconds, on a core of its own, by which the last task may differ from the mean (`spread`)."""
         return spread(self.task_cv, self.skew, self.tasks) * self.work_core_s / max(1, self.tasks)
 
 
@@ -96,13 +96,13 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `aims` are all deadlines, the first due
     first, where actions have deadlines and the application has one, too, or something else is under way; the other fields are
-    then of the first aim. `fair`: Spark divides the slots among actions, else what came first goes first.
+    then of the first aim. `fair`: Spark divides the slots among actions, else the action that came first goes first.
     `future_busy` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their
     profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0
-    when none is to come; `future_doubt` is the relative standard error of their work. `further_s` seconds before the deadline
-    are kept for work beyond the plan, which a run with other arguments may have (`stage_model.forecast.reserve`).
-    `slots` and `executors` count over all workers, `cores` is the most they can get together, `speed_limit` the most one
-    task can use; `pace` is how much longer this run's stages took than the schedule of their work says
+    when no stage is to come; `future_doubt` is the relative standard error of their work. `further_s` seconds before the
+    deadline are kept for work beyond the plan, which a run with other arguments may have (`stage_model.forecast.reserve`).
+    `slots` and `executors` count over all workers, `cores` is the most that the executors can get together, `speed_limit` the
+    most one task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
     """
 

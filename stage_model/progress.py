@@ -1,7 +1,7 @@
 """The live progress of one executor, as its plugin writes it into `progress.json` several times a second.
 
-Only the schema and what may be in it; reading such a file safely is `controller.agent.progress_file`'s work. Counters are
-cumulative per stage attempt since the executor's start, so a lost or repeated file does no harm.
+This module has only the schema and what may be in it; reading such a file safely is `controller.agent.progress_file`'s work.
+Counters are cumulative per stage attempt since the executor's start, so a lost or repeated file does no harm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_BYTES = 65_536
 
 
 MAX_STAGES = 64
-"""One with more is refused, too: an executor's plugin writes no more."""
+"""Most stages in a file; a file with more is refused, too: an executor's plugin writes no more."""
 _LARGEST = 1 << 53
 
 
@@ -22,8 +22,8 @@ class StageProgress(msgspec.Struct, frozen=True, kw_only=True):
     """One stage attempt on one executor.
 
     `records_done` are records read (input and shuffle) by tasks that ended well, `records_running` those read so far by
-    running ones; a failed attempt's are in neither, as they will be read again. `cpu_ns` is the task threads' CPU time (done,
-    failed and running): without Python workers.
+    running ones; a failed attempt's are in neither, because they will be read again. `cpu_ns` is the task threads' CPU time
+    (done, failed and running): without Python workers.
     """
 
     stage: int
@@ -38,7 +38,7 @@ class StageProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 class MemoryProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Off-heap memory, bytes: `order` is the number of the last order that was looked at, `budget` what Spark may use now
-    (above the ordered size: it still shrinks), `execution` what running tasks hold of it, `storage` cached data."""
+    (above the ordered size: it still shrinks), `execution` the part of it that running tasks hold, `storage` cached data."""
 
     order: int
     budget: int
@@ -48,8 +48,8 @@ class MemoryProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """`sequence` grows by one with every write; `stages` holds stage attempts touched in the last minute, newest last;
-    `memory` is None before the first order about off-heap memory was looked at; `cpu_s` is the CPU that its container has
-    used, None where the agent counts that itself."""
+    `memory`: None before the first order about off-heap memory was looked at; `cpu_s` is the CPU that its container has used,
+    None where the agent counts that itself."""
 
     schema: int
     executor: str
@@ -60,7 +60,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def what_is_wrong(progress: Progress, executor_id: str) -> str:
-    """Why it cannot be the progress of that executor, as the rest of a sentence; empty if it can."""
+    """Return why the progress cannot be that of this executor, as the rest of a sentence; empty if it can."""
     if progress.schema != SCHEMA:
         return f"has schema {progress.schema}, not {SCHEMA}"
     if progress.executor != executor_id:

@@ -22,12 +22,13 @@ CORE_QUANTUM = 0.05
 """cq: grants and quotas are multiples of it (cores; document 004, section 2)."""
 
 SHORTEST_PERIOD_S, LONGEST_PERIOD_S = 0.2, 60.0
-"""Below, telling the engine a quota (15 to 55 ms) is a good part of the period; above, a stage is over before it is seen."""
+"""Limits of a period: below, giving the engine a quota (15 to 55 ms) is a good part of it; above, a stage is over before it
+is seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One setting: how it is called in a conf, what it counts in, what is accepted, and why it has its default.
+    """One setting: its name in a conf, its unit, the accepted range, and the reason for its default.
 
     `least` and `most` are included, except that `open_least` leaves `least` itself out.
     """
@@ -56,7 +57,8 @@ class Rule:
 def setting(
     default: float, name: str, *, unit: str, reason: str, least: float, most: float = math.inf, open_least: bool = False
 ) -> Any:
-    """A dataclass field with its `Rule`. `unit` is "" for a pure number; one in "s" also takes durations ("12s")."""
+    """Return a dataclass field with its `Rule`. `unit` is "" for a pure number; a setting in "s" also takes durations
+    ("12s")."""
     return field(default=default, metadata={"rule": Rule(name, unit, reason, least, most, open_least)})
 
 
@@ -68,21 +70,20 @@ class Topic:
 
     @classmethod
     def from_numbers(cls, numbers: Mapping[str, float]) -> Self:
-        """This topic from {"paper.alpha": 0.95, ...}, as plans carry it. A missing name has its default; other names are not
-        looked at, as a newer peer may send some.
-        """
+        """Return this topic from {"paper.alpha": 0.95, ...}, as plans carry it. A missing name has its default; other names
+        are not looked at, because a newer peer may send some."""
         return cls(**{name: numbers[key] for key, name in cls._numbers() if key in numbers})
 
     @classmethod
     @cache
     def _numbers(cls) -> tuple[tuple[str, str], ...]:
-        """What plans call the fields, and the fields."""
+        """Return the names that plans use for the fields, and the fields."""
         return tuple((cls.PREFIX.removeprefix(LAW_PREFIX) + rule.name, name) for name, rule in rules(cls))
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """What an agent writes as quotas, in cores, and how often. The same for all applications: no conf sets it."""
+    """The quotas that an agent writes, in cores, and how often. They are the same for all applications: no conf sets them."""
 
     core_quantum: float = CORE_QUANTUM
     floor: float = 0.1
@@ -95,9 +96,8 @@ AnyTopic = TypeVar("AnyTopic", bound=Topic)
 
 
 def parse(topic: type[AnyTopic], conf: Mapping[str, str]) -> AnyTopic:
-    """`topic` from conf entries, with defaults. Raises `BadInput` naming key, value and what is accepted, also for an
-    unknown key under the topic's prefix; keys of other topics are not looked at.
-    """
+    """Return `topic` from conf entries, with defaults. Raise `BadInput` naming key, value and what is accepted, also for an
+    unknown key under the topic's prefix; keys of other topics are not looked at."""
     known = {topic.PREFIX + rule.name: (name, rule) for name, rule in rules(topic)}
     given: dict[str, float] = {}
     for key, text in conf.items():
@@ -110,13 +110,13 @@ def parse(topic: type[AnyTopic], conf: Mapping[str, str]) -> AnyTopic:
 
 
 def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:
-    """Field name and rule of every setting of a topic, in order."""
+    """Yield the field name and rule of every setting of a topic, in order."""
     for one in fields(topic):  # type: ignore[arg-type]  # every topic is a dataclass
         yield one.name, one.metadata["rule"]
 
 
 def unknown_key(key: str, known: Iterable[str]) -> BadInput:
-    """The refusal of a key nobody reads, naming the closest known ones."""
+    """Return the refusal of a key that no one reads, naming the closest known keys."""
     return BadInput(f"{key[:100]} is no setting; {nearest_names(key, known)}")
 
 

@@ -1,7 +1,7 @@
-"""What people type and read: durations, deadlines, priorities, memory and cores, to and from our own units.
+"""Values that people type and read: durations, deadlines, priorities, memory and cores, to and from our own units.
 
-Everything inside counts in seconds, cores and MiB; only this module knows how people write them. Every refusal is a
-`BadInput` that names the option, the value and what would be accepted. Not covered: settings (`stage_model.settings`).
+The program counts in seconds, cores and MiB; only this module knows how people write them. Every refusal is a `BadInput` that
+names the option, the value and what would be accepted. Not covered: settings (`stage_model.settings`).
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ _PLAIN = re.compile(_NUMBER, re.ASCII)
 _MEMORY = re.compile(rf"({_NUMBER})\s*([bkmgt]?)(?:i?b)?", re.ASCII)
 _LONGEST_S = 366 * 86_400.0
 _LONGEST_TEXT = 100
-"""Longer input is no duration, and refusals quote what they refuse."""
+"""Longest input that is taken: longer input is no duration, and refusals quote what they refuse."""
 _DURATIONS = "a duration like 90s, 10min or 1h30m"
 
 
 def parse_duration(text: str, *, option: str = "duration") -> float:
-    """Seconds of "90s", "10min", "1h30m", "2h", "500ms"; a bare number counts seconds.
+    """Return the seconds of "90s", "10min", "1h30m", "2h", "500ms"; a bare number counts seconds.
 
-    Raises `BadInput` unless the result is more than 0 and at most 366 days.
+    Raise `BadInput` unless the result is more than 0 and at most 366 days.
     """
     return _positive_duration(text, option, _DURATIONS)
 
 
 def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> float:
-    """Seconds from `now` to the deadline: `text` is a duration, an ISO time or a clock time (`stage_model.clock_times`).
+    """Return the seconds from `now` to the deadline: `text` is a duration, an ISO time or a clock time
+    (`stage_model.clock_times`).
 
-    `now` must be aware; a time without a zone is taken in that of `now` (the user's, with its rules of summer time).
-    Raises `BadInput` for anything that is not a moment after `now`, at most 366 days away.
+    `now` must be aware; a time without a zone is taken in that of `now` (the user's, with its rules of summer time). Raise
+    `BadInput` for anything that is not a moment after `now`, at most 366 days away.
     """
     if now.tzinfo is None:
         raise ValueError("now must be an aware datetime")
@@ -75,31 +76,31 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
 
 
 class NewDeadline(NamedTuple):
-    """What an application that runs is given: `seconds` after its submission, or `from_now` on."""
+    """A new deadline of an application that runs: `seconds` after its submission, or `from_now` on."""
 
     seconds: float
     from_now: bool
 
     def since_submission(self, elapsed_s: float) -> float:
-        """Of an application that has run for so long."""
+        """Return the seconds from the submission of an application that has run for `elapsed_s` seconds."""
         return self.seconds + (elapsed_s if self.from_now else 0.0)
 
 
 def parse_new_deadline(text: str, now: datetime, *, option: str = "--deadline") -> NewDeadline | None:
-    """As `parse_deadline`, for an application that runs: a duration counts from its submission. None for "none": it has no
-    deadline any more."""
+    """Parse as `parse_deadline` does, for an application that runs: a duration counts from its submission. Return None for
+    "none": the application has no deadline any more."""
     if text.strip().lower() == "none":
         return None
     return NewDeadline(parse_deadline(text, now, option=option), from_now=is_time(text))
 
 
 def is_time(text: str) -> bool:
-    """Whether a deadline is a moment rather than a duration."""
+    """Check that a deadline is a moment rather than a duration."""
     return clock_times.is_clock_time(text) or _iso_time(text) is not None
 
 
 def format_duration(seconds: float) -> str:
-    """Short and readable: "0.4s", "12.5s", "1m30s", "2h5m", "1d2h"; a negative one carries its sign.
+    """Return a short, readable duration: "0.4s", "12.5s", "1m30s", "2h5m", "1d2h"; a negative duration carries its sign.
 
     `parse_duration` reads it back to within half of the smallest part shown.
     """
@@ -120,12 +121,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_distance(error_pct: float) -> str:
-    """Of an end from its deadline, in percent of it."""
+    """Return the distance of an end from its deadline, in percent of the deadline."""
     return f"{abs(error_pct):.1f}% {'late' if error_pct > 0 else 'early'}"
 
 
 def parse_priority(text: str, *, option: str = "--priority") -> int:
-    """0 to 100 from "low", "normal", "high" or a whole number; a larger one wins. Raises `BadInput`."""
+    """Return 0 to 100 from "low", "normal", "high" or a whole number; a larger number wins. Raise `BadInput`."""
     word = text.strip().lower()
     if word in PRIORITIES:
         return PRIORITIES[word]
@@ -137,7 +138,7 @@ def parse_priority(text: str, *, option: str = "--priority") -> int:
 
 
 def parse_memory_mb(text: str, *, option: str = "memory") -> int:
-    """Whole MiB of "2g", "512m", "2048" (MiB, as Spark's memory options), rounded up. Raises `BadInput`."""
+    """Return the whole MiB of "2g", "512m", "2048" (MiB, as Spark's memory options), rounded up. Raise `BadInput`."""
     match = _MEMORY.fullmatch(text.strip().lower()) if len(text) <= _LONGEST_TEXT else None
     if match is not None:
         mb = math.ceil(float(match[1]) * _MEMORY_MB[match[2]])
@@ -147,7 +148,7 @@ def parse_memory_mb(text: str, *, option: str = "memory") -> int:
 
 
 def parse_cores(text: str, *, option: str = "cores") -> float:
-    """Cores, a hundredth to 4096, which is as fine as they are shown. Raises `BadInput`."""
+    """Return the cores, a hundredth to 4096, which is as fine as they are shown. Raise `BadInput`."""
     word = text.strip()
     if _PLAIN.fullmatch(word) and 0.01 <= float(word) <= 4096:
         return float(word)
@@ -175,7 +176,7 @@ def _positive_duration(text: str, option: str, accepted: str, unlike: str = "is 
 
 
 def _seconds(word: str) -> float | None:
-    """Every part of a duration once and in falling order ("1h30m", not "30m1h"), or one bare number."""
+    """Return the seconds of a duration: every part once and in falling order ("1h30m", not "30m1h"), or one bare number."""
     if _PLAIN.fullmatch(word):
         return float(word)
     total, position, last_unit_s = 0.0, 0, math.inf
@@ -190,7 +191,8 @@ def _seconds(word: str) -> float | None:
 
 
 def _iso_time(text: str) -> datetime | None:
-    """An ISO date and time. A bare number is never one, although ISO's basic format would allow eight digits."""
+    """Return the time of an ISO date and time; None for other text. A bare number is never an ISO time, although ISO's basic
+    format would allow eight digits."""
     word = text.strip()
     if "-" not in word[1:] or len(word) > _LONGEST_TEXT:
         return None

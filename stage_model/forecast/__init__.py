@@ -1,1 +1,1 @@
-"""What is to come: estimates from profiles, matching with the run, schedules in virtual time, promises."""
+"""Forecasts: estimates from profiles, matching with the run, schedules in virtual time, promises."""

@@ -1,7 +1,7 @@
-"""How long an application takes with each number of cores: the T(c) of `virtual_time` over a range of them, with an interval.
+"""Curves of how long an application takes with each number of cores: T(c) of `virtual_time` over a range, with an interval.
 
 The interval reaches from the least to the most that a single run of the profile lets expect, and holds the forecast of all of
-them. It is a spread, no probability. With one run there is none. See docs/profiles.md. Pure.
+them. The interval is a spread, no probability. One run gives no interval. See docs/profiles.md. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """`runs` are those that the interval is of."""
+    """`runs` is the number of runs that the interval is of."""
 
     profile: str
     slots: int
@@ -40,13 +40,13 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def whole(what: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:
-    """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
+    """Return the whole application to its end, `spent_s` after its submission: that much less of the start-up."""
     busy, fixed_s = to_come(what.stages, slots, 1.0, speed_limit)
     return Forecast(busy, max(0.0, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s + what.rest_s), speed_limit)
 
 
 def reference_slots(known: Profile) -> int:
-    """Of the reference run. Raises `BadInput` for a profile without a complete run or without slots."""
+    """Return the slots of the reference run. Raise `BadInput` for a profile without a complete run or without slots."""
     slots = reference_run(known).slots
     if not 0 < slots <= MOST_SLOTS:
         raise BadInput(f"profile {known.key!r} has a last run of {slots} slots; a curve needs 1 to {MOST_SLOTS}")
@@ -54,8 +54,8 @@ def reference_slots(known: Profile) -> int:
 
 
 def curve(known: Profile, slots: int, most_cores: float, speed_limit: float = 1.0) -> Curve:
-    """On `slots` slots, with an eighth, two eighths, ... of `most_cores`; `speed_limit` as in `Forecast`. Raises `BadInput`
-    for a profile without a complete run."""
+    """Return the curve on `slots` slots, with an eighth, two eighths, ... of `most_cores`; `speed_limit` as in `Forecast`.
+    Raise `BadInput` for a profile without a complete run."""
     what, reference = estimate(known), reference_run(known)
     size = reference.input_records
     alike = [

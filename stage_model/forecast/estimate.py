@@ -1,8 +1,8 @@
-"""What to expect of an application, derived from its profile: order, work, gaps and fixed times of its stages.
+"""The estimate of an application, derived from its profile: order, work, gaps and fixed times of its stages.
 
 The order and the sizes are those of the most recent complete run, every other number a median over the runs (of other sizes:
-`scaling`). Container CPU counts where a run has it; other runs then only teach times and counts. Not covered:
-comparing with a live run (`match`), how many cores that needs (`virtual_time`, `laws`). See docs/profiles.md.
+`scaling`). Container CPU counts where a run has it; other runs then only teach times and counts. Not covered: comparing with
+a live run (`match`), how many cores that needs (`virtual_time`, `laws`). See docs/profiles.md.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _Fixed = Mapping[str, Mapping[str, float]]
 class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """One stage to expect. Work in core-seconds, times in seconds.
 
-    `index` is its place in the order and `parents` are the places of what it waits for; `job` and `sql` are the ordinals of
-    its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and writes,
-    counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is the
-    share of its work that grows with what it reads; `moving_core_s` is by how much one of the runs had less work here than
-    follows from what it read. `fixed_s` = time that cores do not shorten, of which `waiting_s` is hidden where a quota holds
-    the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
+    `index` is its place in the order and `parents` are the places of the stages it waits for; `job` and `sql` are the
+    ordinals of its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and
+    writes, counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is
+    the share of its work that grows with what it reads; `moving_core_s` is by how much one of the runs had less work here
+    than follows from what it read. `fixed_s` = time that cores do not shorten, of which `waiting_s` is hidden where a quota
+    holds the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as
+    profiled.
     """
 
     index: int
@@ -66,16 +67,16 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def action(self) -> tuple[str, int]:
-        """Its SQL execution, which may have several jobs, else its job."""
+        """The stage's SQL execution, which may have several jobs, else its job."""
         return ("job", self.job) if self.sql is None else ("sql", self.sql)
 
     @property
     def task_sd_s(self) -> float:
-        """By how many seconds, on a core of its own, the last task may differ from the mean (`spread`)."""
+        """Seconds, on a core of its own, by which the last task may differ from the mean (`spread`)."""
         return spread(self.task_cv, self.skew, self.tasks) * self.work_core_s / max(1, self.tasks)
 
     def times(self, share: float) -> StageEstimate:
-        """The estimate of the stage when it reads `share` of what it read."""
+        """Return the estimate of the stage when it reads `share` of what it read."""
         if share == 1:
             return self
         more = max(0.0, 1 + self.growth * (share - 1))
@@ -88,7 +89,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def after(self, before: Sequence[StageEstimate]) -> StageEstimate:
-        """The estimate of the stage when it starts as soon as its parents, which are among those `before` it, let it."""
+        """Return the estimate of the stage when it starts as soon as its parents, which are among those `before` it, let
+        it."""
         ready_s = max((before[p].start_s + before[p].duration_s for p in self.parents), default=None)
         if ready_s is None or self.start_s == ready_s + self.gap_s:
             return self
@@ -111,7 +113,7 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def expected(self) -> Expected:
-        """The stages as those of a run are looked for among them."""
+        """The stages, among which those of a run are looked for."""
         return Expected(_traits(self.stages, [stage.parents for stage in self.stages]))
 
     @cached_property
@@ -121,7 +123,8 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) -> RunRecord:
-    """The most recent complete run, of those with the same arguments if there are any. Raises `BadInput` if none is."""
+    """Return the most recent complete run, of those with the same arguments if there are any. Raise `BadInput` if no run is
+    complete."""
     runs = [run for run in profile.runs if run.complete]
     if not runs:
         raise BadInput(f"profile {profile.key!r} holds no complete run; accepted: one with at least one complete run")
@@ -130,8 +133,8 @@ def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) ->
 
 
 def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> ApplicationEstimate:
-    """The estimate for what the reference run read: the most recent complete one (of those with the same `arguments`, if
-    given and any). How much this run reads, it shows when it runs (`nominal`). Raises `BadInput` for a profile without a
+    """Return the estimate for what the reference run read: the most recent complete one (of those with the same `arguments`,
+    if given and any). How much this run reads, it shows when it runs (`nominal`). Raise `BadInput` for a profile without a
     complete run."""
     runs = [run for run in profile.runs if run.complete]
     reference = reference_run(profile, arguments)
@@ -157,7 +160,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
 
 
 def _placed(reference: RunRecord, seen: Sequence[_Seen], startup_s: float, fixed: _Fixed) -> tuple[StageEstimate, ...]:
-    """Estimates of the stages of the reference run, in its order. `seen` are the records of each of them."""
+    """Return the estimates of the stages of the reference run, in its order. `seen` are the records of each of them."""
     places = {record.signature: place for place, record in enumerate(reference.stages)}
     stages: list[StageEstimate] = []
     for record in reference.stages:
@@ -170,7 +173,7 @@ def _placed(reference: RunRecord, seen: Sequence[_Seen], startup_s: float, fixed
 
 
 def _rest_s(run: RunRecord, fixed: _Fixed) -> float:
-    """Seconds that the run took beyond what its own estimate explains with the cores that it had."""
+    """Return the seconds that the run took beyond what its own estimate explains with the cores that it had."""
     said_s = run.startup_s + run.tail_s
     for group in overlapping(_placed(run, [[(record, run)] for record in run.stages], run.startup_s, fixed)):
         works = [(stage.tasks, stage.work_core_s, stage.task_cv) for stage in group]
@@ -180,8 +183,8 @@ def _rest_s(run: RunRecord, fixed: _Fixed) -> float:
 
 
 def _used_core_s(runs: Sequence[RunRecord], reference: RunRecord, arguments: tuple[str, ...] | None) -> float | None:
-    """Container CPU of the whole application in core-seconds, if its input is the reference run's. Only runs with its
-    arguments count, because others may have done something else."""
+    """Return the container CPU of the whole application in core-seconds, if its input is the reference run's. Only runs with
+    its arguments count, because others may have done something else."""
     if arguments is not None and reference.arguments != arguments:
         return None
     alike = [run for run in runs if run.used_core_s is not None and run.arguments == reference.arguments]
@@ -197,8 +200,8 @@ def record_traits(run: RunRecord) -> list[ProfiledTraits]:
 
 
 def _traits(stages: Sequence[StageRecord | StageEstimate], parents: Sequence[Sequence[int]]) -> list[ProfiledTraits]:
-    """The traits of the stages. `parents` are the places of the stages that each stage waits for. The result stage of a job
-    is the last one of the job to be submitted."""
+    """Return the traits of the stages. `parents` are the places of the stages that each stage waits for. The result stage of
+    a job is the last one of the job to be submitted."""
     last = {stage.job: place for place, stage in enumerate(stages)}
     known = [_names(stage, result=last[stage.job] == place) for place, stage in enumerate(stages)]
     return [
@@ -223,14 +226,15 @@ def _names(stage: StageRecord | StageEstimate, *, result: bool) -> Names:
 
 
 def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:
-    """The figures of one run of a stage from which `split` finds its waiting."""
+    """Return the figures of one run of a stage from which `split` finds its waiting."""
     held_s = record.throttled_s or 0.0
     waited_s = max(0.0, record.run_s - record.work_core_s - held_s) / max(1, min(record.tasks, run.slots))
     return Shown(fixed_s, mean_cores((record,), record.duration_s, run), record.work_core_s, record.throttled_s, waited_s)
 
 
 def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed) -> StageEstimate:
-    """Estimate of one stage, not placed yet. `seen` are its records with their runs, `fixed` are `fixed_times` by run id."""
+    """Return the estimate of one stage, not placed yet. `seen` are its records with their runs, `fixed` are `fixed_times` by
+    run id."""
     taught = [(r, run) for r, run in seen if r.teaches] or [(record, reference)]
     measured = [(r, run) for r, run in taught if run.cpu_source == "container"] or taught
     in_bytes = (record.batches and record.bytes > 0) or not (record.records or record.written_records)

@@ -40,7 +40,8 @@ class Traits(Struct, frozen=True, kw_only=True):
     counted: int
 
     def per_task(self) -> tuple[float, ...]:
-        """The bytes and records that one of its tasks reads, then the bytes and records that it writes to a shuffle."""
+        """Return the bytes and records that one of its tasks reads, then the bytes and records that it writes to a
+        shuffle."""
         amounts = self.amounts
         sizes = (amounts.bytes, amounts.records, amounts.written_bytes, amounts.written_records)
         return tuple([size / self.counted for size in sizes])
@@ -144,7 +145,7 @@ class Expected:
 
 
 def _jobs(stages: Sequence[ProfiledTraits]) -> tuple[list[ExpectedJob], list[int]]:
-    """The jobs in order of their start, and for each stage the number of its job."""
+    """Return the jobs in order of their start, and for each stage the number of its job."""
     jobs: list[ExpectedJob] = []
     numbers: dict[int | None, int] = {}
     found: list[int] = []
@@ -160,7 +161,7 @@ def _jobs(stages: Sequence[ProfiledTraits]) -> tuple[list[ExpectedJob], list[int
 
 
 def _mark(jobs: Sequence[ExpectedJob]) -> None:
-    """Marks the jobs that ran next to other jobs. Spark's own threads run the parts of one query; these are no threads of the
+    """Mark the jobs that ran next to other jobs. Spark's own threads run the parts of one query; these are no threads of the
     program."""
     open_jobs: list[ExpectedJob] = []
     for job in jobs:

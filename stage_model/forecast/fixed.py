@@ -1,4 +1,4 @@
-"""How much of a stage's duration its work and its cores explain; the rest is fixed time that no core shortens.
+"""Fixed times of stages: the part of a duration that work and cores do not explain and that no core shortens.
 
 Shuffle waits, task launch, result transfer and the like show up as the difference between a stage's real duration and the
 virtual-time schedule of its work on the cores it had (docs/control.md, What goes in).
@@ -18,15 +18,15 @@ from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, stages
 from stage_model.history.profile import RunRecord, StageRecord
 
 LEAST_CORES = 1e-6
-"""With less nothing ran: a profile may claim what no quota can be, and what divides to nothing."""
+"""Least cores with which anything ran: a profile may claim what no quota can be, and what divides to nothing."""
 MOST_SLOTS = 1024
-"""A profile may claim any number of slots and tasks; what it takes to model a stage must not grow with them."""
+"""A profile may claim any number of slots and tasks; the time to model a stage must not grow with them."""
 
 
 def fixed_times(run: RunRecord) -> dict[str, float]:
-    """Of each stage, by its signature, the seconds of its duration that no core shortens.
+    """Return, for each stage by its signature, the seconds of its duration that no core shortens.
 
-    A stage that ran beside others waited for slots that their tasks had. So none has more of such time than all of them
+    A stage that ran next to others waited for slots that their tasks had. So no stage has more of such time than all of them
     together: than what is left of the time from the first one's start to the last one's end when all their work was done.
     """
     found = {}
@@ -40,7 +40,7 @@ def fixed_times(run: RunRecord) -> dict[str, float]:
 
 
 def _explained_s(stage: StageRecord, run: RunRecord) -> float:
-    """Seconds the model gives for the stage with the cores it had in that run."""
+    """Return the seconds the model gives for the stage with the cores it had in that run."""
     if stage.duration_s <= 0:
         return 0.0
     if run.cores_there:
@@ -50,7 +50,7 @@ def _explained_s(stage: StageRecord, run: RunRecord) -> float:
 
 
 def _least_s(group: Sequence[StageRecord], lasted_s: float, run: RunRecord) -> float:
-    """Seconds that the work of these stages takes at least with the cores that they had together."""
+    """Return the seconds that the work of these stages takes at least with the cores that they had together."""
     if run.cores_there:
         return side_by_side_s([_sized(stage) for stage in group], group[0].start_s, run)
     cores = min(mean_cores(group, lasted_s, run), run.slots)
@@ -62,8 +62,8 @@ def _sized(stage: StageRecord) -> tuple[int, float, float]:
 
 
 def side_by_side_s(stages: Sequence[tuple[int, float, float]], since_s: float, run: RunRecord) -> float:
-    """Seconds the model gives for stages (tasks, core-seconds, cv) that all begin at `since_s` of that run, with all the
-    cores that were there at each moment."""
+    """Return the seconds the model gives for stages (tasks, core-seconds, cv) that all begin at `since_s` of that run, with
+    all the cores that were there at each moment."""
     if len(stages) == 1 and not run.cores_there:
         return modelled_s(*stages[0], run.cores, run.cores, run.slots)
     if run.cores < LEAST_CORES:
@@ -80,7 +80,7 @@ def side_by_side_s(stages: Sequence[tuple[int, float, float]], since_s: float, r
 
 
 def mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) -> float:
-    """What they were allocated over these seconds, else the run's cores, which are the most."""
+    """Return the cores allocated to the stages over these seconds, else the run's cores, which are the most."""
     told = [stage.cores_s for stage in stages if stage.cores_s]
     return min(run.cores, sum(told) / seconds) if seconds > 0 and len(told) == len(stages) else run.cores
 
@@ -88,8 +88,8 @@ def mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) ->
 def modelled_s(
     tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int, waiting_s: float = 0.0
 ) -> float:
-    """Seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`, if it waits for `waiting_s` of
-    them at full speed; 0 without work or cores."""
+    """Return the seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`, if it waits for
+    `waiting_s` of them at full speed; 0 without work or cores."""
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores < LEAST_CORES:
         return 0.0
@@ -100,8 +100,9 @@ def modelled_s(
 
 
 def with_cores(run: RunRecord, cores: float) -> RunRecord:
-    """The record of a run that had so many cores, which its events do not tell: a quota below its slots held it. Of tasks
-    with Python workers only run times are known (`StageRun.work_core_s`), of which a part was waiting for the others."""
+    """Return the record of a run that had `cores` cores, which its events do not show: a quota below its slots held it. Of
+    tasks with Python workers only run times are known (`StageRun.work_core_s`), of which a part was waiting for the
+    others."""
     stages = tuple(
         structs.replace(stage, work_core_s=stage.run_s / _stretch(stage.tasks, stage.task_cv, cores, run.slots))
         if stage.work_core_s >= stage.run_s
@@ -112,14 +113,15 @@ def with_cores(run: RunRecord, cores: float) -> RunRecord:
 
 
 def _stretch(tasks: int, cv: float, cores: float, slots: int) -> float:
-    """How much longer a stage's tasks run than they work when those that run share `cores`; at least 1."""
+    """Return the factor, at least 1, by which a stage's tasks run longer than they work when the running tasks share
+    `cores`."""
     busy, part = _part_busy(tasks, cv, slots)
     return max(1.0, math.fsum(k * lasted * max(1.0, part * k / cores) for k, lasted in enumerate(busy, 1)))
 
 
 def _part_busy(tasks: int, cv: float, slots: int) -> tuple[Busy, float]:
-    """Of one core-second. More slots than tasks change nothing; of more than `MOST_SLOTS` one part, with its part of the
-    tasks and cores, takes as long as all: how many parts there are is the second number."""
+    """Return the busy tuple of one core-second. More slots than tasks change nothing; of more than `MOST_SLOTS` one part,
+    with its part of the tasks and cores, takes as long as all: how many parts there are is the second number."""
     slots = max(1, slots)
     part = max(1.0, min(slots, tasks) / MOST_SLOTS)
     return _unit_busy(round(tasks / part), cv, min(round(slots / part), MOST_SLOTS)), part
@@ -127,5 +129,5 @@ def _part_busy(tasks: int, cv: float, slots: int) -> tuple[Busy, float]:
 
 @lru_cache(maxsize=4096)
 def _unit_busy(tasks: int, cv: float, slots: int) -> Busy:
-    """Of one core-second: every work stretches the same schedule, so runs of one profile share it."""
+    """Return the busy tuple of one core-second: every work stretches the same schedule, so runs of one profile share it."""
     return stage_busy(tasks, 1.0, cv, slots)

@@ -41,7 +41,7 @@ class Grounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def grounds(runs: Sequence[RunRecord], reference: RunRecord, arguments: Arguments | None) -> Grounds:
-    """The grounds for a run with these `arguments` that is planned as `reference` went, one of the complete `runs`."""
+    """Return the grounds for a run with these `arguments` that is planned as `reference` went, one of the complete `runs`."""
     known = [run for run in runs if run.arguments is not None]
     if arguments is None or not known:
         return Grounds(runs=len(runs), same_arguments=None)
@@ -57,8 +57,8 @@ def grounds(runs: Sequence[RunRecord], reference: RunRecord, arguments: Argument
 
 
 def further_share(works: Iterable[float], planned: float) -> float:
-    """The core-seconds beyond `planned` that a run may need, as a share of `planned`, when runs with different arguments
-    needed `works` (core-seconds). The answer is `MOST_FURTHER` at most.
+    """Return the core-seconds beyond `planned` that a run may need, as a share of `planned`, when runs with different
+    arguments needed `works` (core-seconds). The answer is `MOST_FURTHER` at most.
 
     The next work may exceed the greatest by as much as the greatest exceeds the next smaller one, and at least by a half, a
     quarter or an eighth of the greatest for 2, 3 or 4 works. A single work does not show how works differ, so the next one
@@ -73,7 +73,7 @@ def further_share(works: Iterable[float], planned: float) -> float:
 
 
 def marks(names: Iterable[str]) -> frozenset[int]:
-    """Places of the stages, given by their names, whose call site is that of no other stage.
+    """Return the places of the stages, given by their names, whose call site is that of no other stage.
 
     A run that has come to such a stage has left the loops of its program before that stage behind."""
     sites = [call_site(name) for name in names]

@@ -1,7 +1,6 @@
-"""Compares a live run with what its profile lets expect: which stages are which, what is still to come, how far it is
-off.
+"""The comparison of a live run with its profile: which stages are which, what is still to come, how far the profile is off.
 
-Everything is computed anew from estimate and run, linear in their stages. What a stage has to do follows from what it reads
+Everything is computed again from estimate and run, linear in their stages. What a stage has to do follows from what it reads
 in this run (`nominal`). Not covered: what follows for cores (`laws`).
 """
 
@@ -25,7 +24,7 @@ from stage_model.history.signature import kind, stage_names
 from stage_model.history.stage_run import StageKey, StageRun
 
 RATIO_LIMITS = (0.25, 4.0)
-"""A stage that is off by more than this is another stage; it must not carry the others along."""
+"""A stage that is off by more than this is another stage; that stage must not affect the others."""
 RATIO_PRIOR_SHARE = 0.05
 RATIO_PRIOR_CORE_S = 1.0
 """The ratio counts as 1 over this much work (the larger of both) besides what was seen: shrinkage while little is
@@ -36,12 +35,12 @@ known."""
 class Matched:
     """A live run against its estimate.
 
-    `seen` holds an estimate for every stage attempt submitted so far, `active` those under way; `exact` tells which
-    were found by signature. The others have the numbers of the expected stage that they stand for; those that stand for none
-    are `unplanned` and have the mean of their neighbours. `stages` are all expected stages and `to_come` those not seen yet,
-    in order, as large as they are in this run.
-    `matched_share` = share of the work seen that was found by signature, None before the first stage. `work_ratio` = real /
-    expected work of the finished stages: expected of future ones; so many stages of equal work have `shown` it.
+    `seen` holds an estimate for every stage attempt submitted so far, `active` those under way; `exact` holds those that were
+    found by signature. The other attempts have the numbers of the expected stage that they stand for; attempts that stand for
+    no stage are `unplanned` and have the mean of their neighbours. `stages` are all expected stages and `to_come` those not
+    seen yet, in order, as large as they are in this run. `matched_share` = share of the work seen that was found by
+    signature, None before the first stage. `work_ratio` = real / expected work of the finished stages: expected of future
+    ones; `shown` is the number of stages of equal work that have shown it.
     """
 
     seen: Mapping[StageKey, StageEstimate]
@@ -56,8 +55,8 @@ class Matched:
 
 
 def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[StageKey, float] | None = None) -> Matched:
-    """Compares. `container_core_s` is container CPU by stage attempt so far: without it the work of finished stages
-    cannot be compared with a profile of container CPU, and `work_ratio` is 1."""
+    """Compare the run with the estimate. `container_core_s` is container CPU by stage attempt so far: without it the work of
+    finished stages cannot be compared with a profile of container CPU, and `work_ratio` is 1."""
     firsts = run.first_attempts()
     same = same_stages(estimate.expected, _live_traits(firsts, run))
     places = dict(zip([stage.info.stage for stage in firsts], same.places, strict=True))
@@ -95,7 +94,7 @@ def match(estimate: ApplicationEstimate, run: Run, container_core_s: Mapping[Sta
 
 
 def _live_traits(firsts: Sequence[StageRun], run: Run) -> list[Traits]:
-    """Of the first attempt of each stage, in order of submission, with what is known of it so far."""
+    """Return the traits of the first attempt of each stage, in order of submission, with what is known of it so far."""
     place = {stage.info.stage: number for number, stage in enumerate(firsts)}
     found = []
     for stage in firsts:
@@ -117,7 +116,7 @@ def _live_traits(firsts: Sequence[StageRun], run: Run) -> list[Traits]:
 
 
 def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate:
-    """An unknown stage as the mean of its neighbours; nothing is expected of it where there are none."""
+    """Return the estimate of an unknown stage: the mean of its neighbours, and no work where it has no neighbours."""
 
     def mean(values: Iterable[float]) -> float:
         found = tuple(values)
@@ -144,8 +143,8 @@ def _mean(neighbours: Sequence[StageEstimate], stage: StageRun) -> StageEstimate
 
 
 def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
-    """The estimate with the attempt's own number of tasks; a retry runs only what is missing, so it has that part of
-    all."""
+    """Return the estimate with the attempt's own number of tasks; a retry runs only what is missing, so it has that part of
+    the whole."""
     first = run.attempts.get((stage.info.stage, 0))
     if stage.info.attempt == 0 or first is None or not first.info.tasks:
         return msgspec.structs.replace(found, tasks=stage.info.tasks) if found.tasks != stage.info.tasks else found
@@ -161,8 +160,8 @@ def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
 
 
 def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: Run) -> set[int]:
-    """Stages that will not come: the rest of a job that has ended; in a job the stages that a submitted stage waited for; and
-    jobs that came before one that has begun, except where threads may begin them in another order.
+    """Return the stages that will not come: the rest of a job that has ended; in a job the stages that a submitted stage
+    waited for; and jobs that came before a job that has begun, except where threads may begin them in another order.
 
     `jobs` are the numbers of expected jobs, by those of the run.
     """
@@ -188,8 +187,8 @@ def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: R
 
 
 def _share(run: Run, exact: set[StageKey], container_core_s: Mapping[StageKey, float] | None) -> float | None:
-    """Share of the work seen that known stages did. The work is measured, because the expected work of an unknown stage is a
-    guess."""
+    """Return the share of the work seen that known stages did. The work is measured, because the expected work of an unknown
+    stage is a guess."""
     if not run.attempts:
         return None
     works = {
@@ -210,8 +209,8 @@ def _work_ratio(
     exact: set[StageKey],
     container_core_s: Mapping[StageKey, float] | None,
 ) -> tuple[float, float]:
-    """(prior + real) / (prior + profiled) over finished matched stages, each stage's real work clamped to its
-    limits; and how many stages of equal work they are."""
+    """Return (prior + real) / (prior + profiled) over finished matched stages, each stage's real work clamped to its limits;
+    and the number of stages of equal work that they are."""
     if container_core_s is None and cpu_source == "container":
         return 1.0, 0.0
     prior = max(RATIO_PRIOR_CORE_S, RATIO_PRIOR_SHARE * sum(s.work_core_s for s in stages))

@@ -1,10 +1,11 @@
-"""How much each stage has to do in this run: what it reads, over its nominal rate (document 004, section 2). Pure.
+"""The work of each stage in this run: the amount that the stage reads, over its nominal rate (document 004, section 2). Pure.
 
 The nominal rate is what the profile says: records read per core-second. So the work of a stage is its profiled work times its
-*share*: what it reads in this run / what it read in the profile's. What it reads is what its parents wrote, as soon as they
+*share*: what it reads in this run / what it read in the profile's. A stage reads what its parents wrote, as soon as they
 have, and until then as much as their own shares let expect; of input, what its tasks have read so far. Bytes stand for
-records that are batches of Python objects, and where none are told; the number of tasks stands for both where a stage reads
-nothing. Not covered: how work grows with what is read, from several runs (`scaling`); CPU that a run shows besides (`match`).
+records that are batches of Python objects, and for records that are not known; the number of tasks stands for both where a
+stage reads nothing. Not covered: how work grows with what is read, from several runs (`scaling`); CPU that a run shows
+besides (`match`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from stage_model.history.stage_run import StageRun
 
 
 def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> list[StageEstimate]:
-    """The stages as large as they are in this run. They are in order, so parents come before their children; `seen` are those
-    that were submitted, by their place."""
+    """Return the stages as large as they are in this run. They are in order, so parents come before their children; `seen`
+    are those that were submitted, by their place."""
     found: list[StageEstimate] = []
     for stage, share in zip(stages, _shares(stages, seen), strict=True):
         found.append(stage.times(share).after(found))
@@ -49,7 +50,7 @@ def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> li
 
 
 def _by_tasks(stage: StageEstimate, run: StageRun | None) -> float:
-    """Tasks of this run / of the profile's; 1 on other slots, where the same may be cut into more."""
+    """Return the tasks of this run / those of the profile's; 1 on other slots, where the same may be cut into more tasks."""
     if run is None or not stage.tasks or not run.slots or run.slots != stage.slots:
         return 1.0
     return run.info.tasks / stage.tasks
@@ -58,7 +59,8 @@ def _by_tasks(stage: StageEstimate, run: StageRun | None) -> float:
 def _fed(
     stage: StageEstimate, stages: Sequence[StageEstimate], found: Sequence[float], seen: Mapping[int, StageRun]
 ) -> float:
-    """What its parents write for it in this run / what they wrote in the profile's; 1 where that is not known."""
+    """Return what the stage's parents write for it in this run / what they wrote in the profile's; 1 where that is not
+    known."""
     wrote = writes = 0.0
     for parent in stage.parents:
         then, run = stages[parent].amounts.written(stage.in_bytes), seen.get(parent)
@@ -69,8 +71,8 @@ def _fed(
 
 
 def _whole(shown: float, run: StageRun, expected: float) -> float:
-    """An amount of a whole stage, of which the tasks that have ended had `shown`: the others have what these have on average,
-    where what was `expected` counts as one of them."""
+    """Return the amount of a whole stage, whose ended tasks had `shown`: the other tasks have the average of these, where
+    what was `expected` counts as one of them."""
     tasks, ended = run.info.tasks, run.shown_tasks
     if not tasks or ended > tasks:
         return expected

@@ -1,4 +1,5 @@
-"""Which stages ran at the same time: parallel branches of a DAG share the slots, and none of them waits for another. Pure."""
+"""Groups of stages that ran at the same time: parallel branches of a DAG share the slots, and none waits for another.
+Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 ROUNDING_S = 0.05
-"""Stages that follow each other may seem to overlap by less."""
+"""Overlap below which stages may simply follow each other."""
 
 
 class Spanned(Protocol):
@@ -23,7 +24,7 @@ S = TypeVar("S", bound=Spanned)
 
 
 def overlapping(stages: Sequence[S]) -> list[list[S]]:
-    """Consecutive stages, grouped by whether they ran at the same time in the profile."""
+    """Return the consecutive stages, grouped by whether they ran at the same time in the profile."""
     groups: list[list[S]] = []
     end_s = float("-inf")
     for stage in stages:

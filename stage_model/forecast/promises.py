@@ -1,9 +1,9 @@
-"""Whether a deadline can be kept beside those already promised: a fluid model of the arbitration rules. Pure.
+"""Admission: can a deadline be kept next to those already promised? A fluid model of the arbitration rules. Pure.
 
 Claims are served by priority, then by deadline; each takes the least constant number of cores that keeps its deadline, from
-what those before it leave (docs/control.md, "Admission beside others"). A newcomer is
-admitted if it can be served in its place and no promise of the same or a higher priority is broken by it.
-Not covered: where forecasts come from (`controller.master.planning`).
+what the claims before it leave (docs/control.md, "Admission beside others"). A newcomer is admitted if it can be served in
+its place and no promise of the same or a higher priority is broken by it. Not covered: where forecasts come from
+(`controller.master.planning`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HALVINGS = 16
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one application still has to do in `left_s` seconds."""
+    """The work that one application still has to do in `left_s` seconds."""
 
     forecast: Forecast
     left_s: float
@@ -32,13 +32,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """What running applications were promised on a cluster of `cores` cores."""
+    """The promises made to running applications on a cluster of `cores` cores."""
 
     claims: Sequence[Claim] = ()
     cores: float = 0.0
 
     def to_rank(self, priority: int) -> Promised:
-        """Only the claims that are served before or with `priority`."""
+        """Return only the claims that are served before or with `priority`."""
         return replace(self, claims=[claim for claim in self.claims if claim.priority >= priority])
 
 
@@ -46,12 +46,12 @@ NOTHING_PROMISED = Promised()
 
 
 def constant_room(cores: float) -> Room:
-    """The same cores for ever."""
+    """Return a room with the same cores for ever."""
     return ((math.inf, max(0.0, cores)),)
 
 
 def end_s(forecast: Forecast, room: Room, most: float = math.inf) -> float:
-    """When the work ends with at most `most` cores of what is free; the most parallel part comes first. inf: never."""
+    """Return when the work ends with at most `most` cores of what is free; the most parallel part comes first."""
     todo = [(tasks, work) for tasks, work in enumerate(forecast.busy, 1) if work > 0]
     now_s = forecast.fixed_s
     for until_s, free in room:
@@ -73,7 +73,7 @@ def end_s(forecast: Forecast, room: Room, most: float = math.inf) -> float:
 
 
 def cores_to_keep(claim: Claim, room: Room) -> float | None:
-    """The least constant cores of `room` that keep the claim's deadline; None when all of it is not enough."""
+    """Return the least constant cores of `room` that keep the claim's deadline; None when all of the room is not enough."""
     alone = claim.forecast.least_cores(claim.left_s)
     if alone is not None:
         begins_s = (0.0, *(until_s for until_s, _ in room))
@@ -90,7 +90,7 @@ def cores_to_keep(claim: Claim, room: Room) -> float | None:
 
 
 def without(room: Room, cores: float, until_s: float) -> Room:
-    """What is left of `room` when `cores` of it are taken until then."""
+    """Return the rest of `room` when `cores` of it are taken until then."""
     rest: list[tuple[float, float]] = []
     since_s = 0.0
     for end, free in room:
@@ -103,8 +103,8 @@ def without(room: Room, cores: float, until_s: float) -> Room:
 
 
 def _serve(claims: Sequence[Claim], cores: float) -> tuple[list[bool], Room]:
-    """Which claims, in the order given, are kept, and what nobody takes. A claim that cannot be kept is served last of
-    its priority: it takes all that its fellows leave."""
+    """Return which claims, in the order given, are kept, and the room that no claim takes. A claim that cannot be kept is
+    served last of its priority: it takes all that the other claims leave."""
     kept = [False] * len(claims)
     room = constant_room(cores)
     for priority in sorted({claim.priority for claim in claims}, reverse=True):
@@ -123,21 +123,20 @@ def _serve(claims: Sequence[Claim], cores: float) -> tuple[list[bool], Room]:
 
 
 def fits(new: Claim, promised: Promised) -> bool:
-    """Whether `new` is kept and no promise of its priority or above is broken that would be kept
-    without it."""
+    """Return True if `new` is kept and no promise of its priority or above is broken that would be kept without `new`."""
     before, _ = _serve(promised.claims, promised.cores)
     return _fits(new, promised, before)
 
 
 def _fits(new: Claim, promised: Promised, before: Sequence[bool]) -> bool:
-    """`before`: which promises are kept without it."""
+    """Return the answer of `fits`; `before`: which promises are kept without `new`."""
     after, _ = _serve([*promised.claims, new], promised.cores)
     held = (after[i] for i, claim in enumerate(promised.claims) if before[i] and claim.priority >= new.priority)
     return after[-1] and all(held)
 
 
 def least_deadline_s(new: Claim, promised: Promised) -> float:
-    """The earliest deadline with which `new` fits; inf if there is none."""
+    """Return the earliest deadline with which `new` fits; inf if no deadline does."""
     _, room = _serve(promised.to_rank(new.priority).claims, promised.cores)
     high = end_s(new.forecast, room)
     if math.isinf(high):

@@ -31,8 +31,8 @@ def reserve_s(
     cores: float,
     speed_limit: float = 1.0,
 ) -> float:
-    """Seconds to keep; 0 if a run with the same arguments has taught. `container_core_s` is container CPU by stage attempt so
-    far; `cores` > 0 are the most that the run can have, on `slots`."""
+    """Return the seconds to keep; 0 if a run with the same arguments has taught. `container_core_s` is container CPU by stage
+    attempt so far; `cores` > 0 are the most that the run can have, on `slots`."""
     further = what.grounds.further
     if not further:
         return 0.0
@@ -54,7 +54,7 @@ def reserve_s(
 
 
 def _work(key: StageKey, matched: Matched, run: Run, container_core_s: Mapping[StageKey, float]) -> float:
-    """Core-seconds that the stage took; while it runs, at least its expected work."""
+    """Return the core-seconds that the stage took; while it runs, at least its expected work."""
     stage = run.attempts[key]
     took = stage.work_core_s(container_core_s.get(key))
     return took if stage.completed_ms is not None else max(took, matched.seen[key].work_core_s)

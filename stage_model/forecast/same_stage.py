@@ -1,4 +1,4 @@
-"""Which stage of one run is which of another run of the same application: pure.
+"""The matching of stages of one run with those of another run of the same application: pure.
 
 Jobs are compared first. A job is known by its *result* stage: the stage that the job is for, which is never skipped. Many
 jobs may be alike: a loop has a job in each turn, and threads submit alike jobs in any order. Then the order counts, but not
@@ -21,7 +21,7 @@ from stage_model.forecast.expected import SIDE_BY_SIDE, Expected, Jobs, Traits
 from stage_model.history.signature import RESULT, Names
 
 SIZES_ALIKE = math.log(1.25)
-"""What a task reads or writes tells two stages apart only where it differs by more: a factor's logarithm."""
+"""Logarithm of a factor: amounts that two stages' tasks read or write count as equal where they differ by less."""
 
 
 ALIKE_WINDOW = 8
@@ -39,7 +39,7 @@ class Same(NamedTuple):
 
 
 def same_stages(expected: Expected, seen: Sequence[Traits]) -> Same:
-    """Finds the expected stages of those `seen`: the stages of a run so far, in order of submission. The time is linear in
+    """Find the expected stages of those `seen`: the stages of a run so far, in order of submission. The time is linear in
     their number."""
     left = _Left(expected)
     places: list[int | None] = []
@@ -68,18 +68,19 @@ class _Left:
         self._gone_jobs: set[int] = set()
         """Expected jobs that were found or guessed."""
         self.alike: dict[int, int] = {}
-        """Stages seen that are only alike, by the place that they have. A stage that is the same takes their place."""
+        """Stages seen that are only alike, by the place that they have. A stage that is the same takes such a place."""
         self._latest = -1
         self._first: dict[tuple[int, int], int] = {}
         self._sized: Traits | None = None
         self._sizes: tuple[float, ...] = ()
 
     def jobs(self) -> dict[int, int]:
-        """Expected jobs by jobs seen, each expected job once: a job found by its result stage counts more than a guess."""
+        """Return the expected jobs by jobs seen, each expected job once: a job found by its result stage counts more than a
+        guess."""
         return {**{job: one for job, one in self._guessed.items() if one not in self._found_jobs}, **self._found}
 
     def take(self, stage: Traits, parents: Sequence[int]) -> int | None:
-        """Takes the place of a stage whose parents have these places, and returns it; None if no place is left for it."""
+        """Take the place of a stage whose parents have these places, and return it; None if no place is left for it."""
         job = self._job(stage)
         likely = [] if job is None else self._children(stage, parents, job) or self._inside(stage, job)
         if likely:
@@ -92,7 +93,8 @@ class _Left:
         return best
 
     def take_alike(self, stage: Traits, number: int) -> int | None:
-        """The place of an expected stage with the same call site and number of tasks, in its job or among the next stages.
+        """Return the place of an expected stage with the same call site and number of tasks, in its job or among the next
+        stages.
 
         AQE broadcasts the side of a join that ended first; the stages after the join then have other parents, and so another
         kind, but do the same.
@@ -113,7 +115,7 @@ class _Left:
         return None
 
     def _job(self, stage: Traits) -> int | None:
-        """The expected job of the stage's job, found by the first stage of the job that is seen."""
+        """Return the expected job of the stage's job, found by the first stage of the job that is seen."""
         if stage.job is None:
             return None
         job = self._found.get(stage.job, self._guessed.get(stage.job))
@@ -140,8 +142,8 @@ class _Left:
         return min(jobs, key=lambda one: self._jobs_apart(one, stage)) if len(jobs) > 1 else next(iter(jobs), None)
 
     def _likely_jobs(self, jobs: Jobs, names: Names | None, sql: int | None, gone: set[int]) -> list[int]:
-        """For each name the first job that is left, the jobs that may come before it, and the first job of the same SQL
-        execution."""
+        """Return, for each name, the first job that is left, the jobs that may come before it, and the first job of the same
+        SQL execution."""
         found: list[int] = []
         for name in names or ():
             named = jobs.named.get(name)
@@ -174,8 +176,8 @@ class _Left:
         return found
 
     def _elsewhere(self, stage: Traits) -> int | None:
-        """The place of a stage whose job is not known or does not have it. A place in a job that has not been found yet comes
-        first."""
+        """Return the place of a stage whose job is not known or does not have it. A place in a job that has not been found
+        yet comes first."""
         for name in stage.names:
             places = self._expected.places.get(name)
             some = self._some(places) if places else []
@@ -188,7 +190,7 @@ class _Left:
         return [place for place in places[first : first + SIDE_BY_SIDE] if place not in self._taken]
 
     def _next(self, numbers: list[int], gone: set[int]) -> int:
-        """The index of the first number in a list that is not gone. Gone numbers stay gone."""
+        """Return the index of the first number in a list that is not gone. Gone numbers stay gone."""
         key = (id(numbers), id(gone))
         first = self._first.get(key, 0)
         while first < len(numbers) and numbers[first] in gone:
@@ -197,8 +199,9 @@ class _Left:
         return first
 
     def _jobs_apart(self, job: int, stage: Traits) -> tuple[bool, float, float, int, int, bool, int, bool, int]:
-        """A distance: the smaller, the likelier the stage is the first of this job; the order decides last. Kinds count after
-        the stretch, and after the number of the job's stages before this one, because threads may have kinds by chance."""
+        """Return a distance: the smaller, the likelier the stage is the first of this job; the order decides last. Kinds
+        count after the stretch, and after the number of the job's stages before this one, because threads may have kinds by
+        chance."""
         expected = self._expected
         one = expected.jobs[job]
         alike = [place for name in stage.names for place in expected.in_job.get((name, job), ())[:SIDE_BY_SIDE]]
@@ -210,7 +213,7 @@ class _Left:
         return (not inside, tasks, size, one.stretch, before, kind, other, one.sql != stage.sql, job)
 
     def _apart(self, place: int, stage: Traits) -> tuple[float, float, bool, int]:
-        """A distance: the smaller, the more alike the stages are; the order decides last."""
+        """Return a distance: the smaller, the more alike the stages are; the order decides last."""
         one = self._expected.stages[place]
         tasks = 0.0 if one.tasks == stage.tasks else abs(math.log(max(1, stage.tasks) / max(1, one.tasks)))
         if stage is not self._sized:
@@ -220,19 +223,20 @@ class _Left:
 
 
 def _others(one: Names | None, other: Names | None) -> int:
-    """The number of names, of the kind and the call site, that two result stages do not share; equal kinds count as both."""
+    """Return the number of names, of the kind and the call site, that two result stages do not share; equal kinds count as
+    both."""
     if one is None or other is None:
         return 2
     return 0 if one.kind == other.kind else 1 if one.site == other.site else 2
 
 
 def _plain(names: Names) -> str:
-    """The call site without the mark of a result stage."""
+    """Return the call site without the mark of a result stage."""
     return names.site.removesuffix(RESULT)
 
 
 def _sizes_apart(then: Sequence[float], now: Sequence[float]) -> float:
-    """How far what a task reads differs, else what it writes; 0 where neither is known of both."""
+    """Return how far the amounts that a task reads differ, else those that it writes; 0 where neither is known of both."""
     for one, other in zip(then, now, strict=True):
         if one > 0 and other > 0:
             return abs(math.log(other / one))

@@ -1,4 +1,4 @@
-"""How a quantity of a stage (work, duration) grows with what the stage reads, from several runs.
+"""The growth of a quantity of a stage (work, duration) with what the stage reads, from several runs.
 
 Not covered: which runs count (`estimate`).
 """
@@ -21,14 +21,14 @@ class Fitted(NamedTuple):
 
 
 def lowest_below(fitted: Fitted, amounts: Sequence[float], sizes: Sequence[float], size: float) -> float:
-    """The largest distance of an amount below the fit at its own size, at least 0. `fitted` is `at_size` of the same amounts,
-    sizes and size."""
+    """Return the largest distance of an amount below the fit at its own size, at least 0. `fitted` is `at_size` of the same
+    amounts, sizes and size."""
     expected = [fitted.amount * (1 + fitted.growth * (s / size - 1)) if s > 0 and size > 0 else fitted.amount for s in sizes]
     return max(0.0, *(said - amount for said, amount in zip(expected, amounts, strict=True)))
 
 
 def at_size(amounts: Sequence[float], sizes: Sequence[float], size: float) -> Fitted:
-    """The amount expected of a stage that reads `size`, at least 0.
+    """Return the amount expected of a stage that reads `size`, at least 0.
 
     `amounts` were seen at `sizes`. With two distinct sizes a line a + b * size is fitted (least squares, b >= 0), else the
     median is scaled in proportion; without known sizes (0) it is the median as it is.

@@ -11,8 +11,8 @@ from stage_model.forecast.virtual_time import Busy, add, stages_busy, with_waiti
 
 
 def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_limit: float = 1.0) -> tuple[Busy, float]:
-    """Busy tuple and fixed seconds of stages that follow, their works times `ratio`. Stages that overlapped in the profile
-    run at the same time. `speed_limit` is as in `Forecast`."""
+    """Return the busy tuple and fixed seconds of stages that follow, their works times `ratio`. Stages that overlapped in the
+    profile run at the same time. `speed_limit` is as in `Forecast`."""
     busy: Busy = (0.0,) * slots
     fixed_s = 0.0
     for group in overlapping(stages):
@@ -26,13 +26,13 @@ def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_lim
 
 
 def side_by_side(fixed: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Latency and waiting of stages that run at the same time, from each one's fixed time and the part of it that is waiting.
-    These times pass together, so the longest latency and the longest fixed time count."""
+    """Return the latency and waiting of stages that run at the same time, from each one's fixed time and the part of it that
+    is waiting. These times pass together, so the longest latency and the longest fixed time count."""
     latency_s = max([fixed_s - waiting_s for fixed_s, waiting_s in fixed], default=0.0)
     return latency_s, max([fixed_s for fixed_s, _ in fixed], default=0.0) - latency_s
 
 
 @lru_cache(maxsize=4096)
 def _busy(stages: tuple[tuple[int, float, float], ...], slots: int) -> Busy:
-    """`stages_busy`, which is asked the same every period while nothing of these stages has begun."""
+    """Return `stages_busy`, which is asked the same every period while nothing of these stages has begun."""
     return stages_busy(stages, slots)

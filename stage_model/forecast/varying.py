@@ -1,8 +1,8 @@
-"""How long tasks take on slots that come and go. Pure.
+"""Durations of tasks on slots that come and go. Pure.
 
-Where executors came and went, the most cores at one time do not explain how long a stage took: it began on few, and would
-have ended sooner on more. So its tasks are put on the slots that were there at each moment. Not covered: cores that a quota
-shares among more tasks than cores (`virtual_time`).
+Where executors came and went, the most cores at one time do not explain how long a stage took: the stage began on few, and
+would have ended sooner on more. So its tasks are put on the slots that were there at each moment. Not covered: cores that a
+quota shares among more tasks than cores (`virtual_time`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from stage_model.forecast.virtual_time import queued
 def lasting_s(
     stages: Sequence[tuple[int, float, float]], since_s: float, steps: Sequence[tuple[float, int]], speed: float
 ) -> float:
-    """Seconds that stages (tasks, core-seconds, cv), begun at `since_s`, take side by side, the earlier one's tasks first.
+    """Return the seconds that stages (tasks, core-seconds, cv), begun at `since_s`, take side by side, the earlier stage's
+    tasks first.
 
     `steps` are (second, slots from then on), in order; the first holds before it, too. A task uses `speed` cores, more than
     0. Seconds without any slot are left out, because more cores would not have shortened them. If there is no slot any more,

@@ -1,9 +1,9 @@
-"""Schedules tasks once in virtual work time; afterwards the end for any number of cores is one short sum.
+"""Schedules of tasks, made once in virtual work time; afterwards the end for any number of cores is one short sum.
 
-With L slots and c cores every running task advances at the same speed min(limit, c/k), k = tasks running. List-scheduling
-the tasks on L slots in virtual time v (a task takes its work, in core-seconds, of v) does not depend on c. What matters of
-the schedule is how long each k lasted, so a `Busy` tuple holds, at index k-1, the virtual seconds with k tasks running.
-Stages that follow each other just add up. See docs/control.md for the derivation.
+With L slots and c cores every running task advances at the same speed min(limit, c/k), k = tasks running. List-scheduling the
+tasks on L slots in virtual time v (a task takes its work, in core-seconds, of v) does not depend on c. What matters of the
+schedule is how long each k lasted, so a `Busy` tuple holds, at index k-1, the virtual seconds with k tasks running. Stages
+that follow each other just add up. See docs/control.md for the derivation.
 
 Not covered: where task works come from (`estimate`, `laws`).
 """
@@ -23,16 +23,17 @@ from msgspec import Struct
 Busy = tuple[float, ...]
 
 STEADY_WAVES = 16
-"""Tasks beyond this many waves are taken as a steady flow on all slots: the tail's shape no longer depends on them."""
+"""Waves of tasks beyond which tasks are taken as a steady flow on all slots: the tail's shape no longer depends on them."""
 
 LEAST_SHARE = 1e-9
-"""Tasks that compute for a smaller share of their time count as waiting only: a profile may claim a share close to 0."""
+"""Least share of their time that tasks compute; tasks below it count as waiting only: a profile may claim a share close to
+0."""
 
 _NORMAL = NormalDist()
 
 
 def _interleaved(count: int) -> list[int]:
-    """0..count-1 in bit-reversed order, so that any run of consecutive tasks is a fair sample of the distribution."""
+    """Return 0..count-1 in bit-reversed order, so that any run of consecutive tasks is a fair sample of the distribution."""
     bits = max(1, (count - 1).bit_length())
     order = (int(format(i, f"0{bits}b")[::-1], 2) for i in range(1 << bits))
     return [i for i in order if i < count]
@@ -40,19 +41,20 @@ def _interleaved(count: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _quantiles(count: int) -> tuple[float, ...]:
-    """Of the standard normal distribution, `count` of them evenly spread, in an order that is a fair sample anywhere."""
+    """Return `count` evenly spread quantiles of the standard normal distribution, in an order that is a fair sample
+    anywhere."""
     return tuple(_NORMAL.inv_cdf((i + 0.5) / count) for i in _interleaved(count))
 
 
 def spread(cv: float, skew: float, tasks: int) -> float:
-    """How much a stage's last task may differ from the mean, as a share of it: `cv`, or a third of what the longest one took
-    more (`skew`: longest / mean), if that is more; so that three of it reach the longest."""
+    """Return how much a stage's last task may differ from the mean, as a share of it: `cv`, or a third of the longest task's
+    excess over the mean (`skew`: longest / mean), if that is more; so that three of it reach the longest."""
     return max(cv, (min(skew, tasks) - 1) / 3)
 
 
 def task_works(count: int, mean: float, cv: float) -> list[float]:
-    """Works (core-seconds) of `count` tasks: quantiles of a log-normal distribution with that mean and coefficient of
-    variation, scaled so that their sum is exactly count * mean."""
+    """Return the works (core-seconds) of `count` tasks: quantiles of a log-normal distribution with that mean and coefficient
+    of variation, scaled so that their sum is exactly count * mean."""
     if count <= 0 or mean <= 0:
         return [0.0] * max(0, count)
     if cv <= 0.01 or count == 1:
@@ -64,17 +66,17 @@ def task_works(count: int, mean: float, cv: float) -> list[float]:
 
 @lru_cache(maxsize=1024)
 def _log_normal(count: int, cv: float) -> tuple[tuple[float, ...], float]:
-    """Quantiles of a log-normal distribution of no particular mean, and their sum: an agent asks for the same ones every
-    period until a task of the stage has begun or ended."""
+    """Return the quantiles of a log-normal distribution of no particular mean, and their sum: an agent asks for the same
+    quantiles every period until a task of the stage has begun or ended."""
     sigma = math.sqrt(math.log1p(cv * cv))
     raw = tuple([math.exp(sigma * quantile) for quantile in _quantiles(count)])
     return raw, sum(raw)
 
 
 def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> Busy:
-    """List-schedules `waiting` works (core-seconds, in order) after the `running` remainders on `slots` slots.
+    """List-schedule `waiting` works (core-seconds, in order) after the `running` remainders on `slots` slots.
 
-    Returns the busy tuple of length `slots`. More running tasks than slots are accepted (they count as slots of their own).
+    Return the busy tuple of length `slots`. More running tasks than slots are accepted (they count as slots of their own).
     """
     ends = [r for r in running if r > 0]
     first = max(0, slots - len(ends))
@@ -99,13 +101,13 @@ def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> 
 
 
 def stage_busy(tasks: int, work_core_s: float, cv: float, slots: int) -> Busy:
-    """Busy tuple of a whole stage of `tasks` tasks with `work_core_s` core-seconds in all."""
+    """Return the busy tuple of a whole stage of `tasks` tasks with `work_core_s` core-seconds in all."""
     return stages_busy([(tasks, work_core_s, cv)], slots)
 
 
 def stages_busy(stages: Sequence[tuple[int, float, float]], slots: int) -> Busy:
-    """Busy tuple of stages (tasks, core-seconds, cv) that run at the same time: parallel branches share the slots, the
-    earlier stage's tasks first, as Spark's FIFO scheduler has it."""
+    """Return the busy tuple of stages (tasks, core-seconds, cv) that run at the same time: parallel branches share the slots,
+    the earlier stage's tasks first, as Spark's FIFO scheduler has it."""
     steady_core_s, works = queued(stages, slots)
     busy = list(schedule((), works, slots))
     busy[slots - 1] += steady_core_s / slots
@@ -113,8 +115,8 @@ def stages_busy(stages: Sequence[tuple[int, float, float]], slots: int) -> Busy:
 
 
 def queued(stages: Sequence[tuple[int, float, float]], slots: int) -> tuple[float, list[float]]:
-    """The queue of stages (tasks, core-seconds, cv) in order: core-seconds that keep all slots busy at first, and then the
-    works of tasks that wait for a slot."""
+    """Return the queue of stages (tasks, core-seconds, cv) in order: core-seconds that keep all slots busy at first, and then
+    the works of tasks that wait for a slot."""
     steady_core_s, works = 0.0, list[float]()
     for tasks, work_core_s, cv in stages:
         if tasks <= 0 or work_core_s <= 0:
@@ -127,15 +129,15 @@ def queued(stages: Sequence[tuple[int, float, float]], slots: int) -> tuple[floa
 
 
 def add(left: Busy, right: Busy) -> Busy:
-    """One after the other: busy tuples of stages in sequence add up."""
+    """Return the busy tuple of one sequence after the other: busy tuples of stages in sequence add up."""
     if len(left) < len(right):
         left, right = right, left
     return (*map(operator.add, left, right), *left[len(right) :])
 
 
 def with_waiting(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy, float]:
-    """The busy tuple of tasks that also wait, together for `waiting_s` seconds of the time they take at full speed; and the
-    seconds that no core shortens.
+    """Return the busy tuple of tasks that also wait, together for `waiting_s` seconds of the time they take at full speed;
+    and the seconds that no core shortens.
 
     A task that computes for a share s of its time uses at most s of a core. So k of them last 1/s times as long and use k*s
     cores, which are rarely whole tasks' worth: the time is divided between the whole numbers of tasks below and above, so
@@ -158,7 +160,7 @@ def with_waiting(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy
 
 
 class Forecast(Struct, frozen=True):
-    """What is left to do: `busy` as above and `fixed_s` seconds that no core shortens (driver gaps, start-up, I/O).
+    """The work left to do: `busy` as above and `fixed_s` seconds that no core shortens (driver gaps, start-up, I/O).
 
     `speed_limit`: cores one task can use at most, in (0, 1]; below 1 where a worker is smaller than a core.
     """
@@ -168,21 +170,21 @@ class Forecast(Struct, frozen=True):
     speed_limit: float = 1.0
 
     def time_s(self, cores: float) -> float:
-        """T(c): seconds until the end with `cores` > 0; convex and falling in cores."""
+        """Return T(c): seconds until the end with `cores` > 0; convex and falling in cores."""
         slow = 1.0 / self.speed_limit
         # not `max`: a call for each state would be most of the time
         return self.fixed_s + sum([v * (s if (s := k / cores) > slow else slow) for k, v in enumerate(self.busy, 1) if v])
 
     def least_time_s(self) -> float:
-        """The end with as many cores as there are running tasks."""
+        """Return the end with as many cores as there are running tasks."""
         return self.fixed_s + sum(self.busy) / self.speed_limit
 
     def work_core_s(self) -> float:
         return float(sum(map(operator.mul, self.busy, itertools.count(1))))
 
     def least_cores(self, left_s: float) -> float | None:
-        """The least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when everything left is time that
-        no core shortens and `left_s` is enough for it.
+        """Return the least cores with T(c) <= left_s; None when no number of cores is enough, 0.0 when everything left is
+        time that no core shortens and `left_s` is enough for it.
 
         Between two whole multiples of the speed limit T(c) is a + b/c, so the segment is found and solved directly.
         """

@@ -14,8 +14,8 @@ from statistics import median
 from msgspec import Struct
 
 HELD_BACK = 1 / 3
-"""A stage from which quotas withheld this share of the CPU it could have used has shown which part of its fixed time they
-hide."""
+"""Share of the CPU that a stage could have used: a stage from which quotas withheld it has shown the part of its fixed time
+that quotas hide."""
 ALIKE = 0.1
 """Runs whose shares differ by no more than this count as equally held back."""
 
@@ -33,7 +33,7 @@ class Shown(Struct, frozen=True):
 
 
 def split(runs: Sequence[Shown]) -> tuple[float, float]:
-    """Fixed time of a stage at full speed, and the part of it that is waiting, from at least one run.
+    """Return the fixed time of a stage at full speed, and the part of it that is waiting, from at least one run.
 
     The fixed time is that of the runs that were held back least. The fixed time left in the runs that were held back most is
     latency. Where no run was held back by much, the time that tasks waited is waiting, and time in which no task ran is
@@ -53,8 +53,8 @@ def split(runs: Sequence[Shown]) -> tuple[float, float]:
 
 
 def _held_back(run: Shown, most_cores: float) -> float:
-    """The share, 0 to 1, of the core-seconds that the stage could have used and quotas withheld. Where throttled time is not
-    known, it is the share of `most_cores`, the most that the stage had in any run, that it did not have."""
+    """Return the share, 0 to 1, of the core-seconds that the stage could have used and that quotas withheld. Where throttled
+    time is not known, it is the share of `most_cores`, the most that the stage had in any run, that it did not have."""
     if run.throttled_s is None:
         return 1 - run.cores / most_cores if most_cores > 0 else 0.0
     wanted_core_s = run.work_core_s + run.throttled_s

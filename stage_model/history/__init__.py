@@ -1,1 +1,1 @@
-"""What was seen: Spark's events, event logs, runs, stages' signatures, and the profiles that runs leave."""
+"""Records of what was seen: Spark's events, event logs, runs, stages' signatures, and the profiles that runs leave."""

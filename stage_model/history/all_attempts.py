@@ -1,8 +1,8 @@
 """All attempts of a stage, taken together: what the stage took in its run.
 
-Spark tries a stage again, as a whole or in part, when output that it needs was lost. The first attempt alone may lack tasks,
-and later ones may do tasks again that had ended; both were work of the run. Pure. Not covered: what follows for a profile
-(`run_record`), how attempts are read from events (`run`).
+Spark tries a stage again, as a whole or in part, when output that it needs was lost. The first attempt by itself may lack
+tasks, and later ones may do tasks again that had ended; both were work of the run. Pure. Not covered: what follows for a
+profile (`run_record`), how attempts are read from events (`run`).
 """
 
 from __future__ import annotations
@@ -65,22 +65,25 @@ class AllAttempts:
 
     @property
     def lasted_ms(self) -> int:
-        """The time of all attempts, with that before a later one in which nothing was under way."""
+        """The time of all attempts, with the time before a later attempt in which nothing was under way."""
         first, *later = self.attempts
         more = (one.last_ms - (one.submitted_ms if one.ready_ms is None else one.ready_ms) for one in later)
         return first.last_ms - first.submitted_ms + sum(max(0, ms) for ms in more)
 
     def work_core_s(self, container_core_s: Mapping[StageKey, float] | None) -> float:
-        """Core-seconds, as `StageRun.work_core_s` has them; `container_core_s` is by stage and attempt (None: not known)."""
+        """Return the core-seconds, as `StageRun.work_core_s` has them; `container_core_s` is by stage and attempt (None: not
+        known)."""
         known = container_core_s
         return self._scale * sum(one.work_core_s(None if known is None else known.get(one.key, 0.0)) for one in self.attempts)
 
     def sum_of(self, by_key: Mapping[StageKey, float]) -> float | None:
-        """The sum of a number that is known by stage and attempt over the attempts; None where it is known of none."""
+        """Return the sum of a number that is known by stage and attempt over the attempts; None where the number is known for
+        no attempt."""
         known = [by_key[one.key] for one in self.attempts if one.key in by_key]
         return sum(known) if known else None
 
 
 def kept_stages(run: Run) -> list[AllAttempts]:
-    """The stages that a record of the run has, in order of submission: all but those that were cut off (`Run.cut_off`)."""
+    """Return the stages that a record of the run has, in order of submission: all but those that were cut off
+    (`Run.cut_off`)."""
     return [AllAttempts(tries) for tries in run.tries() if not run.cut_off(tries[0])]

@@ -1,6 +1,6 @@
-"""How much a stage, or a part of it, read and wrote: the six counts of which everything else is made.
+"""The amounts that a stage, or a part of it, read and wrote: the six counts of which everything else is made.
 
-Not covered: what follows for its work (`stage_model.forecast.nominal`).
+Not covered: what follows for a stage's work (`stage_model.forecast.nominal`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Amounts(NamedTuple):
     written_bytes: int = 0
 
     def plus(self, task: TaskEnd) -> Amounts:
-        """With what this task read and wrote; below 0, which only a broken driver tells, counts as 0."""
+        """Return the amounts with what this task read and wrote; below 0, which only a broken driver reports, counts as 0."""
         read_records, read_bytes = max(0, task.shuffle_read_records), max(0, task.shuffle_read_bytes)
         input_records, input_bytes = max(0, task.input_records), max(0, task.input_bytes)
         return Amounts(

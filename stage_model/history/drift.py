@@ -1,4 +1,4 @@
-"""Whether an application's work has changed over its profile's runs, and since which of them. Pure.
+"""The test whether an application's work has changed over its profile's runs, and since which of them. Pure.
 
 The change point is that of Pettitt (1979), "A non-parametric approach to the change-point problem", Applied Statistics 28,
 with his approximation of the probability that the same order of runs comes about by chance.
@@ -16,13 +16,13 @@ from stage_model.forecast.scaling import at_size
 from stage_model.history.profile import Profile, RunRecord
 
 LEAST_RUNS = 11
-"""With fewer, no order of the runs has a probability of at most `CHANCE`."""
+"""Number of runs below which no order of the runs has a probability of at most `CHANCE`."""
 CHANCE = 0.05
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """`change` of the median work per run, as a share: 0.2 is 20% more. `since_ms` is the first run after it; both are None
-    where no drift is seen, and `chance` too where the comparable `runs` are fewer than `LEAST_RUNS`."""
+    """`change` of the median work per run, as a share: 0.2 is 20% more. `since_ms` is the first run after the change; both
+    are None where no drift is seen, and `chance` too where the comparable `runs` are fewer than `LEAST_RUNS`."""
 
     profile: str
     runs: int
@@ -32,7 +32,8 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drift(known: Profile) -> Drift:
-    """Of the complete runs with CPU measured as in the last one. Raises `BadInput` for those without work."""
+    """Return the drift over the complete runs with CPU measured as in the last one. Raise `BadInput` for runs without
+    work."""
     complete = [run for run in known.runs if run.complete]
     runs = [run for run in complete if run.cpu_source == complete[-1].cpu_source]
     if len(runs) < LEAST_RUNS:
@@ -46,7 +47,7 @@ def drift(known: Profile) -> Drift:
 
 
 def pettitt(values: list[float]) -> tuple[int, float]:
-    """Where the second part begins, and how probable so clear a change is by chance."""
+    """Return where the second part begins, and the probability of so clear a change by chance."""
     count = len(values)
     best, most = 1, 0
     for place in range(1, count):
@@ -57,7 +58,7 @@ def pettitt(values: list[float]) -> tuple[int, float]:
 
 
 def _at_one_size(runs: list[RunRecord]) -> list[float]:
-    """Core-seconds of each run over those that its input lets expect."""
+    """Return the core-seconds of each run over the core-seconds that its input lets expect."""
     works = [run.work_core_s for run in runs]
     sizes = [float(run.input_records) for run in runs]
     expected = [at_size(works, sizes, size).amount for size in sizes]

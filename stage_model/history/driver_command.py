@@ -1,4 +1,4 @@
-"""Which program a driver runs, and with which arguments, by the command line of its JVM.
+"""The program that a driver runs, and its arguments, by the command line of its JVM.
 
 However Spark starts a driver, the program has the name by which `sparkpace submit` knows it. `DriverProcess` of the bridge
 follows the same rule for a driver that runs. Pure.
@@ -15,7 +15,7 @@ Program = tuple[str | None, tuple[str, ...] | None]
 _RUNNERS = {"org.apache.spark.deploy.PythonRunner", "org.apache.spark.deploy.RRunner"}
 """Spark's classes that run a main file in Python or R, where the driver is not started as `spark-submit FILE`."""
 _SHELLS = {"pyspark-shell", "spark-shell", "sparkr-shell", "connect-shell"}
-"""Spark's words for a program that people type in; `python FILE` is one of these, too."""
+"""Spark's words for a program that people type in; `python FILE` is such a program, too."""
 _FLAGS = {"--verbose", "--supervise"}
 _FILES = ("--primary-py-file", "--primary-r-file")
 _OF_YARN = {*_FILES, "--jar", "--class", "--arg", "--properties-file", "--dist-cache-conf"}
@@ -24,8 +24,8 @@ _CLASS_OR_JAR = re.compile(r"[\w$-]+(\.[\w$-]+)+")
 
 
 def main_and_arguments(command: str) -> Program:
-    """The program in a command line as the JVM reports it (`sun.java.command`): words with a blank between them, which cannot
-    always be distinguished from a blank within a word."""
+    """Return the program in a command line as the JVM reports it (`sun.java.command`): words with a blank between them, which
+    cannot always be distinguished from a blank within a word."""
     main, arguments = _program(command.split(" "))
     return (main, arguments) if main else (None, None)
 
@@ -77,13 +77,13 @@ def _in_yarn(words: Sequence[str]) -> Program:
 
 
 def _run_by(words: Sequence[str]) -> Program:
-    """The program of words that begin with a class, or with one of Spark's runners and the file that it runs."""
+    """Return the program of words that begin with a class, or with one of Spark's runners and the file that it runs."""
     words = words[1:] if words and words[0] in _RUNNERS else words
     return (base_name(words[0]), tuple(words[1:])) if words else (None, None)
 
 
 def base_name(file: str) -> str:
-    """The last part of a path of any operating system."""
+    """Return the last part of a path of any operating system."""
     return re.split(r"[/\\]", file)[-1]
 
 

@@ -1,7 +1,7 @@
-"""Reads the JSON lines of a Spark event log (3.5 and 4.x), or of one as Databricks writes it, into a run.
+"""The reader of the JSON lines of a Spark event log (3.5 and 4.x), or of one as Databricks writes it, into a run.
 
-Field names are those of Spark's `JsonProtocol`, the same in 3.5 and 4.x. Not covered: opening files, rolling
-directories and decompression (`controller.runs.eventlog_files`).
+Field names are those of Spark's `JsonProtocol`, the same in 3.5 and 4.x. Not covered: opening files, rolling directories and
+decompression (`controller.runs.eventlog_files`).
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
 
 _LONGEST_QUEUE_MS = 24 * 3_600_000
-"""A submit time further before the start is a copied setting, not this application's."""
+"""Longest time from submission to start: an earlier submit time is a copied setting, not this application's."""
 
 
 @dataclass(slots=True)
 class EventLog:
-    """What a log tells. `cores` = most executor cores at one time, `slots` = most tasks at once; `strangers` are executors
-    that ran tasks, though the log has no event of their coming. `cores_at` are the cores of all executors from the first end
-    of a task on: (milliseconds, cores) for each change. Executors that came before count as there from the beginning, because
-    every run has to wait for its executors. `untimed` are stages without a submission time. `attempt` is the number of the
-    application's attempt from 1, where YARN makes several. `databricks_parts` is None for a log that Databricks did not
-    write. `end_told` is false if the log has no end of the application, as those of Databricks."""
+    """The content of a log. `cores` = most executor cores at one time, `slots` = most tasks at once; `strangers` are
+    executors that ran tasks, though the log has no event of their coming. `cores_at` are the cores of all executors from the
+    first end of a task on: (milliseconds, cores) for each change. Executors that came before count as there from the
+    beginning, because every run has to wait for its executors. `untimed` are stages without a submission time. `attempt` is
+    the number of the application's attempt from 1, where YARN makes several. `databricks_parts`: None for a log that
+    Databricks did not write. `end_told` is false if the log has no end of the application, like those of Databricks."""
 
     run: Run = field(default_factory=Run)
     application_id: str = ""
@@ -74,7 +74,7 @@ class EventLog:
         return self.cores // max(1, int(per_task)) if _is_number(per_task) else self.cores
 
     def record(self) -> RunRecord:
-        """The log's run record; container CPU is not in a log, so the executors' CPU counts."""
+        """Return the log's run record; container CPU is not in a log, so the executors' CPU counts."""
         told = (job.started_ms for job in self.run.jobs.values())
         started_ms = min(told, default=0) if self.started_ms is None else self.started_ms
         return to_record(
@@ -104,8 +104,8 @@ class EventLog:
 
 @dataclass(slots=True)
 class _Living:
-    """The state at one point of a log: the cores of each living executor, and of all; the executors that `came` until then;
-    the ids of the `queries` (SQL executions) under way."""
+    """The state at one point of a log: the cores of each living executor, and of all executors; the executors that `came`
+    until then; the ids of the `queries` (SQL executions) under way."""
 
     by_id: dict[str, int] = field(default_factory=dict)
     cores: int = 0
@@ -114,9 +114,9 @@ class _Living:
 
 
 def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
-    """The run told by `lines`; `source` names the log in refusals.
+    """Return the run that `lines` describe; `source` names the log in refusals.
 
-    Raises `BadInput`: no event log at all, a corrupt line (with its number), or no application end (truncated).
+    Raise `BadInput`: no event log at all, a corrupt line (with its number), or no application end (truncated).
     """
     log = EventLog()
     living = _Living()
@@ -152,7 +152,8 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
 
 
 def _take_part(log: EventLog, part: DatabricksPart, source: str) -> None:
-    """Databricks begins a new file each hour and numbers them. Raises `BadInput` where one is missing."""
+    """Take the next file of a log of Databricks, which begins a new file each hour and numbers the files. Raise `BadInput`
+    where a file is missing."""
     expected = log.databricks_parts or 0
     if part.number != expected:
         raise BadInput(
@@ -163,7 +164,8 @@ def _take_part(log: EventLog, part: DatabricksPart, source: str) -> None:
 
 
 def _end_with_its_jobs(log: EventLog) -> None:
-    """Databricks writes no end of the application. One whose jobs have all ended is taken to have ended with them."""
+    """End the run, for which Databricks writes no end of the application. An application whose jobs have all ended is taken
+    to have ended with them."""
     jobs = log.run.jobs.values()
     if jobs and all(job.ended_ms is not None for job in jobs):
         log.end_told = False
@@ -171,7 +173,7 @@ def _end_with_its_jobs(log: EventLog) -> None:
 
 
 def _check_release(version: str, source: str) -> None:
-    """Raises `BadInput` for a release that writes no submission times of stages (before 2.1 no CPU times either)."""
+    """Raise `BadInput` for a release that writes no submission times of stages (before 2.1 no CPU times either)."""
     told = re.match(r"(\d{1,9})\.(\d{1,9})", version)
     if told is not None and (int(told[1]), int(told[2])) < (2, 3):
         why = "event logs of Spark 2.2 and older do not tell when a stage began"
@@ -182,7 +184,7 @@ _ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
 
 
 def read_line(line: bytes) -> Kind | None:
-    """One line; None for events we do not use. Raises `UNREADABLE` for what is no event."""
+    """Return the event in one line; None for events we do not use. Raise `UNREADABLE` for a line that is no event."""
     # Spark writes the kind first: then the line, most of which are long, is looked through once
     known = KNOWN.get(line[len(_BEGIN) : line.find(b'"', len(_BEGIN))].decode("latin-1")) if line.startswith(_BEGIN) else None
     if known is None:
@@ -242,8 +244,8 @@ def _attempt(start: ApplicationStart) -> int:
 
 
 def _submitted_ms(log: EventLog, started_ms: int) -> int:
-    """The call of spark-submit where the log tells it, else the application's start (docs/concepts.md, The clock). A further
-    attempt has the first one's call among its settings, and the first one's time before its own start."""
+    """Return the call of spark-submit where the log has it, else the application's start (docs/concepts.md, The clock). A
+    further attempt has the first attempt's call among its settings, and the first attempt's time before its own start."""
     submitted = "" if log.attempt > 1 else log.spark.get("spark.app.submitTime", "")
     if _is_number(submitted) and 0 <= started_ms - int(submitted) <= _LONGEST_QUEUE_MS:
         return int(submitted)
@@ -251,5 +253,5 @@ def _submitted_ms(log: EventLog, started_ms: int) -> int:
 
 
 def _is_number(text: str) -> bool:
-    """Of no more digits than a `long` has."""
+    """Check that the text has no more digits than a `long` has."""
     return text.isdecimal() and len(text) < 20

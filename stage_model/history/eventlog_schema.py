@@ -1,4 +1,4 @@
-"""The lines of a Spark event log that we use, typed by Spark's own field names, and the events they stand for."""
+"""The lines of a Spark event log that we use, typed by Spark's own field names, and the events that the lines stand for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stage_model.history.events import (
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """What every line has."""
+    """The field that every line has."""
 
     event: str = msgspec.field(name="Event")
 
@@ -35,7 +35,8 @@ class LogStart(msgspec.Struct, frozen=True):
 
 
 class DatabricksPart(msgspec.Struct, frozen=True):
-    """The first line of each file of a log that Databricks writes. It is no event; it stands for Spark's own `LogStart`."""
+    """The first line of each file of a log that Databricks writes. The line is no event; it stands for Spark's own
+    `LogStart`."""
 
     number: Number = msgspec.field(name="Rollover Number", default=0)
 
@@ -75,7 +76,7 @@ class Rdd(msgspec.Struct, frozen=True):
     scope: str | None = msgspec.field(name="Scope", default=None)
 
     def label(self) -> str:
-        """The operator that made it, else its own name; `Scope` is JSON in a string."""
+        """Return the operator that made the RDD, else the RDD's own name; `Scope` is JSON in a string."""
         try:
             return _SCOPE.decode(self.scope).name if self.scope else self.name
         except UNREADABLE:
@@ -232,7 +233,7 @@ class TaskEndLine(msgspec.Struct, frozen=True):
     def event(self) -> AnyEvent | None:
         metrics = self.metrics or _Metrics()
         ok = self.reason.reason == "Success"
-        if ok and metrics.run_ms is None:  # counts as a task whose end is not told
+        if ok and metrics.run_ms is None:  # counts as a task whose end is not known
             return None
         return TaskEnd(
             stage=self.stage,
@@ -301,4 +302,4 @@ def _event(kind: type[Kind]) -> str:
 
 
 KNOWN: dict[str, msgspec.json.Decoder[Kind]] = {_event(kind): msgspec.json.Decoder(kind) for kind in get_args(Kind)}
-"""By Spark's name of the event."""
+"""Decoders by Spark's name of the event."""

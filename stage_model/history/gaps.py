@@ -1,7 +1,7 @@
-"""What the events of a run lack: events that Spark dropped, ends of stages and jobs, CPU times, a clock that was set back.
+"""Gaps in the events of a run: events that Spark dropped, ends of stages and jobs, CPU times, a clock that was set back.
 
-Spark drops events when its listeners are slow, and says so in the driver's log alone; what is left here shows it. Pure. Not
-covered: what a run is read from (`eventlog`).
+Spark drops events when its listeners are slow, and says so only in the driver's log; the events that are left show it. Pure.
+Not covered: what a run is read from (`eventlog`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from stage_model.history.run import Run
 from stage_model.history.stage_run import StageRun
 
 UNTOLD_MS = 1000
-"""Tasks that ran for this time together have used CPU; a coarse clock may show none for less."""
+"""Run time, in milliseconds, that tasks together cannot have without CPU; a coarse clock may show no CPU for less."""
 
 
 def log_gaps(log: EventLog) -> tuple[str, ...]:
-    """As `gaps`, also of what only a log tells."""
+    """Return `gaps` of the log's run, and the gaps that only a log has."""
     found = []
     if log.started_ms is None:
         found.append("no SparkListenerApplicationStart; its name is not known, and its time counts from its first job")
@@ -37,8 +37,8 @@ def log_gaps(log: EventLog) -> tuple[str, ...]:
 
 
 def why_unusable(log: EventLog) -> str:
-    """Why neither a plan nor a profile follows from a log, although its run is `complete`, and what to give instead; empty:
-    they follow."""
+    """Return why neither a plan nor a profile follows from a log, although its run is `complete`, and what to give instead;
+    empty: they follow."""
     whole = "; give one of a run of which no event was lost"
     if log.untimed and not log.run.attempts:
         return (
@@ -53,7 +53,8 @@ def why_unusable(log: EventLog) -> str:
 
 
 def remarks(run: Run, record: RunRecord) -> tuple[str, ...]:
-    """A clause for all that a plan has to say of a run and its record, and that is no gap; empty: there is nothing to say."""
+    """Return a clause for all that a plan has to say of a run and its record, and that is no gap; empty: there is nothing to
+    say."""
     found = []
     if retried := [stage.first for stage in kept_stages(run) if stage.retried]:
         counts = "the work and the time of all attempts count, so a run that loses nothing may end sooner"
@@ -67,7 +68,7 @@ def remarks(run: Run, record: RunRecord) -> tuple[str, ...]:
 
 
 def gaps(run: Run) -> tuple[str, ...]:
-    """A clause for each kind of gap, with what it means for what is learned; empty: nothing is missing."""
+    """Return a clause for each kind of gap, with what it means for what is learned; empty: nothing is missing."""
     stages = tuple(run.attempts.values())
     open_ones = [stage for stage in stages if stage.active]
     ended = [stage for stage in stages if stage.completed_ms is not None and stage.failure is None]
@@ -98,7 +99,8 @@ def gaps(run: Run) -> tuple[str, ...]:
 
 
 def why_incomplete(run: Run) -> str:
-    """The reason why nothing may be learned from a log's run that is not `complete`, or does not seem to have ended well."""
+    """Return the reason why nothing may be learned from a log's run that is not `complete`, or that does not seem to have
+    ended well."""
     failed = sum(job.ok is False and not job.cancelled for job in run.jobs.values())
     end_ms = math.inf if run.ended_ms is None else run.ended_ms
     unended = sum(job.ok is None or (job.ended_ms or 0) > end_ms for job in run.jobs.values())
@@ -112,7 +114,7 @@ def why_incomplete(run: Run) -> str:
 
 
 def _stages(stages: Sequence[StageRun]) -> str:
-    """As in: 2 stages (first stage 3)."""
+    """Return words such as: 2 stages (first stage 3)."""
     return f"{_count(len(stages), 'stage')} (first stage {stages[0].info.stage})"
 
 

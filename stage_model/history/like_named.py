@@ -1,6 +1,6 @@
 """The profile that may be meant by a job whose name no profile has. Pure.
 
-A name that holds a date, a time or an id is another one in each run, so such a job never finds what its earlier runs taught;
+A name that holds a date, a time or an id is another name in each run, so such a job never finds what its earlier runs taught;
 and a log does not always hold the main file.
 """
 
@@ -18,10 +18,10 @@ _CHANGING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d
 
 
 def like_named(key: str, known: Iterable[str]) -> str:
-    """A clause that ends a sentence with the profile that may belong to the job, out of the `known` keys.
+    """Return a clause that ends a sentence with the profile that may belong to the job, out of the `known` keys.
 
-    Candidates have the same main file, or the same name except for numbers and ids. The one with the longest common beginning
-    wins, and among equals the last one in order. Empty if there is none, or if the key is known."""
+    Candidates have the same main file, or the same name except for numbers and ids. The candidate with the longest common
+    beginning wins, and among equals the last in order. Empty without a candidate, or if the key is known."""
     keys = set(known)
     alike = [other for other in keys if _may_be(key, other)]
     if key in keys or not alike:
@@ -31,7 +31,7 @@ def like_named(key: str, known: Iterable[str]) -> str:
 
 
 def main_in(key: str) -> str:
-    """The main file or class that a key holds, its unfit characters replaced; empty where it holds none."""
+    """Return the main file or class that a key holds, its unfit characters replaced; empty where it holds neither."""
     _, at, main = _DIGEST.sub("", key).rpartition("@")
     return main if at else ""
 
@@ -41,7 +41,7 @@ def _may_be(key: str, other: str) -> bool:
 
 
 def _name_in(key: str) -> str:
-    """The name without what changes from run to run."""
+    """Return the name without the parts that change from run to run."""
     name, at, rest = _DIGEST.sub("", key).rpartition("@")
     return _CHANGING.sub("", name if at else rest)
 

@@ -1,7 +1,7 @@
-"""Profiles: what pre-runs taught, as a versioned JSON file that is a set of run records (the last 20).
+"""Profiles: the lessons of pre-runs, as a versioned JSON file that is a set of run records (the last 20).
 
-Everything else is derived from the records (`estimate`), so merging two profiles is set union. The schema is
-documented in docs/profiles.md and docs/profile-schema.json. Not covered: making records (`run_record`), keeping files
+Everything else is derived from the records (`estimate`), so merging two profiles is set union. The schema is documented in
+docs/profiles.md and docs/profile-schema.json. Not covered: making records (`run_record`), keeping files
 (`controller.runs.profile_store`).
 """
 
@@ -28,24 +28,24 @@ MOST_STEPS = 500
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
-"""Thirty thousand years of seconds; sums of them stay far from what floats cannot hold."""
+"""Thirty thousand years of seconds; sums of such amounts stay far from what floats cannot hold."""
 CpuSource = Literal["container", "executor"]
 
 
 class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stage of one run. Times in seconds; sums are over the tasks that ended well.
 
-    `structure`: the signature's part without call sites, of PySpark's RDDs only. `parents` are signatures of the stages
-    whose end it waited for: its parents, and at a job's start the last stages of the job before; `job` and `sql` are the
-    ordinals of its job and its SQL execution. `slots` were there when it was submitted (0: not known). `records` = input and
-    shuffle records read, `input_records` the input part, `written_records` those written to a shuffle; then the same in
-    bytes. `batches`: the records may be batches of Python objects, so bytes tell more. `work_core_s` = CPU (see
+    `structure`: the signature's part without call sites, of PySpark's RDDs only. `parents` are signatures of the stages whose
+    end it waited for: its parents, and at a job's start the last stages of the job before; `job` and `sql` are the ordinals
+    of its job and its SQL execution. `slots` were there when it was submitted (0: not known). `records` = input and shuffle
+    records read, `input_records` the input part, `written_records` those written to a shuffle; then the same in bytes.
+    `batches`: the records may be batches of Python objects, so bytes say more. `work_core_s` = CPU (see
     `RunRecord.cpu_source`), `run_s` = task run times, `task_s` and `task_cv` = mean and coefficient of variation of task run
-    time, `skew` = longest task / mean.
-    `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it, `throttled_s` = seconds that its
-    executors' quotas held its threads back, summed over CPUs; None where a number is not known. `start_s` counts
-    from the application's start; `gap_s` = driver time between the end of what it waited for and its submission.
-    `teaches` False: failed or retried, so it counts only if no other run has the stage. All attempts count together.
+    time, `skew` = longest task / mean. `duration_s` = submission to completion; `cores_s` = core-seconds allocated to it,
+    `throttled_s` = seconds that its executors' quotas held its threads back, summed over CPUs; None: the number is not known.
+    `start_s` counts from the application's start; `gap_s` = driver time between the end of the stages it waited for and its
+    submission. `teaches` False: failed or retried, so it counts only if no other run has the stage. All attempts count
+    together.
     """
 
     signature: str
@@ -123,7 +123,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def work_core_s(self) -> float:
-        """Core-seconds of its stages."""
+        """Core-seconds of the run's stages."""
         return math.fsum(stage.work_core_s for stage in self.stages)
 
 
@@ -140,7 +140,8 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 def profile(key: str, runs: Iterable[RunRecord]) -> Profile:
-    """A profile of these runs: each id once (of two records with one id the greater by start and text), the last 20."""
+    """Return a profile of these runs: each id once (of two records with one id, the greater by start and text), the last
+    20."""
     best: dict[str, tuple[int, bytes, RunRecord]] = {}
     for run in runs:
         ranked = (run.when_ms, msgspec.json.encode(run), run)
@@ -151,24 +152,24 @@ def profile(key: str, runs: Iterable[RunRecord]) -> Profile:
 
 
 def merge(left: Profile, right: Profile) -> Profile:
-    """Set union by run id: order-free, associative, idempotent. Raises `BadInput` for two different keys."""
+    """Return the set union by run id: order-free, associative, idempotent. Raise `BadInput` for two different keys."""
     if left.key != right.key:
         raise BadInput(f"profiles {left.key!r} and {right.key!r} are of different jobs; merge only profiles of one key")
     return profile(left.key, (*left.runs, *right.runs))
 
 
 def profile_json(profile: Profile) -> bytes:
-    """The file's content: readable, one field per line."""
+    """Return the file's content: readable, one field per line."""
     return msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n"
 
 
 def parse_profile(
     content: bytes | str, expected_key: str | None = None, expected_main: str | None = None, source: str = "profile"
 ) -> Profile:
-    """The profile in a file's content; `source` names the file in refusals.
+    """Return the profile in a file's content; `source` names the file in refusals.
 
-    Raises `BadInput`: not JSON, of a future version, not of the schema, or of another job: its key is not
-    `expected_key`, or none of its runs that name a main file ran `expected_main`.
+    Raise `BadInput`: not JSON, of a future version, not of the schema, or of another job: its key is not `expected_key`, or
+    none of its runs that name a main file ran `expected_main`.
     """
     accepted = f"give a profile of version {VERSION}, see docs/profiles.md"
     try:
@@ -205,10 +206,10 @@ def _check_order(run: RunRecord, source: str) -> None:
 
 
 def profile_key(explicit: str | None, name: str, main: str | None) -> str:
-    """The key under which runs are kept, fit for a file name: the given one, else "<application name>@<main>".
+    """Return the key under which runs are kept, fit for a file name: the given one, else "<application name>@<main>".
 
-    `main` is a path or a class; of a path the base name counts. What had to be replaced leaves a short digest, so that
-    different jobs keep different keys. Keys pass through unchanged. Raises `BadInput` for an empty explicit name.
+    `main` is a path or a class; of a path the base name counts. Replaced characters leave a short digest, so that different
+    jobs keep different keys. Keys pass through unchanged. Raise `BadInput` for an empty explicit name.
     """
     if explicit is not None and not explicit.strip():
         raise BadInput("profile name '' is empty; give a name such as 'pagerank'")

@@ -1,8 +1,8 @@
-"""Folds what a driver tells into the state of one run: the single path for live runs and for event logs.
+"""The state of one run, folded from the driver's events: the single path for live runs and for event logs.
 
-Every event costs O(1), a job O(its stages), a submitted stage O(what it waits for); repeated job and stage events
-(snapshots) change nothing. Times are milliseconds of the driver's clock, as in events. Not covered: making a run record of it
-(`run_record`), signatures (`signature`).
+Every event costs O(1), a job O(its stages), a submitted stage O(what it waits for); repeated job and stage events (snapshots)
+change nothing. Times are milliseconds of the driver's clock, as in events. Not covered: making a run record (`run_record`),
+signatures (`signature`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stage_model.history.signature import Signatures
 from stage_model.history.stage_run import JobRun, StageKey, StageRun
 
 MOST_WAITED_FOR = 100
-"""Of a job that ended with more stages side by side, each stage of the next would have all of them as parents."""
+"""Most last stages of a job that the next job waits for: each of its stages would otherwise have all of them as parents."""
 MOST_SKIPPED = 1000
 _NOT_A_FAILURE = "TaskKilled"
 
@@ -35,15 +35,15 @@ class Run:
     def __init__(self) -> None:
         self.ended_ms: int | None = None
         self.seems_well = False
-        """The run ended well as far as its jobs show, for a driver that no one has seen end: no job was under way at the end,
-        and the last job did not fail. After a job that failed earlier the program went on."""
+        """True if the run ended well as far as its jobs show, for a driver that no one has seen end: no job was under way at
+        the end, and the last job did not fail. After a job that failed earlier the program went on."""
         self.jobs: dict[int, JobRun] = {}
         self.attempts: dict[StageKey, StageRun] = {}
         self.tasks_failed = 0
         self.tasks_unknown = 0
-        """Ends of tasks whose stage was never submitted, as far as was told."""
+        """Ends of tasks whose stage was never submitted, as far as is known."""
         self.ends_unknown = 0
-        """The same of stages that were never submitted and jobs that never started."""
+        """Ends of stages that were never submitted and of jobs that never started, as far as is known."""
         self._signatures = Signatures()
         self._infos: dict[int, StageInfo] = {}
         self._job_of_stage: dict[int, int] = {}
@@ -66,13 +66,14 @@ class Run:
 
     @property
     def size(self) -> int:
-        """How much is kept and may have to be walked through: jobs, attempts, stages with their parents and scopes, and what
-        each attempt waited for; and executors."""
+        """The amount that is kept and may have to be walked through: jobs, attempts, stages with their parents and scopes,
+        and the stages that each attempt waited for; and executors."""
         return self._parts + len(self._slots)
 
     @property
     def complete(self) -> bool:
-        """All of the run is known: it has jobs, it ended, and no event was lost. How its driver ended is another question."""
+        """True if all of the run is known: it has jobs, it ended, and no event was lost. How its driver ended is another
+        question."""
         return self.ended and not self._lossy and bool(self.jobs)
 
     @property
@@ -81,23 +82,23 @@ class Run:
         return self._lossy
 
     def cut_off(self, stage: StageRun) -> bool:
-        """The stage did not end well, because its job was cancelled or because the application ended first."""
+        """Return True if the stage did not end well, because its job was cancelled or because the application ended first."""
         job, last = self.jobs.get(-1 if stage.job is None else stage.job), self._latest[stage.info.stage]
         return job is not None and (job.cancelled or job.ok is None) and (last.active or last.failure is not None)
 
     def active_stages(self) -> tuple[StageRun, ...]:
-        """Stage attempts submitted and not completed, in order of submission."""
+        """Return the stage attempts submitted and not completed, in order of submission."""
         return tuple(self._active.values())
 
     def first_attempts(self) -> tuple[StageRun, ...]:
-        """The first seen attempt of each stage, in order of submission."""
+        """Return the first seen attempt of each stage, in order of submission."""
         first: dict[int, StageRun] = {}
         for stage in self.attempts.values():
             first.setdefault(stage.info.stage, stage)
         return tuple(first.values())
 
     def tries(self) -> tuple[tuple[StageRun, ...], ...]:
-        """All attempts of each stage, in order of submission."""
+        """Return all attempts of each stage, in order of submission."""
         found: dict[int, list[StageRun]] = {}
         for stage in self.attempts.values():
             found.setdefault(stage.info.stage, []).append(stage)
@@ -106,7 +107,7 @@ class Run:
     # ------------------------------------------------------------ events
 
     def apply(self, event: AnyEvent) -> None:
-        """Takes one event in. Of executors only their slots count."""
+        """Take one event in. Of executors only their slots count."""
         match event:
             case ExecutorAdded():
                 self._slots_in_all += event.cores - self._slots.pop(event.executor, 0)
@@ -127,9 +128,10 @@ class Run:
                 self._application_ended(event)
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
-        """Takes a snapshot in after events were lost: jobs and stages that are active now, as their start events.
+        """Take a snapshot in after events were lost: jobs and stages that are active now, as their start events.
 
-        What was thought active and is not in it has ended, how is unknown; so nothing is learned from this run.
+        A job or stage that was thought active and is not in the snapshot has ended, how is unknown; so nothing is learned
+        from this run.
         """
         events = tuple(snapshot)
         self._lossy = True
@@ -174,7 +176,7 @@ class Run:
         self._last_ended_job = event.job
 
     def _application_ended(self, event: ApplicationEnd) -> None:
-        """Ends the run. Spark cancels jobs that are under way now afterwards."""
+        """End the run. Spark cancels jobs that are under way now after this event."""
         last = None if self._last_ended_job is None else self.jobs[self._last_ended_job]
         self.ended_ms = event.time_ms
         self.seems_well = not self._open_jobs and (last is None or last.ok is True or last.cancelled)
@@ -235,8 +237,8 @@ class Run:
             stage.count(event)
 
     def _waited_for(self, info: StageInfo, job: int | None) -> tuple[tuple[int, ...], int | None]:
-        """Executed stages that had to end first: parents (for a skipped one the stage that did its work), and before
-        a job's first stages whatever the previous job ended with; and the time when the last of them, or that job,
+        """Return the executed stages that had to end first: parents (for a skipped one the stage that did its work), and
+        before a job's first stages whatever the previous job ended with; and the time when the last of them, or that job,
         ended."""
         parents = self._executed_parents(info)
         ends = [self._latest[parent].last_ms for parent in parents]
@@ -249,8 +251,8 @@ class Run:
         return tuple(sorted(parents)), max(ends, default=None)
 
     def _last_of(self, job: JobRun) -> frozenset[int]:
-        """The stages of a job that no other one of it waited for; of very many those that ended last, for which most is
-        waited."""
+        """Return the stages of a job that no other stage of it waited for; of very many, the stages that ended last, which is
+        the longest wait."""
         if job.last is None:
             needed = {parent for stage in job.submitted for parent in self._latest[stage].waited_for}
             last = (stage for stage in job.submitted if stage not in needed)
@@ -258,8 +260,8 @@ class Run:
         return job.last
 
     def _executed_parents(self, info: StageInfo) -> set[int]:
-        """What ran of what the stage needs. Looks through `MOST_SKIPPED` stages that were skipped, so that no event costs
-        more."""
+        """Return the stages that ran of those that the stage needs. Look through at most `MOST_SKIPPED` skipped stages, so
+        that no event costs more."""
         found: set[int] = set()
         pending, visited = list(info.parents), {info.stage}
         while pending and len(visited) <= MOST_SKIPPED + len(info.parents):
@@ -278,5 +280,5 @@ class Run:
         return found - {info.stage}
 
     def _twin_key(self, stage: int) -> tuple[str | None, int]:
-        """Stages with the same key compute the same data: one is skipped because the other ran."""
+        """Return the key that stages which compute the same data have in common: one is skipped because the other ran."""
         return self._signatures.shape(stage), self._infos[stage].tasks

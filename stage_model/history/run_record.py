@@ -1,4 +1,4 @@
-"""Makes a run record, which teaches, of a run that was folded. The same for live runs and event logs.
+"""The making of a run record, which teaches, from a run that was folded: the same for live runs and event logs.
 
 Not covered: who measures container CPU and allocation (the agents), what is derived from records (`estimate`).
 """
@@ -36,14 +36,13 @@ def to_record(
     used_core_s: float | None = None,
     cores_there: tuple[CoresThere, ...] = (),
 ) -> RunRecord:
-    """The record of `run`.
+    """Return the record of `run`.
 
     `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are; `when_ms` is the
-    wall clock's.
-    `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the executors'
-    own CPU counts. `used_core_s` is the container CPU of all executors from their starts on, in stages or not; `throttled_s`
-    are the seconds, by stage attempt, that quotas held threads back. `ended_well`: its driver did; else nothing is learned
-    from the run.
+    wall clock's. `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the
+    executors' own CPU counts. `used_core_s` is the container CPU of all executors from their starts on, in stages or not;
+    `throttled_s` are the seconds, by stage attempt, that quotas held threads back. `ended_well`: the driver ended well; else
+    nothing is learned from the run.
 
     Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. Their time
     counts as time of the driver, which had its own reasons to wait. A stage that was tried again is recorded as if all its
@@ -88,7 +87,7 @@ def to_record(
 
 
 def _parents(run: Run) -> dict[int, tuple[StageRun, ...]]:
-    """The stages that each stage waited for. A stage that was cut off is replaced by the stages that it waited for."""
+    """Return the stages that each stage waited for. The stages that a cut off stage waited for replace it."""
     first = {stage.info.stage: stage for stage in run.first_attempts()}
     found: dict[int, tuple[StageRun, ...]] = {}
     for name, stage in first.items():
@@ -137,5 +136,5 @@ def _stage(
 
 
 def _seconds(ms: int) -> float:
-    """Milliseconds as seconds; a clock that was set back gives no negative time."""
+    """Return the milliseconds as seconds; a clock that was set back gives no negative time."""
     return max(0, ms) / 1e3

@@ -1,10 +1,10 @@
-"""Names stages so that the same stage of another run of the same application gets the same name.
+"""Names of stages, by which the same stage of another run of the same application gets the same name.
 
-A signature is made of the call site (function and file base name, no line numbers), the operator scopes of the RDD
-chain, the parents by their shape and the ordinal among equals; never of the bare stage id. So it survives edits above the
-call, AQE (which submits a stage again under other ids), skipped stages and iteration. It is made when a stage is
-submitted, from what was seen until then: live runs and logs get the same ones.
-See docs/profiles.md. Not covered: folding of events (`run`), comparing runs (`match`).
+A signature is made of the call site (function and file base name, no line numbers), the operator scopes of the RDD chain, the
+parents by their shape and the ordinal among equals; never of the bare stage id. So it survives edits above the call, AQE
+(which submits a stage again under other ids), skipped stages and iteration. It is made when a stage is submitted, from what
+was seen until then: live runs and logs get the same signatures. See docs/profiles.md. Not covered: folding of events (`run`),
+comparing runs (`match`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _NOTEBOOK = re.compile(r"ipykernel_\d+|<ipython-input|<stdin>|<console>")
 _COUNTERS = re.compile(r"\$\d+|#\d+L?")
 """Numbers that Spark and the JVM hand out in order of appearance: lambdas, expression ids."""
 _CODEGEN = re.compile(r"(?:(?<!\s)\s+)?\*?\(\d+\)\s*")
-"""The number of a code generation stage: fixed by the plan for stages that read tables, and all that tells two tables
-apart whose jobs AQE starts at once in any order; by completion order for later stages, where parents tell them
+"""The number of a code generation stage. The plan fixes it for stages that read tables, and there only the number tells two
+tables apart whose jobs AQE starts at once in any order. Later stages have it by completion order, and there parents tell them
 apart."""
 _PATH = re.compile(r"(?<!\S)\S*/")
 _SPARKS_THREADS = re.compile(r" at (CompletableFuture|FutureTask|ThreadPoolExecutor)\.java$")
@@ -36,7 +36,7 @@ RESULT = ", result"
 
 
 class Names(NamedTuple):
-    """The names by which a stage may be known in another run, the surest first; "" where it has no such name.
+    """The names by which a stage may be known in another run, the surest first; "" for a name that it does not have.
 
     `kind` is its signature without the ordinal. `structure` is made of operator scopes only (`Signatures`), `site` of the
     call site only. `site` has a mark for the *result* stage of a job: the stage that the job is for, and that no other stage
@@ -49,7 +49,7 @@ class Names(NamedTuple):
 
 
 def stage_names(kind: str, structure: str, name: str, *, result: bool) -> Names:
-    """The names of a stage. `name` is Spark's name of it; `result`: the stage is the result stage of its job."""
+    """Return the names of a stage. `name` is Spark's name of it; `result`: the stage is the result stage of its job."""
     site = call_site(name)
     if _SPARKS_THREADS.search(site):
         return Names(kind, structure)
@@ -58,8 +58,8 @@ def stage_names(kind: str, structure: str, name: str, *, result: bool) -> Names:
 
 @lru_cache(maxsize=4096)
 def call_site(name: str) -> str:
-    """Without path and line: "reduceByKey at /x/app.py:12" -> "reduceByKey at app.py". A notebook's cell, which has
-    another name each time, is "notebook"."""
+    """Return the call site without path and line: "reduceByKey at /x/app.py:12" -> "reduceByKey at app.py". A notebook's
+    cell, whose name differs each time, is "notebook"."""
     found = _CALL_SITE.match(name)
     if not found:
         return _COUNTERS.sub("", name).strip()
@@ -68,7 +68,8 @@ def call_site(name: str) -> str:
 
 
 def folded_scopes(scopes: Iterable[str], *, leaf: bool) -> tuple[str, ...]:
-    """Scopes without counters and paths; of consecutive equals one stays. `leaf`: the stage has no parents."""
+    """Return the scopes without counters and paths; of consecutive equal scopes one stays. `leaf`: the stage has no
+    parents."""
     folded: list[str] = []
     for full in scopes:
         scope = full if leaf else _CODEGEN.sub("", full)
@@ -83,23 +84,23 @@ def _digest(*parts: object) -> str:
 
 
 def kind(signature: str) -> str:
-    """What stages of equal shape have in common: the signature without its ordinal."""
+    """Return what stages of equal shape have in common: the signature without its ordinal."""
     return signature.rpartition("-")[0] or signature
 
 
 def of_python_rdds(scopes: Iterable[str]) -> bool:
-    """Whether RDDs of PySpark are worked out in a stage with these operator scopes."""
+    """Return True if RDDs of PySpark are worked out in a stage with these operator scopes."""
     return any("PythonRDD" in scope for scope in scopes)
 
 
 class Signatures:
-    """Hands out the signatures of one run, in order of submission.
+    """The signatures of one run, handed out in order of submission.
 
-    A stage's *shape* leaves out the ordinal: stages of equal shape compute the same data, so Spark may skip one
-    because the other ran. A *signature* adds the ordinal among equals and is unique within the run; which of the equals of
-    another run it is, their order alone does not tell (`stage_model.forecast.same_stage`). A *structure* leaves out the call
-    sites, too: PySpark counts nested calls for all threads together, so it mixes up those of jobs submitted at once. Only
-    stages of PySpark's RDDs have one.
+    A stage's *shape* leaves out the ordinal: stages of equal shape compute the same data, so Spark may skip one because the
+    other ran. A *signature* adds the ordinal among equals and is unique within the run; the order of equals does not show
+    which of another run's equals it is (`stage_model.forecast.same_stage`). A *structure* leaves out the call sites, too:
+    PySpark counts nested calls for all threads together, so it mixes up those of jobs submitted at once. Only stages of
+    PySpark's RDDs have one.
     """
 
     def __init__(self) -> None:
@@ -110,8 +111,8 @@ class Signatures:
         self._given: dict[int, str] = {}
 
     def job(self, event: JobStart) -> int | None:
-        """Takes in a job's stages; cost is linear in their number. A repeated event changes nothing. Returns the ordinal
-        of the job's SQL execution, if it has one."""
+        """Take in a job's stages; cost is linear in their number. A repeated event changes nothing. Return the ordinal of the
+        job's SQL execution, if the job has one."""
         sql: int | None = None
         if event.sql_execution is not None:
             sql = self._sql_ordinals.setdefault(event.sql_execution, len(self._sql_ordinals))
@@ -139,11 +140,11 @@ class Signatures:
         return shape
 
     def shape(self, stage: int) -> str | None:
-        """The shape of a stage seen so far."""
+        """Return the shape of a stage seen so far."""
         return self._shapes.get(stage)
 
     def result(self, event: JobStart) -> tuple[int, Names] | None:
-        """The result stage of a job that was taken in, with its names; None for a job without stages."""
+        """Return the result stage of a job that was taken in, with its names; None for a job without stages."""
         needed = {parent for info in event.stages for parent in info.parents}
         results = (info for info in event.stages if info.stage not in needed)
         found = max(results, key=lambda info: info.stage, default=None)
@@ -152,11 +153,11 @@ class Signatures:
         return found.stage, stage_names(self._kind(found), self._structures[found.stage], found.name, result=True)
 
     def structure(self, stage: int) -> str:
-        """The structure of a stage that was submitted, "" if it has none."""
+        """Return the structure of a stage that was submitted, "" for a stage without one."""
         return self._structures[stage]
 
     def submitted(self, info: StageInfo) -> str:
-        """The signature of a stage that was submitted; further attempts have the same one."""
+        """Return the signature of a stage that was submitted; further attempts have the same signature."""
         if info.stage not in self._given:
             shape = self._shape(info)
             ordinal = self._equals[shape] = self._equals.get(shape, 0) + 1

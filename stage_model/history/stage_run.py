@@ -1,4 +1,4 @@
-"""One stage attempt and one job of a run, as the driver's events have told so far.
+"""One stage attempt and one job of a run, as known from the driver's events so far.
 
 Times are milliseconds of the driver's clock, as in events. Not covered: how events change them (`run`).
 """
@@ -14,18 +14,19 @@ from stage_model.history.signature import Names, of_python_rdds
 StageKey = tuple[int, int]
 """(stage id, attempt)."""
 CLOCKS_DIFFER_MS = 1000
-"""A task that ran so much longer than its stage tells that the driver's clock was set back; less is rounding."""
+"""Milliseconds: a task that ran longer than its stage by more shows that the driver's clock was set back; less is
+rounding."""
 
 
 @dataclass(slots=True, eq=False)
 class StageRun:
     """One stage attempt. Sums are over tasks that ended well; `all_run_ms` counts the others, too.
 
-    `waited_for` are ids of executed stages whose end it waited for, `ready_ms` the latest of these ends or of the
-    previous job's (None: it waited for nothing but the application's start); of a later attempt it is since when no other
-    stage was under way. `slots` were there when it was submitted, 0
-    where the driver does not tell. `shown` is what the first `shown_tasks` to end read and wrote: it is taken anew when their
-    number has doubled, and when the last has ended, so that what follows from it is worked out seldom.
+    `waited_for` are ids of executed stages whose end it waited for, `ready_ms` the latest of these ends or of the previous
+    job's (None: it waited for nothing but the application's start); of a later attempt it is the time since when no other
+    stage was under way. `slots` were there when it was submitted, 0 where the driver does not say. `shown` is what the first
+    `shown_tasks` to end read and wrote: it is taken again when their number has doubled, and when the last has ended, so that
+    what follows from it is worked out seldom.
     """
 
     info: StageInfo
@@ -56,7 +57,7 @@ class StageRun:
 
     @property
     def last_ms(self) -> int:
-        """Its end, as far as it is told and not before its beginning."""
+        """The end of the attempt, as far as it is known and not before its beginning."""
         return max(self.submitted_ms, self.completed_ms or 0)
 
     @property
@@ -65,18 +66,18 @@ class StageRun:
 
     @property
     def teaches(self) -> bool:
-        """Whether a profile may learn from it: a whole, first, successful attempt of which every task is known, and which
-        lasted as long as its tasks say, by executors' clocks that nobody sets."""
+        """True if a profile may learn from the attempt: a whole, first, successful attempt of which every task is known, and
+        which lasted as long as its tasks say, by executors' clocks that no one sets."""
         if self.completed_ms is None or self.failure is not None or self.info.attempt or len(self.done) != self.info.tasks:
             return False
         return self.completed_ms - self.submitted_ms >= max(0, self.longest_run_ms - CLOCKS_DIFFER_MS)
 
     def work_core_s(self, container_core_s: float | None) -> float:
-        """Core-seconds of the tasks that ended well.
+        """Return the core-seconds of the tasks that ended well.
 
         With container CPU: its part that these tasks had, but at least their JVM threads' CPU (a stage shorter than the
         sampling period may show none). Without: the JVM threads' CPU. For stages with Python workers, whose CPU Spark does
-        not count, and for tasks without a CPU time, it is the run time, an upper bound.
+        not count, and for tasks without a CPU time, the work is the run time, an upper bound.
         """
         threads_s = self.cpu_ns / 1e9
         if container_core_s is not None:
@@ -86,7 +87,7 @@ class StageRun:
         return max(threads_s, self.run_ms / 1e3) if self.python else threads_s
 
     def count(self, task: TaskEnd) -> None:
-        """Adds one of its tasks that has ended well."""
+        """Add one of the attempt's tasks that has ended well."""
         self.done.add(task.index)
         self.amounts = self.amounts.plus(task)
         if len(self.done) >= min(2 * self.shown_tasks, self.info.tasks) or not self.shown_tasks:
@@ -101,22 +102,22 @@ class StageRun:
 
     @property
     def python(self) -> bool:
-        """Whether Python workers run in it, by its operators' names."""
+        """True if Python workers run in the stage, by its operators' names."""
         return any(word in scope for scope in self.info.scopes for word in ("Python", "Pandas", "Arrow"))
 
     @property
     def batches(self) -> bool:
-        """Whether its records may be batches of Python objects, as those of PySpark's RDDs are: four times the data is then
-        hardly more records. What Spark SQL hands to Python stays counted in rows."""
+        """True if the stage's records may be batches of Python objects, like those of PySpark's RDDs: four times the data is
+        then hardly more records. Data that Spark SQL hands to Python stays counted in rows."""
         return of_python_rdds(self.info.scopes)
 
 
 @dataclass(slots=True)
 class JobRun:
     """One job; `previous` is the job that had ended last when this one started, `sql` the ordinal of its SQL execution, if it
-    has one, `submitted` are its stages that were submitted. `ok` is None until it has ended; a job that was `cancelled` is
-    not ok. `result` is its result stage and `result_names` are the names of that stage, None for a job without stages.
-    `alone`: no other job was open when this one started."""
+    has one, `submitted` are its stages that were submitted. `ok` stays None until the job has ended; a job that was
+    `cancelled` is not ok. `result` is its result stage and `result_names` are the names of that stage, None for a job without
+    stages. `alone`: no other job was open when this one started."""
 
     ordinal: int
     sql: int | None

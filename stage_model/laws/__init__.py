@@ -17,7 +17,7 @@ LAWS: Mapping[str, Law] = {
 
 
 def parse_law(text: str, *, option: str = "--law") -> str:
-    """The name of a law. Raises `BadInput`."""
+    """Return the name of a law. Raise `BadInput`."""
     if text in LAWS:
         return text
     *others, last = LAWS
@@ -25,7 +25,7 @@ def parse_law(text: str, *, option: str = "--law") -> str:
 
 
 def parse_constants(conf: Mapping[str, str]) -> dict[str, float]:
-    """The constants of every law from an application's conf, as plans carry them: {"paper.alpha": 0.95, ...}. Raises
+    """Return the constants of every law from an application's conf, as plans carry them: {"paper.alpha": 0.95, ...}. Raise
     `BadInput` as `parse`, for any `spark.pace.law.*`."""
     topics = [law.settings for law in LAWS.values()]
     known = [topic.PREFIX + rule.name for topic in topics for _, rule in rules(topic)]

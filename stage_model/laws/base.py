@@ -1,4 +1,4 @@
-"""What a control law is: it takes a `View` of one application on one worker and says a `Decision`.
+"""The interface of a control law: it takes a `View` of one application on one worker and returns a `Decision`.
 
 A law is one file of this folder that ends in a `Law`, and one row of the table in `stage_model.laws`. All control the
 *stage's* progress over all executors (docs/control.md, "What is controlled"). Not covered: when a law is asked at all
@@ -23,8 +23,8 @@ from stage_model.settings import CORE_QUANTUM, QuotaSettings, Topic
 
 
 class LawState(Struct, frozen=True):
-    """What is remembered of one executor from period to period: its last demand, and what its law keeps besides, which no
-    other looks into."""
+    """The memory of one executor from period to period: its last demand, and what its law keeps besides, which no other law
+    looks into."""
 
     demand: float | None = None
     kept: Any = None
@@ -49,7 +49,7 @@ class Decision(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """What a law sees. `plan` is aged to now and has a deadline; `own` are the tasks that this executor could run now,
+    """The input of a law. `plan` is aged to now and has a deadline; `own` are the tasks that this executor could run now,
     `total` is the sum of that over all executors (an estimate, so not always a whole number), `slots` are this executor's;
     `dt_s` is the time since the last decision."""
 
@@ -71,8 +71,9 @@ class Law:
     `sparkpace plan`: the cores for a whole application by its forecast, its deadline (seconds), the most cores there are, and
     the constants by name.
 
-    `always`: it is asked without tasks, without a profile and beyond any hope, too. `stage_deadlines`: it follows those of
-    document 004, so `plan` shows them. `foresees`: it can tell what the stages to come need before one of them runs."""
+    `always`: the law is asked without tasks, without a profile and beyond any hope, too. `stage_deadlines`: the law follows
+    those of document 004, so `plan` shows them. `foresees`: the law knows what the stages to come need before one of them
+    runs."""
 
     decide: Callable[[View], Decision]
     settings: type[Topic]
@@ -83,13 +84,13 @@ class Law:
 
 
 def least_cores(forecast: Forecast, within_s: float, most: float) -> float:
-    """Cores with which the application ends within `within_s`, in whole quanta; `most` if that is not enough."""
+    """Return the cores with which the application ends within `within_s`, in whole quanta; `most` if that is not enough."""
     wanted = forecast.least_cores(within_s)
     return most if wanted is None else round_up(min(wanted, most), CORE_QUANTUM)
 
 
 def control_groups(stages: Sequence[StageLive]) -> dict[StageKey, list[StageLive]]:
-    """Stages by the control group they belong to."""
+    """Return the stages by the control group they belong to."""
     groups: dict[StageKey, list[StageLive]] = {}
     for stage in stages:
         groups.setdefault(stage.plan.control_group, []).append(stage)
@@ -97,7 +98,8 @@ def control_groups(stages: Sequence[StageLive]) -> dict[StageKey, list[StageLive
 
 
 def group_progress(stages: Sequence[StageLive]) -> float:
-    """Progress of a control group of which these stages are under way: those of it that have ended count in full."""
+    """Return the progress of a control group of which these stages are under way: its stages that have ended count in
+    full."""
     submitted = max([stage.plan.group_base + stage.plan.group_share for stage in stages])
     ended = submitted - math.fsum([stage.plan.group_share for stage in stages])
     return min(1.0, max(0.0, ended) + math.fsum([stage.plan.group_share * stage.progress() for stage in stages]))

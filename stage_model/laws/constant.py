@@ -24,7 +24,7 @@ class ConstantSettings(Topic):
 
 
 def decide(view: View) -> Decision:
-    """Always the same cores, shared equally by the executors, tasks or not."""
+    """Return the same cores every time, shared equally by the executors, tasks or not."""
     cores = ConstantSettings.from_numbers(view.plan.settings).cores
     return Decision(min(float(view.slots), cores / view.plan.executors), view.state, "constant", planned=True)
 

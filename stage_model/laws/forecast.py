@@ -1,8 +1,8 @@
-"""The law `forecast`: the least cores with which the whole application ends at its deadline, found anew every period.
+"""The law `forecast`: the least cores with which the whole application ends at its deadline, found again every period.
 
 Work left of the running stages comes from profile and live progress, work of later stages from the master's plan; both are
-one virtual-time schedule (`stage_model.forecast`), so an error in one stage is repaid by the next. See docs/control.md.
-Not covered: sharing with other applications (`controller.agent.arbitrate`).
+one virtual-time schedule (`stage_model.forecast`), so an error in one stage is repaid by the next. See docs/control.md. Not
+covered: sharing with other applications (`controller.agent.arbitrate`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from stage_model.live import StageLive, tasks_worth
 from stage_model.settings import LAW_PREFIX, Topic, setting
 
 WARY = 2.0
-"""So many standard errors more work of the stages to come than expected is prepared for."""
+"""Standard errors of further work in the stages to come that the law prepares for."""
 MOST_REMAINDER_CV = 2.0
-"""What is left of the running tasks spreads no further than this around its mean."""
+"""Largest coefficient of variation of what is left of the running tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ForecastSettings(Topic):
     )  # fmt: skip
     surety: float = setting(
         3.0, "surety", unit="tasks", least=0,
-        reason="the end hangs on the last tasks: so many standard deviations of one are kept besides, until they run",
+        reason="the end hangs on the last tasks: this many standard deviations of one are kept besides, until they run",
     )  # fmt: skip
     lead: float = setting(
         0.1, "lead", unit="", least=0, most=0.5,
@@ -46,8 +46,8 @@ class ForecastSettings(Topic):
 
 
 class Outlook(Struct, frozen=True):
-    """`cores`: the least for the whole application to end in time, None when no number is enough. `wary_cores`: at least as
-    many, so that the stages to come still have time enough should the profile say too little of them."""
+    """`cores`: the least cores for the whole application to end in time, None when no number is enough. `wary_cores`: at
+    least as many, so that the stages to come still have time enough should the profile say too little of them."""
 
     cores: float | None
     wary_cores: float | None
@@ -55,8 +55,8 @@ class Outlook(Struct, frozen=True):
 
 
 class WorkLeft(Struct, frozen=True):
-    """Core-seconds left of each running and each waiting task, and of the waiting ones beyond `STEADY_WAVES`, which keep
-    all slots busy; the seconds left that no core shortens, and the part of them that is waiting."""
+    """Core-seconds left of each running and each waiting task, and of the waiting tasks beyond `STEADY_WAVES`, which keep all
+    slots busy; the seconds left that no core shortens, and the part of them that is waiting."""
 
     running: list[float]
     waiting: list[float]
@@ -66,11 +66,11 @@ class WorkLeft(Struct, frozen=True):
 
 
 def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
-    """What is left of one stage on `slots` slots.
+    """Return what is left of one stage on `slots` slots.
 
     The work of a task is the profile's, moved towards what this run shows: the mean of two estimates, each weighed by how
-    sure it is. The profile's may be off by `PROFILE_DOUBT`; the mean of n tasks seen by task_cv / sqrt(n), where work seen
-    inside running tasks counts half, as reading may run ahead of computing.
+    sure it is. The profile's estimate may be off by `PROFILE_DOUBT`; the mean of n tasks seen by task_cv / sqrt(n), where
+    work seen inside running tasks counts half, because reading may run ahead of computing.
     """
     plan = stage.plan
     if not plan.tasks:
@@ -110,8 +110,8 @@ def outlook(
     left_s: float,
     most_cores: float,
 ) -> Outlook:
-    """Forecast of an application with these stages under way and `left_s` seconds until the end aimed at, that can get
-    `most_cores`. The work of `future_busy` is the profile's times `work_ratio`."""
+    """Return the forecast of an application with these stages under way and `left_s` seconds until the end aimed at, that can
+    get `most_cores`. The work of `future_busy` is the profile's times `work_ratio`."""
     running: list[float] = []
     waiting: list[float] = []
     steady_core_s = 0.0
@@ -136,8 +136,9 @@ def outlook(
 
 
 def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, most_cores: float) -> float | None:
-    """Cores with which the stages under way end so early that those to come, should they be as the `worst` forecast has them,
-    still end in time with all cores. What that takes now is saved later, when doubt has become knowledge."""
+    """Return the cores with which the stages under way end so early that the stages to come, should they be as the `worst`
+    forecast has them, still end in time with all cores. The cores spent now are saved later, when doubt has become
+    knowledge."""
     if cores is None or not any(now.busy) or not any(worst.busy):
         return cores
     needed = now.least_cores(left_s - worst.time_s(most_cores))
@@ -145,17 +146,19 @@ def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, mo
 
 
 def _unsure_s(stage: StageLive) -> float:
-    """How much the stage's last task may still differ from the mean: all of it while tasks wait, then less and less."""
+    """Return how much the stage's last task may still differ from the mean, in seconds: all of `task_sd_s` while tasks wait,
+    then less and less."""
     if stage.waiting:
         return stage.plan.task_sd_s
     left = 1 - stage.running_parts()[0] if stage.started else 0.0
-    # records tell the mean of the running tasks: when it is half done, the one that began last may have just begun. What CPU
+    # records tell the mean of the running tasks: when it is half done, the task that began last may have just begun. What CPU
     # tells is that of the long ones already
     return stage.plan.task_sd_s * min(1.0, 2 * left if stage.signal == "records" and not stage.reads_ahead else left)
 
 
 def decide(view: View) -> Decision:
-    """This executor's share, by runnable tasks, of the least cores for the application; never more than its own tasks use."""
+    """Return this executor's share, by runnable tasks, of the least cores for the application, never more than its own tasks
+    use."""
     plan = view.plan
     settings = ForecastSettings.from_numbers(plan.settings)
     last_task_s = plan.future_task_sd_s or max([_unsure_s(stage) for stage in view.stages], default=0.0)

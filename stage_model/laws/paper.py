@@ -49,7 +49,7 @@ class PaperSettings(Topic):
     )  # fmt: skip
     quota_cap: float = setting(
         1.0, "quotaCap", unit="", least=0, most=1,
-        reason="1: never more cores than tasks that the executor could run now, as others are wasted; 0: no such cap",
+        reason="1: never more cores than tasks that the executor could run now, because others are wasted; 0: no such cap",
     )  # fmt: skip
 
 
@@ -68,12 +68,12 @@ class PaperLimits(Struct, frozen=True):
 
     @property
     def ceiling(self) -> float:
-        """The most that may be asked for now; `core_min` gives way to it (no core without a task)."""
+        """The most that may be asked for now; `core_min` gives way to the ceiling (no core without a task)."""
         return max(0.0, min(self.tasks_left, self.core_max))
 
 
 class PaperParts(Struct, frozen=True):
-    """What the demand was made of, in cores (for plots and the decision log). `error` has no unit."""
+    """The parts of the demand, in cores (for plots and the decision log). `error` has no unit."""
 
     error: float
     proportional: float
@@ -83,7 +83,7 @@ class PaperParts(Struct, frozen=True):
 
 
 class Step(NamedTuple):
-    """What one control period yields: the cores asked for, the state after it, and what they were made of."""
+    """The result of one control period: the cores asked for, the state after it, and the parts of the cores."""
 
     cores: float
     state: PaperState
@@ -91,7 +91,7 @@ class Step(NamedTuple):
 
 
 def core_max(initial_cores: float, *, overscale: float, slots: float) -> float:
-    """The paper's coreMax: min(overscale * initial cores, slots)."""
+    """Return the paper's coreMax: min(overscale * initial cores, slots)."""
     return min(overscale * initial_cores, slots)
 
 
@@ -104,11 +104,11 @@ def control_step(
     settings: PaperSettings,
     core_quantum: float = CORE_QUANTUM,
 ) -> Step:
-    """One control period.
+    """Run one control period and return its result.
 
-    `planned` and `progress` are in [0, 1], `dt_s` is the time since the last step. Once the set-point has reached 1 the
-    stage is late and gets the most there is; csi then rests, as the law no longer runs.
-    The cores are rounded up to whole quanta, then held under the ceiling, which need not be a multiple (1.03 slots).
+    `planned` and `progress` are in [0, 1], `dt_s` is the time since the last step. Once the set-point has reached 1 the stage
+    is late and gets the most there is; csi then rests, because the law no longer runs. The cores are rounded up to whole
+    quanta, then held under the ceiling, which need not be a multiple (1.03 slots).
     """
     error = planned - progress
     proportional = settings.k * error
@@ -124,7 +124,8 @@ def control_step(
 
 
 def decide(view: View) -> Decision:
-    """The PI law for each control group that this executor can run tasks of; groups under way at the same time add up."""
+    """Return the decision of the PI law over all control groups that this executor can run tasks of; groups under way at the
+    same time add up."""
     settings = PaperSettings.from_numbers(view.plan.settings)
     groups = control_groups(view.stages)
     before: Mapping[StageKey, PaperState] = view.state.kept or {}
