@@ -1,4 +1,4 @@
-"""Build hook: a wheel has one name at its top, and one without the bridge's jar could start no application and is refused."""
+"""Build hook: a wheel has one name at its top; a wheel without the bridge's jar could start no application and is refused."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg]  # generic only in som
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Raises when a wheel is built for others (`version` is not "editable") and there is no jar to put in it."""
+        """Raise when a wheel is built for others (`version` is not "editable") and there is no jar to put in it."""
         if version == "editable":
             return
         if not any(Path(self.root, "controller", "jars").glob("*.jar")):
             raise RuntimeError("controller/jars holds no jar: run `make jar` (it needs a JDK) before building a wheel.")
-        build_data["force_include"]["sparkpace.py"] = "__init__.py"  # below `sparkpace/`, as everything (pyproject.toml)
+        build_data["force_include"]["sparkpace.py"] = "__init__.py"  # below `sparkpace/`, like everything (pyproject.toml)

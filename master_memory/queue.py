@@ -1,6 +1,7 @@
-"""Who comes first where memory is short: higher priority, then who was submitted first; nobody overtakes.
+"""The order of applications where memory is short: higher priority, then earlier submission; no one overtakes.
 
-Only applications that want executors and have none wait. See docs/decisions/0012-elastic-memory.md."""
+Only applications that want executors and have no executor wait. See docs/decisions/0012-elastic-memory.md.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 Rank = tuple[int, float, str]
-"""Less comes first; the last part is the application's key."""
+"""A smaller rank comes first; the last part is the application's key."""
 
 
 def rank(priority: int, submitted_s: float, key: str) -> Rank:
-    """`submitted_s` is of one clock for all."""
+    """Return the rank of an application; `submitted_s` is of one clock for all."""
     return -priority, submitted_s, key
 
 
 def ahead(mine: Rank, line: Sequence[Rank]) -> int:
-    """How many come first, of those in a line that is in order."""
+    """Return the number of ranks that come first, of a line that is in order."""
     return bisect_left(line, mine)

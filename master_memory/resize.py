@@ -1,9 +1,10 @@
-"""Which memory limits and orders a period of a worker needs, in the safe order: the pure decision about running executors.
+"""The memory limits and orders that a period of a worker needs, in the safe order: the pure decision about running executors.
 
 The master says what off-heap budget each executor should have; this module gets there without a container ever being smaller
-than what runs in it, and without the limits on this worker adding up to more than it offers: growing = limit, then order;
-shrinking = order, acknowledgement, then limit; a start only where there is room for it. All sizes are MiB. Not here: how the
-budgets are divided (`split`), files and runtime (`controller.agent.resizing`). See docs/decisions/0012-elastic-memory.md.
+than the memory in use in it, and without the limits on this worker adding up to more than it offers: growing = limit, then
+order; shrinking = order, acknowledgement, then limit; a start only where there is room for it. All sizes are MiB. Not here:
+how the budgets are divided (`split`), files and runtime (`controller.agent.resizing`). See
+docs/decisions/0012-elastic-memory.md.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Key = tuple[str, str]
-"""Application and executor."""
+"""Application and executor of a container."""
 MARGIN_MB = 32
-"""A limit stays so far above what is in use: lowered to the very use, the next allocation would fail."""
+"""MiB by which a limit stays above what is in use: lowered to the very use, the next allocation would fail."""
 STEP_MB = 64
-"""On the way to a target, moves smaller than this wait for more: each costs a write through the engine."""
+"""Smallest move, in MiB, on the way to a target: smaller ones wait for more, because each costs a write through the
+engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetOrder:
-    """The last order written. `number` grows with every order, so that an answer to an older one is known as such."""
+    """The last order written. `number` grows with every order, so that an answer to an older order is known as such."""
 
     number: int
     budget_mb: int
@@ -29,7 +31,7 @@ class BudgetOrder:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the executor says: the number of the order it looked at, its budget now, and what tasks and cache hold of it."""
+    """The executor's answer: the number of the order it looked at, its budget now, and what tasks and cache hold of it."""
 
     number: int
     budget_mb: int
@@ -41,9 +43,10 @@ class Answer:
 class Container:
     """One executor as the period finds it.
 
-    `fixed_mb` is what it needs besides elastic off-heap memory, of which `floor_mb` is the least (None: it has none, and
-    nothing is ordered). `wanted_mb` is the master's word (None: it says nothing). `limit_mb` is read back while it runs
-    (None: nothing is enforced there), `used_mb` what it uses now. `begun_mb`: the limit it is being started with.
+    `fixed_mb` is what the executor needs besides elastic off-heap memory, of which `floor_mb` is the least (None: it has no
+    such memory, and nothing is ordered). `wanted_mb` is the master's word (None: the master says nothing). `limit_mb` is read
+    back while the executor runs (None: nothing is enforced there), `used_mb` what it uses now. `begun_mb`: the limit it is
+    being started with.
     """
 
     key: Key
@@ -59,17 +62,18 @@ class Container:
 
     @property
     def shrinks(self) -> bool:
-        """It is still above what it was told."""
+        """True if the executor is still above what it was ordered."""
         return self.order is not None and self.answer is not None and self.answer.budget_mb > self.order.budget_mb
 
     @property
     def target_mb(self) -> int | None:
-        """The budget to reach; None: it stays as it is."""
+        """The budget to reach; None: the budget stays as it is."""
         return None if self.floor_mb is None or self.wanted_mb is None else max(self.floor_mb, self.wanted_mb)
 
     @property
     def claim_mb(self) -> int:
-        """What it may hold of the worker now: its limit, or without one what it was told or has not given up yet."""
+        """The memory that the executor may hold of the worker now: its limit, or without one what it was ordered or has not
+        given up yet."""
         if not self.running:
             return self.begun_mb or 0
         if self.limit_mb is not None:
@@ -79,7 +83,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class SetLimit:
-    """If it fails, the executor's further moves are left out."""
+    """A limit to set. The executor's further moves are left out if that fails."""
 
     key: Key
     limit_mb: int
@@ -93,7 +97,7 @@ class GiveOrder:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The executor may be started with this limit; its order, if it has one, comes before."""
+    """The executor may be started with this limit; its order, if there is one, comes before."""
 
     key: Key
     limit_mb: int
@@ -104,18 +108,18 @@ Move = SetLimit | GiveOrder | Begin
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """`release` comes first; `take` counts on all of it, so it is left out in a period where any of `release` failed."""
+    """`release` comes first; `take` counts on all of it, so `take` is left out in a period where any of `release` failed."""
 
     release: tuple[Move, ...]
     take: tuple[Move, ...]
 
 
 def moves(containers: Sequence[Container], capacity_mb: int) -> Moves:
-    """The moves of this period; `containers` are those that run or should, in the master's order.
+    """Return the moves of this period; `containers` are those that run or should, in the master's order.
 
-    Starts come before growth, as one that waits has nothing and one that grows has something; one that does not fit yet keeps
-    later ones and all growth from taking the room it waits for. Limits together stay within `capacity_mb`, or shrink towards
-    it if they were above.
+    Starts come before growth, because a waiting executor has nothing and a growing one has something; a start that does not
+    fit yet keeps later starts and all growth from taking the room it waits for. Limits together stay within `capacity_mb`, or
+    shrink towards it if they were above.
     """
     release: list[Move] = []
     free_mb = capacity_mb
@@ -142,7 +146,8 @@ def moves(containers: Sequence[Container], capacity_mb: int) -> Moves:
 
 
 def _shrunk(one: Container) -> BudgetOrder | None:
-    """The order to shrink, if it is due; an executor without an order (its file was lost) is told what it should have."""
+    """Return the order to shrink, if it is due; an executor without an order (its file was lost) gets an order for what it
+    should have."""
     if not one.running or one.target_mb is None or one.floor_mb is None:
         return None
     if one.order is None:
@@ -153,7 +158,7 @@ def _shrunk(one: Container) -> BudgetOrder | None:
 
 
 def _lowered_mb(one: Container) -> int | None:
-    """The lower limit that its answer and its use of memory allow, if it is worth writing."""
+    """Return the lower limit that the executor's answer and its use of memory allow, if it is worth writing."""
     if not one.running or one.floor_mb is None or one.limit_mb is None or one.order is None or one.answer is None:
         return None
     if one.answer.number != one.order.number:
@@ -164,7 +169,7 @@ def _lowered_mb(one: Container) -> int | None:
 
 
 def _begun(one: Container, free_mb: int) -> tuple[list[Move], int]:
-    """The moves of a start, and the room they take."""
+    """Return the moves of a start, and the room they take."""
     if one.floor_mb is None:
         return [Begin(one.key, one.fixed_mb)], one.fixed_mb
     target_mb = one.floor_mb if one.target_mb is None else one.target_mb
@@ -175,7 +180,7 @@ def _begun(one: Container, free_mb: int) -> tuple[list[Move], int]:
 
 
 def _grown(one: Container, free_mb: int) -> tuple[list[Move], int]:
-    """Limit and order towards a larger budget as far as there is room, and the room they take."""
+    """Return the limit and order towards a larger budget as far as there is room, and the room they take."""
     if not one.running or one.target_mb is None or one.order is None or one.target_mb < one.order.budget_mb:
         return [], 0
     has_mb = one.order.budget_mb

@@ -1,4 +1,4 @@
-"""Whether a worker's memory has room for one more executor, and what is lacking where it has not. Sizes are MiB."""
+"""The room that a worker's memory has for one more executor, and what is lacking where it has none. Sizes are MiB."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from master_memory.split import Need, admits, share_mb, victims
 from stage_model.errors import BadInput
 
 NEVER_MB = 2**40
-"""More than any worker has."""
+"""MiB, more than any worker has."""
 
 
 class WorkerLike(Protocol):
-    """What is to be known of a worker; `occupants` has the keys of the executors on it."""
+    """The properties of a worker that must be known; `occupants` has the keys of the executors on it."""
 
     worker_id: str
     cores: float
@@ -26,9 +26,9 @@ class WorkerLike(Protocol):
 class Newcomer:
     """One more executor, as placement asks about it (`placement.request.Memory`).
 
-    `need_on` says what it needs on a worker of so many cores and raises `BadInput` if it cannot run there; it is called
-    once for each number of cores. `sizes` are the numbers of cores that workers have, `present` what the executors on each
-    need."""
+    `need_on` returns the executor's need on a worker of a number of cores and raises `BadInput` if it cannot run there; it is
+    called once for each number of cores. `sizes` are the numbers of cores that workers have, `present` what the executors on
+    each need."""
 
     def __init__(
         self, need_on: Callable[[float], Need], sizes: Iterable[float], present: Mapping[str, Sequence[Need]]
@@ -38,29 +38,30 @@ class Newcomer:
 
     @property
     def least_mb(self) -> int:
-        """The smallest container that it could have on any worker."""
+        """The smallest container that the executor could have on any worker."""
         return min(self.each_mb, default=0)
 
     @property
     def each_mb(self) -> tuple[int, ...]:
-        """The same by number of cores that a worker has, in the order of these."""
+        """The smallest containers by number of cores that a worker has, in the order of these."""
         return tuple(self._need(cores).least_mb for cores in self._sizes)
 
     def ever(self, worker: WorkerLike) -> bool:
-        """Whether it would fit the worker if nobody else were there."""
+        """Check that the executor would fit the worker if no one else were there."""
         return self._need(worker.cores).least_mb <= worker.memory_mb
 
     def now(self, worker: WorkerLike) -> bool:
-        """Whether it may join those that are there and nobody is squeezed for it."""
+        """Check that the executor may join those that are there, with no one squeezed for it."""
         need = self._needs.get(worker.cores) or self._need(worker.cores)
         return admits(worker.memory_mb, self._there(worker), need)
 
     def squeezed(self, worker: WorkerLike) -> tuple[str, ...] | None:
-        """Who of lower priority is brought down to its floor if it joins; None where that is not enough."""
+        """Return the keys of executors of lower priority that are brought down to their floor if it joins; None where that is
+        not enough."""
         return victims(worker.memory_mb, self._there(worker), self._need(worker.cores))
 
     def lacking(self, workers: Sequence[WorkerLike]) -> str:
-        """What memory lacks on these workers, as one clause."""
+        """Return what memory lacks on these workers, as one clause."""
         found = [(one, self._there(one), self._need(one.cores)) for one in workers]
         best, present, need = max(found, key=lambda one: share_mb(one[0].memory_mb, [*one[1], one[2]]))
         after = [*present, need]
@@ -79,17 +80,17 @@ class Newcomer:
             try:
                 self._needs[cores] = self._need_on(cores)
             except BadInput:
-                # off-heap memory of a fixed size that is too little for so many slots
+                # off-heap memory of a fixed size that is too little for this many slots
                 self._needs[cores] = Need("", NEVER_MB)
         return self._needs[cores]
 
     def _there(self, worker: WorkerLike) -> list[Need]:
-        """Also of a worker from which somebody was left out."""
+        """Return the needs on a worker, also on one from which an executor was left out."""
         return [need for need in self._present.get(worker.worker_id, ()) if need.key in worker.occupants]
 
 
 def check_fits_somewhere(container_mb: int, worker_memories_mb: Iterable[int]) -> None:
-    """Raises `BadInput` when an executor is larger than every worker, so that waiting would never end."""
+    """Raise `BadInput` when an executor is larger than every worker, so that waiting would never end."""
     largest = max(worker_memories_mb, default=None)
     if largest is not None and container_mb > largest:
         raise BadInput(

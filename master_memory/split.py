@@ -1,14 +1,15 @@
-"""How one worker's memory is divided among the applications on it, and whether a further one fits. Pure; all sizes are MiB.
+"""The division of one worker's memory among the applications on it, and whether a further one fits. Pure; all sizes are MiB.
 
-Document 004, section 2.4.1: M = the worker's memory for executors, h = an application's fixed need (heap, overhead,
-Python), |A| = the applications with an executor there whose off-heap memory may change; offHeap = (M - sum of h) / |A|, and a
-newcomer waits where that is below h.
+Document 004, section 2.4.1: M = the worker's memory for executors, h = an application's fixed need (heap, overhead, Python),
+|A| = the applications with an executor there whose off-heap memory may change; offHeap = (M - sum of h) / |A|, and a newcomer
+waits where offHeap is below h.
 
-Where that is below h and there are several priorities, the lowest give first: they are brought down to their floors one after
-the other until it is enough for the rest (document 003, preemption). So a newcomer may also join where those of lower
-priority make room; nobody loses work, as what is taken is evicted cache and memory that tasks give back.
-Not here: who comes first (`queue`), how a running executor gets there (`resize`). See
-docs/decisions/0012-elastic-memory.md."""
+Where offHeap is below h and there are several priorities, applications of the lowest give first: they are brought down to
+their floors one after the other until offHeap is enough for the rest (document 003, preemption). So a newcomer may also join
+where applications of lower priority make room; no one loses work, because what is taken is evicted cache and memory that
+tasks give back. Not here: which application comes first (`queue`), how a running executor gets there (`resize`). See
+docs/decisions/0012-elastic-memory.md.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 HEADROOM = 1.25
-"""A job that uses all it has asks for a quarter more; one that uses less gives the rest up but for a quarter of its use."""
+"""Factor on a job's use: a job that uses all its budget asks for a quarter more; one that uses less keeps a quarter of its
+use besides."""
 STEADY_SHARE = 1 / 16
-"""Part of the off-heap memory that a budget must move by before `by-need` moves any: each move costs evictions."""
+"""Part of the off-heap memory that a budget must move by before `by-need` moves any budget: each move costs evictions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class Need:
     """One application (its executor) on the worker.
 
     `fixed_mb` is h. `floor_mb` is the least off-heap budget with which its tasks run, None when its off-heap memory is fixed
-    (then `fixed_mb` holds it). Measured: `budget_mb` that it has now (None: not heard of yet), of which `execution_mb` is
-    held by running tasks and cannot be evicted, `storage_mb` by cached data, which can. `priority`: a larger one wins.
+    (then `fixed_mb` holds it). Measured: `budget_mb` that it has now (None: not known yet), of which `execution_mb` is held
+    by running tasks and cannot be evicted, `storage_mb` by cached data, which can. `priority`: a larger one wins.
     """
 
     key: str
@@ -41,31 +43,32 @@ class Need:
 
     @property
     def least_mb(self) -> int:
-        """The smallest container it can run in."""
+        """The smallest container that the executor can run in."""
         return self.fixed_mb + (self.floor_mb or 0)
 
 
 class SplitPolicy(Protocol):
-    """Divides what is left beside the fixed needs. Every budget is at least its floor; together with the fixed needs they fit
-    the worker whenever the least containers do; the order of `needs` does not matter."""
+    """A policy that divides the memory left after the fixed needs. Every budget is at least its floor; together with the
+    fixed needs the budgets fit the worker whenever the least containers do; the order of `needs` does not matter."""
 
     def __call__(self, memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
-        """Off-heap budget by key, of those that have a floor."""
+        """Return the off-heap budget by key, of needs that have a floor."""
         ...
 
 
 def equal(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
-    """The paper's: the same for all but the `squeezed`. Where a floor is above that, the others have less."""
+    """Return the paper's budgets: the same for all but the `squeezed`. Where a floor is above that, the others have less."""
     floors = _floors(needs)
     return level(_off_heap_mb(memory_mb, needs), floors, _most(memory_mb, needs))
 
 
 def by_need(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
-    """By measured use with head-room: max-min fair up to what each needs, and what nobody needs is shared equally.
+    """Return budgets by measured use with head-room: max-min fair up to what each needs, and what no one needs is shared
+    equally.
 
-    Execution memory in use counts as a floor, because a budget below it could not be reached. Whoever was not heard of yet
-    needs an equal share. Budgets in force stay as long as none of them would move by `STEADY_SHARE` of all: memory that goes
-    to and fro is evicted cache.
+    Execution memory in use counts as a floor, because a budget below it could not be reached. An application whose use is not
+    known yet needs an equal share. Budgets in force stay as long as none of them would move by `STEADY_SHARE` of all: memory
+    that goes to and fro is evicted cache.
     """
     floors = _floors(needs)
     available = _off_heap_mb(memory_mb, needs)
@@ -93,8 +96,9 @@ POLICIES: Mapping[str, SplitPolicy] = {"equal": equal, "by-need": by_need}
 
 
 def admits(memory_mb: int, present: Sequence[Need], newcomer: Need) -> bool:
-    """Whether `newcomer` may join and nobody is squeezed for it: for everybody whose off-heap memory may change, offHeap >= h
-    then (the paper's rule, under every policy). An application alone on a worker takes nobody's share: it only has to fit."""
+    """Check that `newcomer` may join with no one squeezed for it: for everyone whose off-heap memory may change, offHeap >= h
+    then (the paper's rule, under every policy). An application by itself on a worker takes no one's share: it only has to
+    fit."""
     after = [*present, newcomer]
     if sum(need.least_mb for need in after) > memory_mb:
         return False
@@ -103,8 +107,8 @@ def admits(memory_mb: int, present: Sequence[Need], newcomer: Need) -> bool:
 
 
 def victims(memory_mb: int, present: Sequence[Need], newcomer: Need) -> tuple[str, ...] | None:
-    """Who of lower priority is brought down to its floor if `newcomer` joins; None where that is not enough for it, or
-    would take from somebody of its own priority or a higher one."""
+    """Return the keys of needs of lower priority that are brought down to their floor if `newcomer` joins; None where that is
+    not enough for it, or would take from one of its own priority or a higher one."""
     after = [*present, newcomer]
     if sum(need.least_mb for need in after) > memory_mb:
         return None
@@ -112,7 +116,7 @@ def victims(memory_mb: int, present: Sequence[Need], newcomer: Need) -> tuple[st
     rest = [need for need in after if need.floor_mb is not None and need.key not in gone]
     left = _off_heap_mb(memory_mb, after) - sum(floor for key, floor in _floors(after).items() if key in gone)
     share = left // max(1, len(rest))
-    # with all others at their floors it takes nobody's share any more: it only has to fit
+    # with all others at their floors it takes no one's share any more: it only has to fit
     if newcomer.key in gone or (rest != [newcomer] and any(share < need.fixed_mb for need in rest)):
         return None
     lower = {need.key for need in present if need.priority < newcomer.priority}
@@ -122,12 +126,12 @@ def victims(memory_mb: int, present: Sequence[Need], newcomer: Need) -> tuple[st
 
 
 def squeezed(memory_mb: int, needs: Sequence[Need]) -> frozenset[str]:
-    """Who has only its floor because the equal share would be below h for others: the lowest priority first, those of the
-    highest never."""
+    """Return the keys of needs that have only their floor because the equal share would be below h for others: the lowest
+    priority first, those of the highest never."""
     elastic = [need for need in needs if need.floor_mb is not None]
     highest = max((need.priority for need in needs), default=0)
     available, rest, gone = _off_heap_mb(memory_mb, needs), list(elastic), set()
-    # of the same priority, the one that needs the most room gives first: then fewer have to
+    # of the same priority, the application that needs the most room gives first: then fewer have to
     for need in sorted(elastic, key=lambda n: (n.priority, -n.fixed_mb, n.key)):
         if need.priority == highest or available // len(rest) >= max(n.fixed_mb for n in rest):
             break
@@ -138,13 +142,13 @@ def squeezed(memory_mb: int, needs: Sequence[Need]) -> frozenset[str]:
 
 
 def share_mb(memory_mb: int, needs: Sequence[Need]) -> int:
-    """The formula's offHeap; all that is left where no off-heap memory may change."""
+    """Return the formula's offHeap; all that is left where no off-heap memory may change."""
     return _off_heap_mb(memory_mb, needs) // max(1, len(_floors(needs)))
 
 
 def level(available: int, least: Mapping[str, int], most: Mapping[str, int]) -> dict[str, int]:
-    """Max-min fair whole shares: one level for all, but at least `least` and at most `most` of each (or its `least`, if that
-    is more); together at most `available`, unless the least shares are more already."""
+    """Return the max-min fair whole shares: one level for all, but for each key at least `least` and at most `most` (or
+    `least`, if that is more); together at most `available`, unless the least shares are more already."""
 
     def shares(height: int) -> dict[str, int]:
         return {key: max(least[key], min(height, most[key])) for key in least}
@@ -170,7 +174,7 @@ def _floors(needs: Sequence[Need]) -> dict[str, int]:
 
 
 def _most(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
-    """The most off-heap memory that each may have: its floor where it is squeezed."""
+    """Return the most off-heap memory that each may have: its floor where it is squeezed."""
     gone = squeezed(memory_mb, needs)
     return {key: floor if key in gone else memory_mb for key, floor in _floors(needs).items()}
 

@@ -1,1 +1,1 @@
-"""Which worker gets an executor: pure choices over a snapshot of the workers."""
+"""The choice of the worker that gets an executor: pure choices over a snapshot of the workers."""

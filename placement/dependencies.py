@@ -1,4 +1,5 @@
-"""Applications that start after others (`--after APP[:success]`): who may start, who never will, no cycles. Document 003."""
+"""Applications that start after others (`--after APP[:success]`): which may start, which never will, no cycles. Document
+003."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from dataclasses import dataclass
 from stage_model.errors import BadInput
 
 MOST_AFTER = 100
-"""They are looked for each time that somebody could start."""
+"""Most entries of `--after`: they are looked for each time that an application could start."""
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """`application`: id or name of the one that comes first; `success`: it must have succeeded, not only ended."""
+    """`application`: id or name of the application that comes first; `success`: it must have succeeded, not only ended."""
 
     application: str
     success: bool = False
@@ -23,7 +24,7 @@ class After:
 
 
 def parse_after(text: str, *, option: str = "--after") -> tuple[After, ...]:
-    """Of "APP", "APP:success", several with commas. Raises `BadInput`."""
+    """Parse "APP", "APP:success", several with commas. Raise `BadInput`."""
     found = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, colon, condition = word.partition(":")
@@ -40,9 +41,10 @@ def parse_after(text: str, *, option: str = "--after") -> tuple[After, ...]:
 def check_acyclic(
     newcomer: str, after: Iterable[After], known: Mapping[str, Iterable[After]], *, option: str = "--after"
 ) -> None:
-    """Raises `BadInput`, with the way round, if the newcomer would wait for itself."""
+    """Raise `BadInput`, with the way round, if the newcomer would wait for itself."""
     before: dict[str, str] = {}
-    """What each was reached from, going back from what the newcomer comes after; the newcomer's own are reached from it."""
+    """The application from which each was reached, going back from what the newcomer comes after; the newcomer's own are
+    reached from the newcomer."""
     for one in after:
         pending = [] if one.application in before else [one.application]
         before.setdefault(one.application, newcomer)

@@ -1,7 +1,7 @@
 """Filters: may this executor go to this worker? The first half of document 003's filter, then score.
 
-A filter answers with the reason why not, as a clause for people, or with nothing. Those of `LASTING` stay true when everybody
-else has gone, so a worker that fails them will never do; the others are about what is free now. Whether memory allows it is
+A filter returns the reason why not, as a clause for people, or nothing. The filters of `LASTING` stay true when everyone else
+has gone, so a worker that fails them will never do; the other filters are about what is free now. Whether memory allows it is
 asked last, of the memory manager (`request.Memory`).
 """
 
@@ -20,7 +20,7 @@ Check = Callable[[Request, WorkerState], Reason]
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`needed`: whether it can refuse any worker for that request; decisions leave the others out."""
+    """`needed`: true if the filter can refuse any worker for that request; decisions leave the others out."""
 
     name: str
     check: Check
@@ -78,7 +78,7 @@ PASSING: Sequence[Filter] = (
 
 
 def passing(filters: Sequence[Filter], request: Request) -> Callable[[WorkerState], bool]:
-    """Whether none of them refuses a worker; only those that can refuse this request are asked."""
+    """Return a check that none of the filters refuses a worker; only filters that can refuse this request are asked."""
     checks = [one.check for one in filters if one.needed(request)]
 
     def passes(worker: WorkerState) -> bool:
@@ -92,5 +92,6 @@ def passing(filters: Sequence[Filter], request: Request) -> Callable[[WorkerStat
 
 
 def refusals(filters: Sequence[Filter], request: Request, worker: WorkerState) -> list[tuple[str, Reason]]:
-    """Filter and reason of each that refuses the worker; the free-resource checks need those of `LASTING` to have passed."""
+    """Return filter and reason for each filter that refuses the worker; the free-resource checks need those of `LASTING` to
+    have passed."""
     return [(one.name, why) for one in filters if one.needed(request) and (why := one.check(request, worker))]

@@ -18,7 +18,8 @@ ENOUGH = 200
 
 class Fleet:
     """The workers by name, and what choosing among them needs: `weights` of the scores, and `draw`, which gives the policies
-    numbers in [0, 1). It remembers where the last search ended and what policies remember, and nothing else of a decision."""
+    numbers in [0, 1). The fleet remembers where the last search ended and what policies remember, and nothing else of a
+    decision."""
 
     def __init__(self, workers: Iterable[WorkerState] = (), *, weights: Weights, draw: Draw) -> None:
         self.weights, self._draw = weights, draw
@@ -33,8 +34,8 @@ class Fleet:
         return self._by_id.get(worker_id)
 
     def change(self, gone: Iterable[str], new: Iterable[WorkerState]) -> None:
-        """Workers that are there no more, and those that are new or offer something else from now on; the occupants of these
-        are the caller's to add."""
+        """Remove the workers that are `gone`, and take in those that are new or offer something else from now on; the caller
+        adds the occupants of these."""
         for worker_id in gone:
             self._by_id.pop(worker_id, None)
         self._by_id.update((worker.worker_id, worker) for worker in new)
@@ -42,13 +43,13 @@ class Fleet:
 
     def _changed(self) -> None:
         self.ordered = [self._by_id[name] for name in sorted(self._by_id)]
-        """All of them, by name."""
+        """All workers, by name."""
         self.most: Largest = largest(self.ordered)
         self.sizes = list(dict.fromkeys(worker.cores for worker in self.ordered))
         """Each number of cores that a worker has."""
         self._on_host: dict[str, list[WorkerState]] = {}
         self._having: dict[str, list[WorkerState]] = {}
-        """By resource."""
+        """Workers by resource."""
         self._labelled: dict[tuple[str, str | None], list[WorkerState]] = {}
         for worker in self.ordered:
             self._on_host.setdefault(worker.host, []).append(worker)
@@ -62,7 +63,8 @@ class Fleet:
         return [worker for host in hosts for worker in self._on_host.get(host, ())]
 
     def among(self, request: Request) -> Sequence[WorkerState]:
-        """Workers outside which none will do: those with the rarest of the resources and labels that it asks for."""
+        """Return the workers outside which none will do: those with the rarest of the resources and labels that the request
+        asks for."""
         groups = [self._having.get(name, []) for name in request.pieces]
         groups += [
             self._labelled.get((one.name, one.value), []) for one in request.labels if one.wanted and one.value is not None
@@ -70,8 +72,8 @@ class Fleet:
         return min(groups, key=len, default=self.ordered)
 
     def find(self, request: Request, least_mb: int, fits: Callable[[WorkerState], bool]) -> list[WorkerState]:
-        """Workers with so much room that `fits` holds for: those on the hosts that the request prefers, and as many more as
-        make `ENOUGH`; by name."""
+        """Return the workers with so much room that `fits` holds for: those on the hosts that the request prefers, and as
+        many more as make `ENOUGH`; by name."""
         ordered, near = self.among(request), self.on({request.local, *request.prefer} - {""})
         found = {worker.worker_id: worker for worker in near if worker.free_mb >= least_mb and fits(worker)}
         begin = self._next % max(1, len(ordered))
@@ -85,7 +87,8 @@ class Fleet:
         return [found[name] for name in sorted(found)]
 
     def located(self, request: Request, fitting: Sequence[WorkerState]) -> Sequence[WorkerState]:
-        """The best located of them: near the input where that is known, else on the driver's host if one is there."""
+        """Return the best located of the workers: near the input where that is known, else on the driver's host if one is
+        there."""
         score = location_score(request, self.weights)
         if score is not None:
             scored = [(round(score(worker), 9), worker) for worker in fitting]
@@ -96,7 +99,7 @@ class Fleet:
         return [worker for worker in fitting if worker.host == request.local] or fitting
 
     def choose(self, request: Request, fitting: Sequence[WorkerState]) -> WorkerState:
-        """The one of them (never none) that the request's policy takes."""
+        """Return the worker of `fitting` (never empty) that the request's policy takes."""
         policy = self._policies.get(request.policy)
         if policy is None:
             policy = self._policies[request.policy] = POLICIES[request.policy](self._draw)

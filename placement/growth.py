@@ -1,9 +1,10 @@
-"""New workers for what fits nowhere, and how many there should be (document 000, section 3.3).
+"""New workers for executors that fit nowhere, and how many workers there should be (document 000, section 3.3).
 
-An infeasible request becomes a worker type; types wait in a queue in which each is only once, so that one request which is
-asked again and again, or several alike, start one worker at a time. A worker that joins is offered to the infeasible
-requests. Vertical growth runs whenever it is triggered and comes first; horizontal growth fills up to N. Pure: who starts
-workers is a provider (`controller.master.providers`)."""
+An infeasible request becomes a worker type; types wait in a queue that holds each type only once, so that one request which
+is asked again and again, or several alike, start one worker at a time. A worker that joins is offered to the infeasible
+requests. Vertical growth runs whenever it is triggered and comes first; horizontal growth fills up to N. Pure: a provider
+starts workers (`controller.master.providers`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ MEMORY_STEP_MB = 256
 
 @dataclass(frozen=True, slots=True)
 class WorkerType:
-    """What a new worker must have; `labels` are sorted pairs."""
+    """The least that a new worker must have; `labels` are sorted pairs."""
 
     cores: float
     memory_mb: int
@@ -38,7 +39,7 @@ class WorkerType:
         return ",".join(f"{name}={value}" for name, value in self.labels)
 
     def holds(self, other: WorkerType) -> bool:
-        """Whether a worker of this type would do for one of the other."""
+        """Check that a worker of this type would do for one of the other."""
         return (
             self.cores >= other.cores
             and self.memory_mb >= other.memory_mb
@@ -50,7 +51,7 @@ class WorkerType:
 def rounded(
     cores: float, memory_mb: int, pieces: ResourceSet = NOTHING, labels: tuple[tuple[str, str], ...] = ()
 ) -> WorkerType:
-    """Rounded up, so that requests which differ by little are of one type."""
+    """Return the type with its amounts rounded up, so that requests which differ by little are of one type."""
     steps = math.ceil(round(cores / CORE_STEP, 6))
     return WorkerType(
         max(1, steps) * 5 / 100, math.ceil(memory_mb / MEMORY_STEP_MB) * MEMORY_STEP_MB, pieces, tuple(sorted(labels))
@@ -58,17 +59,17 @@ def rounded(
 
 
 def ideal_count(in_use: int, utilisation: float, demanded_cores: float, usual_cores: float) -> int:
-    """N = max(ceil(cn / f), ceil(cd / cpn)): workers in use over the target utilisation (0 to 1], and the demanded cores over
-    those of a usual worker."""
+    """Return N = max(ceil(cn / f), ceil(cd / cpn)): workers in use over the target utilisation (0 to 1], and the demanded
+    cores over those of a usual worker."""
     return max(math.ceil(round(in_use / utilisation, 9)), math.ceil(round(demanded_cores / usual_cores, 9)))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be started: workers at a time; cores, memory and pieces (None: any) of all of them together.
+    """Limits of what may be started: workers at a time; cores, memory and pieces (None: any) of all of them together.
 
-    `join_s`: one that has not joined by then will not; `keep_s`: one without work for so long goes back; `retry_s`: until
-    what could not be started is tried again."""
+    `join_s`: a worker that has not joined by then will not; `keep_s`: a worker without work for that long goes back;
+    `retry_s`: seconds until a failed start is tried again."""
 
     workers: int = 4
     cores: float = math.inf
@@ -83,7 +84,7 @@ class Limits:
         return f"{self.cores:g} cores, {self.memory_mb:g} MiB{pieces}"
 
     def hold(self, kinds: Sequence[WorkerType]) -> bool:
-        """Whether these may all be there at once."""
+        """Check that these may all be there at once."""
         return (
             len(kinds) <= self.workers
             and sum(kind.cores for kind in kinds) <= self.cores + 1e-9
@@ -92,7 +93,7 @@ class Limits:
         )
 
     def refuses(self, kind: WorkerType) -> str:
-        """Why no worker of that type can ever be started; empty if one can."""
+        """Return why no worker of that type can ever be started; empty if one can."""
         if self.workers == 0:
             return "no workers may be started"
         return "" if self.hold([kind]) else f"a worker of {kind} is more than may be started ({self} in all)"
@@ -100,7 +101,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Started:
-    """A worker that was asked for. `seen_s` None: it has not joined yet; `ending`: it was told to go."""
+    """A worker that was asked for. `seen_s` None: the worker has not joined yet; `ending`: it was ordered to go."""
 
     name: str
     kind: WorkerType
@@ -109,7 +110,7 @@ class Started:
     idle_s: float | None = None
     ending: bool = False
     told_s: float = 0.0
-    """When it was last told to go."""
+    """Time at which the worker was last ordered to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +129,24 @@ Action = StartWorker | EndWorker
 
 
 class Growth:
-    """Which workers to start and to give back. `usual` is the worker of horizontal growth; None: only vertical growth."""
+    """The workers to start and to give back. `usual` is the worker of horizontal growth; None: only vertical growth."""
 
     def __init__(self, limits: Limits, usual: WorkerType | None = None, utilisation: float = 0.8) -> None:
         self.limits, self.usual, self.utilisation = limits, usual, utilisation
         self.queue: list[WorkerType] = []
-        """Types that are to be started, each once."""
+        """Types to be started, each once."""
         self.started: dict[str, Started] = {}
         self._number = 0
         self._not_before: dict[WorkerType, float] = {}
         self._wanted: set[WorkerType] = set()
 
     def sized(self, kind: WorkerType) -> WorkerType:
-        """With a core at least, as nobody knows what comes, and as many as may be started at most: fewer only make it
-        slower."""
+        """Return the type with a core at least, because no one knows what comes, and with at most the cores that may be
+        started: fewer cores only make it slower."""
         return replace(kind, cores=min(max(kind.cores, LEAST_CORES), self.limits.cores))
 
     def want(self, kind: WorkerType, now_s: float) -> None:
-        """Somebody fits nowhere without a worker of that type. One that is on its way will do."""
+        """Take in that an executor fits nowhere without a worker of that type. A worker of it that is on its way will do."""
         on_the_way = (one for one in self.started.values() if one.seen_s is None and not one.ending)
         held = now_s < self._not_before.get(kind, now_s)
         self._wanted.add(kind)
@@ -155,25 +156,26 @@ class Growth:
             self.queue.append(kind)
 
     def failed(self, name: str, kind: WorkerType, now_s: float) -> list[EndWorker]:
-        """It could not be started: whatever came of it goes, and its type is not tried again for `retry_s`."""
+        """Take in that a worker could not be started: whatever came of it goes, and its type is not tried again for
+        `retry_s`."""
         self._not_before[kind] = now_s + self.limits.retry_s
         return [self._end(self.started[name], "it could not be started", now_s)] if name in self.started else []
 
     def adopt(self, name: str, kind: WorkerType, now_s: float) -> None:
-        """One that an earlier life had started."""
+        """Take over a worker that an earlier life had started."""
         self.started[name] = Started(name, kind, now_s)
         number = name.rpartition("-")[2]
         self._number = max(self._number, int(number) if number.isdigit() else 0)
 
     def forget(self, name: str) -> None:
-        """It is gone, or could not be started."""
+        """Forget a worker that is gone or could not be started."""
         self.started.pop(name, None)
 
     def step(
         self, now_s: float, present: Mapping[str, bool], others: int, in_use: int, demanded_cores: float
     ) -> list[Action]:
-        """What to do now. `present`: the started workers that are heard of, and whether they have work; `others` are the
-        workers that nobody started; `in_use` and `demanded_cores` count over all."""
+        """Return what to do now. `present`: the started workers that answer, and whether they have work; `others` are the
+        workers that `Growth` did not start; `in_use` and `demanded_cores` count over all."""
         lost = self._look(now_s, present)
         self.queue = [kind for kind in self.queue if kind in self._wanted]
         self._wanted.clear()
@@ -182,17 +184,18 @@ class Growth:
         return [*lost, *started, *self._fill(now_s, others, ideal), *self._spare(now_s, others, ideal)]
 
     def _look(self, now_s: float, present: Mapping[str, bool]) -> list[EndWorker]:
-        """Which are there and have work; those that are lost, or should have gone long ago, are told to go."""
+        """Note which workers are there and have work; return the ends of workers that are lost, or should have gone long
+        ago."""
         ends = []
         for one in self.started.values():
             if one.ending:
                 if now_s - one.told_s > self.limits.retry_s:
-                    ends.append(self._end(one, "it was not ended when it was told to go", now_s))
+                    ends.append(self._end(one, "it was not ended when it was ordered to go", now_s))
             elif one.name in present:
                 one.seen_s = now_s
                 one.idle_s = None if present[one.name] else now_s if one.idle_s is None else one.idle_s
             elif now_s - (one.since_s if one.seen_s is None else one.seen_s) > self.limits.join_s:
-                said = "has not joined" if one.seen_s is None else "was not heard of"
+                said = "has not joined" if one.seen_s is None else "was not seen"
                 ends.append(self._end(one, f"it {said} within {self.limits.join_s:g} s", now_s))
         return ends
 
@@ -200,7 +203,7 @@ class Growth:
         return [one for one in self.started.values() if not one.ending]
 
     def _fill(self, now_s: float, others: int, ideal: int) -> list[StartWorker]:
-        """Usual workers up to N."""
+        """Return the usual workers up to N."""
         starts: list[StartWorker] = []
         if self.usual is None or now_s < self._not_before.get(self.usual, now_s):
             return starts
@@ -210,7 +213,7 @@ class Growth:
         return starts
 
     def _spare(self, now_s: float, others: int, ideal: int) -> list[EndWorker]:
-        """Those beyond N that have had no work for long, longest first."""
+        """Return the ends of workers beyond N that have had no work for long, longest first."""
         living = self._living()
         spare = len(living) if self.usual is None else max(0, others + len(living) - ideal)
         since = sorted((one.idle_s, one.name) for one in living if one.idle_s is not None)
@@ -218,7 +221,7 @@ class Growth:
         return [self._end(self.started[name], f"it had no work for {self.limits.keep_s:g} s", now_s) for name in long]
 
     def end_all(self, reason: str, now_s: float) -> list[EndWorker]:
-        """All of them go, also those that were told before."""
+        """Return the ends of all workers, also of those that were ordered to go before."""
         return [self._end(one, reason, now_s) for one in self.started.values()]
 
     def _end(self, one: Started, reason: str, now_s: float) -> EndWorker:
@@ -226,7 +229,7 @@ class Growth:
         return EndWorker(one.name, reason)
 
     def _take(self) -> WorkerType | None:
-        """The next type for which there is room now; those before it wait for room."""
+        """Return the next type for which there is room now; the types before it wait for room."""
         for _ in range(len(self.queue)):
             kind = self.queue.pop(0)
             if self._room(kind):

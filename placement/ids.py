@@ -1,7 +1,7 @@
-"""Which pieces of a resource somebody holds: whole ones, or a share of one (document 001; docs/design.md, section 3).
+"""The pieces of a resource that an executor holds: whole ones, or a share of one (document 001; docs/design.md, section 3).
 
 Shares of two pieces are never joined (0.5 of piece 0 and 0.5 of piece 1 are not 0.75), pieces that are split already are
-shared first, and what comes back makes a piece whole again. Amounts are units of 1/10000.
+shared first, and a returned share makes a piece whole again. Amounts are units of 1/10000.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Held = Mapping[int, int]
 class Pool:
     """The pieces of one resource on one worker, ids 0 to `count` - 1, less what is `held`.
 
-    Its size may differ from what it was when they were taken: of a piece that is there no more nobody can have anything."""
+    The size may have changed since pieces were taken: no one can have any part of a piece that is there no more."""
 
     def __init__(self, count: int, held: Iterable[Held] = ()) -> None:
         self._free = dict.fromkeys(range(count), SCALE)
@@ -27,12 +27,12 @@ class Pool:
 
     @property
     def free_units(self) -> int:
-        """What nobody holds; it need not come from one piece."""
+        """Units that no one holds; they need not come from one piece."""
         return sum(max(0, units) for units in self._free.values())
 
     def find(self, units: int) -> Held | None:
-        """A whole number of pieces or a share of one that are free; None where there is not as much. Raises `ValueError` for
-        an amount above 1 that is not whole."""
+        """Return a whole number of pieces or a share of one that are free; None where not that much is free. Raise
+        `ValueError` for an amount above 1 that is not whole."""
         if units >= SCALE:
             if units % SCALE:
                 raise ValueError(f"{units} units are more than a piece and not whole")
@@ -44,7 +44,7 @@ class Pool:
 
 
 def find_all(pools: Mapping[str, Pool], asked: ResourceSet) -> dict[str, Held] | None:
-    """Free pieces of every resource asked for; None if there are not as many of any."""
+    """Return the free pieces of every resource asked for; None if any resource has too few."""
     found = {name: pools[name].find(units) if name in pools else None for name, units in asked.items()}
     held = {name: pieces for name, pieces in found.items() if pieces is not None}
     return held if len(held) == len(found) else None

@@ -1,4 +1,4 @@
-"""Labels of workers (`zone=a,disk=ssd`) and what an application asks of them (`zone=a,disk!=hdd,gpu`). Document 003.
+"""Labels of workers (`zone=a,disk=ssd`) and an application's requirements (`zone=a,disk!=hdd,gpu`). Document 003.
 
 A requirement is `NAME=VALUE`, `NAME!=VALUE` (also where the label is missing), `NAME` (has it) or `!NAME` (has it not); all
 of them must hold. Names and values are as Kubernetes has them, at most 63 letters, digits, `-`, `_`, `.`, and `/` in names.
@@ -19,7 +19,7 @@ _REQUIREMENT = re.compile(r"(?P<not>!?)(?P<name>[^=!]+)((?P<sign>!?=)(?P<value>.
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """`value` None: the label must be there at all. `wanted` False: it must not (be that)."""
+    """`value` None: the label must be there at all. `wanted` False: the label must not be there (or not have the value)."""
 
     name: str
     value: str | None
@@ -36,7 +36,7 @@ class Requirement:
 
 
 def parse_labels(text: str, *, option: str = "--labels") -> dict[str, str]:
-    """Of a worker: "zone=a,disk=ssd". Raises `BadInput`."""
+    """Parse a worker's labels: "zone=a,disk=ssd". Raise `BadInput`."""
     labels: dict[str, str] = {}
     for word in _words(text):
         name, equals, value = word.partition("=")
@@ -47,7 +47,7 @@ def parse_labels(text: str, *, option: str = "--labels") -> dict[str, str]:
 
 
 def parse_requirements(text: str, *, option: str = "spark.pace.placement.labels") -> tuple[Requirement, ...]:
-    """What an application asks: "zone=a,disk!=hdd,gpu,!spot". Raises `BadInput`."""
+    """Parse an application's requirements: "zone=a,disk!=hdd,gpu,!spot". Raise `BadInput`."""
     found = []
     for word in _words(text):
         parts = _REQUIREMENT.fullmatch(word)

@@ -1,12 +1,13 @@
-"""Where an executor goes, or for what it waits: the whole decision of placement (documents 000, 002, 003; docs/placement.md).
+"""The whole decision of placement: where an executor goes, or for what it waits (documents 000, 002, 003; docs/placement.md).
 
 Spillover first (document 000, section 3.1): the workers where it fits now, of which the best located are kept and a policy
-chooses one; else the workers where it would fit if nobody else were there. Where only workers without its input are free it
-may rather wait (document 002). Where nothing is free, those of lower priority may make room (document 003). If no worker
-could ever take it, it is infeasible, which asks for a new worker (`growth`).
+chooses one; else the workers where it would fit if no one else were there. Where only workers without its input are free, the
+executor may rather wait (document 002). Where nothing is free, executors of lower priority may make room (document 003). If
+no worker could ever take it, it is infeasible, which asks for a new worker (`growth`).
 
-`place` has no clock, file or chance of its own and changes nothing but what the fleet remembers of its searches; carrying the
-decision out is the caller's. Memory is handed in as a few questions (`request.Memory`)."""
+`place` has no clock, file or chance of its own and changes only what the fleet remembers of its searches; the caller carries
+the decision out. Memory is handed in as a few questions (`request.Memory`).
+"""
 
 from __future__ import annotations
 
@@ -26,21 +27,22 @@ Check = Callable[[WorkerState], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """`data_wait`: the application's wait for its input, begun, going on or just over; None where there is none."""
+    """`data_wait`: the application's wait for its input, begun, going on or just over; None where it does not wait."""
 
     data_wait: DataWait | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Placed(_Outcome):
-    """It goes to this worker."""
+    """The executor goes to this worker."""
 
     worker_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Squeeze(_Outcome):
-    """It goes to this worker, where executors of lower priority (keys) are brought down to their floor of off-heap memory."""
+    """The executor goes to this worker, where executors of lower priority (keys) are brought down to their floor of off-heap
+    memory."""
 
     worker_id: str
     keys: tuple[str, ...]
@@ -48,7 +50,7 @@ class Squeeze(_Outcome):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_Outcome):
-    """It waits for this worker, where executors of lower priority (keys) must end before it can come."""
+    """The executor waits for this worker, where executors of lower priority (keys) must end before it can come."""
 
     worker_id: str
     keys: tuple[str, ...]
@@ -56,21 +58,21 @@ class Evict(_Outcome):
 
 @dataclass(frozen=True, slots=True)
 class Wait(_Outcome):
-    """It waits for one of these workers."""
+    """The executor waits for one of these workers."""
 
     worker_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Infeasible(_Outcome):
-    """No worker that is there could ever take it."""
+    """No worker that is there could ever take the executor."""
 
 
 Outcome = Placed | Squeeze | Evict | Wait | Infeasible
 
 
 def place(request: Request, fleet: Fleet, memory: Memory) -> Outcome:
-    """What becomes of one more executor; `memory` answers for it."""
+    """Return what becomes of one more executor; `memory` answers for it."""
     fits, kept = passing([*LASTING, *PASSING], request), request.kept
 
     def room_now(worker: WorkerState) -> bool:
@@ -100,19 +102,19 @@ def place(request: Request, fleet: Fleet, memory: Memory) -> Outcome:
 
 
 def fits_ever(request: Request, memory: Memory) -> Check:
-    """Whether a worker could take it if nobody else were there."""
+    """Return a check that a worker could take the executor if no one else were there."""
     passes = passing(LASTING, request)
     return lambda worker: passes(worker) and memory.ever(worker)
 
 
 def ever_fitting(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
-    """Workers that could take it if nobody else were there, by name."""
+    """Return the workers that could take it if no one else were there, by name."""
     could, least_mb = fits_ever(request, memory), memory.least_mb
     return [worker for worker in fleet.among(request) if worker.memory_mb >= least_mb and could(worker)]
 
 
 def with_data(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
-    """Workers that have some of its input and could take a further executor of it sooner or later, by name."""
+    """Return the workers that have some of its input and could take a further executor of it sooner or later, by name."""
     could = fits_ever(request, memory)
     there = fleet.on(host for host, share in request.prefer.items() if share)
     found = [worker for worker in there if could(worker) and request.application_id not in worker.by_application]
@@ -120,8 +122,8 @@ def with_data(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerStat
 
 
 def needed_type(request: Request, fleet: Fleet, memory: Memory, least_mb_on: Callable[[float], int]) -> WorkerType | None:
-    """The worker that it needs, if none that is there could ever take it; `least_mb_on` says how small its container can be
-    on a worker of so many cores."""
+    """Return the worker that the executor needs, if no worker that is there could ever take it; `least_mb_on` says how small
+    its container can be on a worker of a number of cores."""
     if ever_fitting(request, fleet, memory):
         return None
     labels = tuple((one.name, "true" if one.value is None else one.value) for one in request.labels if one.wanted)
@@ -133,8 +135,8 @@ def needed_type(request: Request, fleet: Fleet, memory: Memory, least_mb_on: Cal
 
 
 def _squeezing(request: Request, fleet: Fleet, memory: Memory, workers: Sequence[WorkerState]) -> Squeeze | Placed | None:
-    """The worker where the fewest of lower priority must give off-heap memory up for it; none, where they have only their
-    floor already."""
+    """Return the worker where the fewest of lower priority must give off-heap memory up for it; no one must where they have
+    only their floor already."""
     found = [(worker, keys) for worker in workers if (keys := memory.squeezed(worker)) is not None]
     if not found:
         return None
@@ -146,7 +148,8 @@ def _squeezing(request: Request, fleet: Fleet, memory: Memory, workers: Sequence
 
 
 def _evicting(request: Request, memory: Memory, workers: Sequence[WorkerState], fits: Check) -> Evict | Wait | None:
-    """The worker where the fewest of lower priority must end for it; it only waits where enough are ending already."""
+    """Return the worker where the fewest of lower priority must end for it; the executor only waits where enough are ending
+    already."""
 
     def enough(worker: WorkerState, gone: Sequence[Occupant]) -> bool:
         ending = {one.key for one in worker.occupants.values() if one.ending}

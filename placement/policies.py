@@ -1,8 +1,9 @@
-"""Which of the workers that fit gets the executor: document 000's policies for balancing load, and two that fill or spread.
+"""The policies that choose among the workers that fit: document 000's for balancing load, and two that fill or spread.
 
 A policy sees the fitting workers only, chooses one, and remembers what it must (round robin, weights). `draw` gives uniform
-numbers in [0, 1), so a seeded one decides alike every time. Worked examples: docs/design.md, section 2;
-tests/placement/test_policies.py."""
+numbers in [0, 1), so a seeded policy decides alike every time. Worked examples: docs/design.md, section 2;
+tests/placement/test_policies.py.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from placement.worker import WorkerState
 Draw = Callable[[], float]
 
 SAMPLED = 8
-"""k of `pick-kx`: workers looked at for one choice."""
+"""k of `pick-kx`: the number of workers looked at for one choice."""
 
 
 class Policy(ABC):
@@ -25,18 +26,18 @@ class Policy(ABC):
 
     @abstractmethod
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
-        """Chooses one of `fitting` (never empty)."""
+        """Choose one of `fitting` (never empty)."""
 
 
 class Random(Policy):
-    """Each alike: what Ray does."""
+    """Each worker with the same chance, as in Ray."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return fitting[int(self._draw() * len(fitting))]
 
 
 class RoundRobin(Policy):
-    """The next one by name after the last one."""
+    """The next worker by name after the last one."""
 
     _last = ""
 
@@ -49,7 +50,7 @@ class RoundRobin(Policy):
 
 class PickKx(Policy):
     """P_j = X_j / sum X with X_j = (L_total - L_j) / L_total over k sampled workers; L is total - available, load included.
-    Without any load, or with one candidate: each alike."""
+    Without any load, or with one candidate: each with the same chance."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         seen = sample(fitting, SAMPLED, self._draw)
@@ -58,7 +59,8 @@ class PickKx(Policy):
 
 
 class ResourcePickKx(Policy):
-    """P_j = A_j / sum A over all that fit; A is what is available of their resources. If nothing is, each alike."""
+    """P_j = A_j / sum A over all workers that fit; A is what is available of their resources. If nothing is, each with the
+    same chance."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return pick(fitting, [available(worker, request, most, weights) for worker in fitting], self._draw)
@@ -77,7 +79,7 @@ class SmoothWrr(Policy):
 
 
 class Spread(Policy):
-    """The most available resources, then the fewest executors, then the first by name."""
+    """The worker with the most available resources, then the fewest executors, then the first by name."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         def key(worker: WorkerState) -> tuple[float, int, str]:
@@ -87,7 +89,8 @@ class Spread(Policy):
 
 
 class Pack(Policy):
-    """The least available resources with which it still fits: large workers stay free for large executors."""
+    """The worker with the least available resources with which the executor still fits: large workers stay free for large
+    executors."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
         return min(fitting, key=lambda p: (round(available(p, request, most, weights), 9), p.worker_id))
@@ -105,13 +108,13 @@ POLICIES: Mapping[str, Callable[[Draw], Policy]] = {
 
 
 def less_loaded(loads: Sequence[float]) -> list[float]:
-    """X_j of pick-kx; all alike where there is no load."""
+    """Return X_j of pick-kx; all alike where there is no load."""
     whole = sum(loads)
     return [(whole - load) / whole for load in loads] if whole > 0 else [1.0] * len(loads)
 
 
 def pick(workers: Sequence[WorkerState], chances: Sequence[float], draw: Draw) -> WorkerState:
-    """One of them with these chances, which need not sum to 1; each alike where all are 0."""
+    """Return one of the workers with these chances, which need not sum to 1; each alike where all are 0."""
     whole = sum(chances)
     if whole <= 0:
         return workers[int(draw() * len(workers))]
@@ -124,7 +127,7 @@ def pick(workers: Sequence[WorkerState], chances: Sequence[float], draw: Draw) -
 
 
 def sample(workers: Sequence[WorkerState], count: int, draw: Draw) -> Sequence[WorkerState]:
-    """`count` different ones, each alike; all of them where there are no more."""
+    """Return `count` different workers, each with the same chance; all of them where there are no more."""
     if len(workers) <= count:
         return workers
     chosen: dict[int, None] = {}
@@ -134,7 +137,7 @@ def sample(workers: Sequence[WorkerState], count: int, draw: Draw) -> Sequence[W
 
 
 def smooth(current: dict[str, float], grows: Mapping[str, float], fitting: Sequence[WorkerState]) -> WorkerState:
-    """One step of smooth weighted round robin over `fitting`, whose current weights grow by `grows`."""
+    """Return one step of smooth weighted round robin over `fitting`, whose current weights grow by `grows`."""
     for name, weight in grows.items():
         current[name] = current.get(name, 0.0) + weight
     chosen = min(fitting, key=lambda worker: (-round(current[worker.worker_id], 9), worker.worker_id))

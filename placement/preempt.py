@@ -1,8 +1,9 @@
-"""Preemption at scheduling time: who makes room on which worker when nothing is free for somebody of higher priority.
+"""Preemption at scheduling time: which executors make room on which worker when nothing is free for one of higher priority.
 
-Document 003 takes the worker with the fewest victims of lower priority. Nobody loses work: victims are squeezed to their
+Document 003 takes the worker with the fewest victims of lower priority. No one loses work: victims are squeezed to their
 floor, of CPU by the agent, of off-heap memory by the memory manager. Only `--evict` may also end executors. Preemption at run
-time is `WorkerState.busy_cores`, which ignores lower-priority use, and the agents' arbitration."""
+time is `WorkerState.busy_cores`, which ignores lower-priority use, and the agents' arbitration.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from placement.worker import Occupant, WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """On `worker` these make room."""
+    """The occupants that make room on `worker`."""
 
     worker: WorkerState
     occupants: tuple[Occupant, ...]
@@ -23,8 +24,9 @@ class Victims:
 def fewest(
     candidates: Sequence[WorkerState], priority: int, enough: Callable[[WorkerState, Sequence[Occupant]], bool]
 ) -> Victims | None:
-    """The worker where the fewest occupants of lower priority must give way, and who: lowest priority first, then the most
-    planned cores, then by name. `enough` says whether it would fit without those. None where nobody's giving way helps."""
+    """Return the worker where the fewest occupants of lower priority must give way, and these occupants: lowest priority
+    first, then the most planned cores, then by name. `enough` says whether the executor would fit without those. None where
+    no one's giving way helps."""
     found = [victims for worker in candidates if (victims := _on(worker, priority, enough)) is not None]
 
     def key(victims: Victims) -> tuple[int, int, str]:
@@ -45,7 +47,7 @@ def _on(worker: WorkerState, priority: int, enough: Callable[[WorkerState, Seque
         if enough(worker, chosen):
             break
         chosen.append(one)
-    # one taken early may turn out not to be needed
+    # an occupant taken early may turn out not to be needed
     for one in tuple(reversed(chosen)):
         rest = [other for other in chosen if other is not one]
         if enough(worker, rest):

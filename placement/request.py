@@ -1,4 +1,4 @@
-"""An executor that is to be placed, and what placement asks the memory manager about it."""
+"""An executor that is to be placed, and the questions about it that placement asks the memory manager."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ class Memory(Protocol):
 
     @property
     def least_mb(self) -> int:
-        """The smallest container that it could have on any worker."""
+        """The smallest container that the executor could have on any worker."""
 
     def ever(self, worker: WorkerState) -> bool:
-        """Whether it would fit the worker if nobody else were there."""
+        """Check that the executor would fit the worker if no one else were there."""
 
     def now(self, worker: WorkerState) -> bool:
-        """Whether it may join those that are there; never where it would not even fit alone."""
+        """Check that the executor may join those that are there; never where it would not even fit by itself."""
 
     def squeezed(self, worker: WorkerState) -> tuple[str, ...] | None:
-        """Keys of those of lower priority that are brought down to their floor if it joins; None where that is not enough."""
+        """Return the keys of executors of lower priority that are brought down to their floor if the executor joins; None
+        where that is not enough."""
 
     def lacking(self, workers: Sequence[WorkerState]) -> str:
-        """What memory lacks on these, as one clause for people."""
+        """Return what memory lacks on these workers, as one clause for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,10 @@ class Request:
     """An executor that is to be placed.
 
     `cores` is its planned peak; `policy` chooses among the workers that fit and are best located. `prefer` are the hosts of
-    its input with their share of it (they sum to 1), `preferred_locations` the same with where these are; `patience` says
-    how it waits for one of them (None: it does not); `local` is the driver's host. `evict`: it may have executors of lower
-    priority ended. `ahead` is how many wait and come first; `kept` are the workers that these could use sooner or later
-    (`plan.ever_fitting`), or where room is being made for one of them."""
+    its input with their share of it (they sum to 1), `preferred_locations` the same with where these are; `patience` says how
+    it waits for one of these hosts (None: it does not); `local` is the driver's host. `evict`: it may have executors of lower
+    priority ended. `ahead` is the number that wait and come first; `kept` are the workers that these could use sooner or
+    later (`plan.ever_fitting`), or where room is being made for one of them."""
 
     application_id: str
     priority: int
@@ -67,5 +68,5 @@ class Request:
 
     @property
     def waits_for_data(self) -> bool:
-        """Its application waits for a worker that has its input."""
+        """True if the application waits for a worker that has its input."""
         return self.patience is not None and self.patience.under_way is not None

@@ -1,6 +1,6 @@
 """Amounts of resources in fixed point: whole counts of 1/10000, so that no sum ever drifts (document 001; docs/design.md).
 
-Names: `cpu` (cores), `memory` (MiB), `gpu`, and whatever a worker advertises besides. `cpu` and `memory` are plain amounts;
+Names: `cpu` (cores), `memory` (MiB), `gpu`, and anything else that a worker advertises. `cpu` and `memory` are plain amounts;
 everything else comes in pieces with ids of their own (`placement.ids`). Not covered: whether a worker has room (`filters`).
 """
 
@@ -15,16 +15,16 @@ SCALE = 10_000
 """Units of a whole (Ray's kResourceConversionFactor)."""
 CPU, MEMORY, GPU = "cpu", "memory", "gpu"
 MOST_PIECES = 4096
-"""Of one resource on one worker; each is kept account of."""
+"""Most pieces of one resource on one worker; each is kept account of."""
 PLAIN = frozenset((CPU, MEMORY))
-"""Resources that nobody counts in pieces."""
+"""Resources that no one counts in pieces."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?", re.ASCII)
 
 
 class ResourceSet(Mapping[str, int]):
-    """How much of each resource, in units of 1/10000; what is not named is 0. Never changes."""
+    """The amount of each resource, in units of 1/10000; a resource that is not named has 0. The set never changes."""
 
     __slots__ = ("_units",)
 
@@ -35,7 +35,7 @@ class ResourceSet(Mapping[str, int]):
 
     @staticmethod
     def of(**amounts: float) -> ResourceSet:
-        """Of plain numbers: `ResourceSet.of(cpu=1.5, memory=512)`; raises `ValueError` below 0."""
+        """Return the set of plain numbers: `ResourceSet.of(cpu=1.5, memory=512)`; raise `ValueError` below 0."""
         return ResourceSet({name: round(amount * SCALE) for name, amount in amounts.items()})
 
     def __getitem__(self, name: str) -> int:
@@ -63,22 +63,22 @@ class ResourceSet(Mapping[str, int]):
         return ",".join(f"{name}={amount(count)}" for name, count in sorted(self._units.items())) or "nothing"
 
     def within(self, other: Mapping[str, int]) -> bool:
-        """Whether `other` has as much of everything."""
+        """Check that `other` has as much of everything."""
         return all(count <= other.get(name, 0) for name, count in self._units.items())
 
     def lacking(self, other: Mapping[str, int]) -> list[str]:
-        """The names of which `other` has less."""
+        """Return the names of which `other` has less."""
         return sorted(name for name, count in self._units.items() if count > other.get(name, 0))
 
     def __add__(self, other: ResourceSet) -> ResourceSet:
         return ResourceSet({name: self[name] + other[name] for name in (*self, *other)})
 
     def __sub__(self, other: ResourceSet) -> ResourceSet:
-        """Raises `ValueError` where `other` has more."""
+        """Return the difference; raise `ValueError` where `other` has more."""
         return ResourceSet({name: self[name] - other[name] for name in (*self, *other)})
 
     def less(self, other: ResourceSet) -> ResourceSet:
-        """The same, but never below 0."""
+        """Return the difference, but never below 0."""
         return ResourceSet({name: max(0, count - other[name]) for name, count in self.items()})
 
 
@@ -86,12 +86,12 @@ NOTHING = ResourceSet()
 
 
 def amount(units: int) -> str:
-    """As people write it."""
+    """Return the units as people write them."""
     return f"{units / SCALE:.4f}".rstrip("0").rstrip(".")
 
 
 def parse_advertised(text: str, *, option: str = "--resources") -> ResourceSet:
-    """What a worker has of resources in pieces: "gpu=2,ssd=1". Raises `BadInput`."""
+    """Parse a worker's resources in pieces: "gpu=2,ssd=1". Raise `BadInput`."""
     found = _parse(text, option)
     for name, units in found.items():
         if units % SCALE:
@@ -102,7 +102,7 @@ def parse_advertised(text: str, *, option: str = "--resources") -> ResourceSet:
 
 
 def parse_asked(text: str, *, option: str = "spark.pace.placement.resources") -> ResourceSet:
-    """What an executor needs of them: "gpu=0.5,ssd=1"; whole numbers or a fraction of one piece. Raises `BadInput`."""
+    """Parse an executor's needs of resources: "gpu=0.5,ssd=1"; whole numbers or a fraction of one piece. Raise `BadInput`."""
     found = _parse(text, option)
     for name, units in found.items():
         check_piece(units, f"{option} {name}")
@@ -110,8 +110,7 @@ def parse_asked(text: str, *, option: str = "spark.pace.placement.resources") ->
 
 
 def check_piece(units: int, what: str) -> None:
-    """Raises `BadInput` for an amount that is neither whole nor a fraction below 1: pieces are had whole, or one is
-    shared."""
+    """Raise `BadInput` for an amount that is neither whole nor a fraction below 1: pieces are had whole, or one is shared."""
     if units > SCALE and units % SCALE:
         raise BadInput(
             f"{what}={amount(units)} is more than one and not whole; accepted: a whole number, or a fraction below 1"
@@ -119,7 +118,7 @@ def check_piece(units: int, what: str) -> None:
 
 
 def parse_amount(text: str, what: str) -> int:
-    """Units of "2" or "0.5"; raises `BadInput` for anything else, negative numbers included."""
+    """Return the units of "2" or "0.5"; raise `BadInput` for anything else, negative numbers included."""
     if not _NUMBER.fullmatch(text):
         raise BadInput(f"{what}={text[:40]} is no amount; accepted: a number of 0 or more, with four decimals at most")
     return round(float(text) * SCALE)

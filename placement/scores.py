@@ -1,7 +1,8 @@
 """Scores: how good is this worker for this executor? The second half of document 003's filter, then score.
 
-Each is between 0 and 1 and counts with its weight (a setting). `LOCATION` is about where data, images and others are, and
-comes before the load: the policies choose among the workers with the best sum of these. `load` is what policies look at."""
+Each score is between 0 and 1 and counts with its weight (a setting). `LOCATION` is about where data, images and others are,
+and comes before the load: the policies choose among the workers with the best sum of these. `load` is what policies look at.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Weights:
 
 
 def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
-    """Of "data=4,rack=1,cpu=0.5,gpu=0.5". Raises `BadInput` for other names, negative weights, or cpu + gpu other than 1."""
+    """Parse weights such as "data=4,rack=1,cpu=0.5,gpu=0.5". Raise `BadInput` for other names, negative weights, or cpu + gpu
+    other than 1."""
     known = {field.name for field in fields(Weights)}
     found: dict[str, float] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
@@ -44,7 +46,7 @@ def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
             raise BadInput(f"{option} {word[:60]!r} is no weight; accepted: {accepted}")
         found[name] = weight
     if "cpu" in found or "gpu" in found:
-        # one of the two says the other
+        # one of the two gives the other
         found.setdefault("gpu", 1 - found.get("cpu", 0.0))
         found.setdefault("cpu", 1 - found["gpu"])
     weights = Weights(**found)
@@ -54,14 +56,14 @@ def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
 
 
 def _data(request: Request, worker: WorkerState) -> float:
-    """Share of the input on the worker's host, by its address or as the topology names it."""
+    """Return the share of the input on the worker's host, by its address or as the topology names it."""
     return request.prefer.get(worker.host, 0.0) + sum(
         part for at, part in _elsewhere(request, worker) if _same(at.host, worker.location.host)
     )
 
 
 def _rack(request: Request, worker: WorkerState) -> float:
-    """Share of the input in the worker's rack, on other hosts; a switch in common counts half."""
+    """Return the share of the input in the worker's rack, on other hosts; a switch in common counts half."""
     here, share = worker.location, 0.0
     for at, part in _elsewhere(request, worker):
         if _same(at.host, here.host):
@@ -74,7 +76,7 @@ def _rack(request: Request, worker: WorkerState) -> float:
 
 
 def _elsewhere(request: Request, worker: WorkerState) -> Iterable[tuple[Location, float]]:
-    """Locations of the input under other addresses than the worker's."""
+    """Return the locations of the input under other addresses than the worker's."""
     return ((at, part) for host, at, part in request.preferred_locations if host != worker.host)
 
 
@@ -88,7 +90,7 @@ def _image(request: Request, worker: WorkerState) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A score and whether it can tell workers apart for that request; decisions leave the others out."""
+    """A score and whether it can tell workers apart for that request; decisions leave the other plugins out."""
 
     name: str
     score: Score
@@ -103,7 +105,7 @@ LOCATION: Sequence[Plugin] = (
 
 
 def location_score(request: Request, weights: Weights) -> Callable[[WorkerState], float] | None:
-    """The weighted sum of those that matter for the request; None where none does."""
+    """Return the weighted sum of the scores that matter for the request; None where no score does."""
     parts = [
         (getattr(weights, one.name), one.score) for one in LOCATION if one.needed(request) and getattr(weights, one.name)
     ]
@@ -113,7 +115,7 @@ def location_score(request: Request, weights: Weights) -> Callable[[WorkerState]
 
 
 def details(request: Request, worker: WorkerState, weights: Weights) -> Mapping[str, float]:
-    """Each score with its weight, for `explain`."""
+    """Return each score with its weight, for `explain`."""
     return {
         one.name: round(getattr(weights, one.name) * one.score(request, worker), 4) for one in LOCATION if one.needed(request)
     }
@@ -124,7 +126,7 @@ def details(request: Request, worker: WorkerState, weights: Weights) -> Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The largest worker's total of each: what amounts are divided by before they are added."""
+    """The largest worker's total of each amount, by which amounts are divided before they are added."""
 
     cores: float = 1.0
     memory_mb: int = 1
@@ -140,7 +142,7 @@ def largest(workers: Sequence[WorkerState]) -> Largest:
 
 
 def total(worker: WorkerState, most: Largest, weights: Weights) -> float:
-    """0.9 (a CPU + b GPU) + 0.1 MEM of all that the worker has."""
+    """Return 0.9 (a CPU + b GPU) + 0.1 MEM of all that the worker has."""
     return (
         0.9 * (weights.cpu * worker.cores / most.cores + weights.gpu * worker.pieces[GPU] / most.gpu_units)
         + 0.1 * worker.memory_mb / most.memory_mb
@@ -148,7 +150,8 @@ def total(worker: WorkerState, most: Largest, weights: Weights) -> float:
 
 
 def available(worker: WorkerState, request: Request, most: Largest, weights: Weights) -> float:
-    """A: the same of what is left for somebody of that priority: load is not available, lower-priority use is."""
+    """Return A: the same sum over what is left for an executor of that priority: load is not available, lower-priority use
+    is."""
     cores = max(0.0, worker.cores - worker.busy_cores(request.priority))
     gpu = worker.free_pieces(GPU) if weights.gpu else 0
     return (

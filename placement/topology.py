@@ -1,8 +1,9 @@
-"""Which host, rack and switch an address belongs to, by the longest prefix that is known of it. Document 003.
+"""The host, rack and switch of an address, by the longest prefix that is known of it. Document 003.
 
 The store is a table per prefix length, looked up from the longest down: a radix tree's answer from dictionaries, with no tree
-to walk in Python. Libraries with one in C need a compiler at installation or have few wheels
-(docs/decisions/0017-placement.md). Filled from text (`parse_topology`); reading files is the caller's."""
+to walk in Python. Libraries with a tree in C need a compiler at installation or have few wheels
+(docs/decisions/0017-placement.md). Filled from text (`parse_topology`); reading files is the caller's.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from stage_model.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Empty: not known."""
+    """The place of an address; a part that is empty is not known."""
 
     host: str = ""
     rack: str = ""
@@ -28,8 +29,8 @@ _PARTS = ("host", "rack", "switch")
 
 
 class Topology:
-    """Locations by network; `locate` finds that of the longest prefix which holds an address. Never changes: a reload makes a
-    new one."""
+    """Locations by network; `locate` finds the location of the longest prefix which holds an address. A topology never
+    changes: a reload makes a new one."""
 
     def __init__(self, entries: Iterable[tuple[str, Location]] = ()) -> None:
         tables: dict[int, dict[int, dict[int, Location]]] = {4: {}, 6: {}}
@@ -44,7 +45,7 @@ class Topology:
         return sum(len(table) for tables in self._tables.values() for _, table in tables)
 
     def locate(self, address: str) -> Location:
-        """`NOWHERE` for a name, or an address in no network that is known."""
+        """Return the address's location; `NOWHERE` for a name, or an address in no network that is known."""
         # inet_pton takes a tenth of the time that `ipaddress` does
         version, family = (6, socket.AF_INET6) if ":" in address else (4, socket.AF_INET)
         try:
@@ -59,8 +60,8 @@ class Topology:
 
 
 def parse_topology(text: str, *, source: str = "topology") -> Topology:
-    """Lines `PREFIX host=H rack=R switch=S`, each part once and at least one of them; `#` begins a comment. A prefix without
-    a length is one address. Raises `BadInput` with the number of the first line that cannot be read."""
+    """Parse lines `PREFIX host=H rack=R switch=S`, each part once and at least one of them; `#` begins a comment. A prefix
+    without a length is one address. Raise `BadInput` with the number of the first line that cannot be read."""
     entries: dict[str, Location] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()

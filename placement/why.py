@@ -1,4 +1,5 @@
-"""Why an executor goes where it goes, or waits: placement's decision in words, by the rules that `plan.place` follows."""
+"""The reasons of placement's decision in words, by the rules that `plan.place` follows: why an executor goes somewhere or
+waits."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from placement.worker import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Of one worker: what refuses it, by filter, else its scores and how much of it is available."""
+    """The answer for one worker: what refuses it, by filter, else its scores and how much of it is available."""
 
     worker_id: str
     refused: tuple[tuple[str, Reason], ...] = ()
@@ -23,11 +24,11 @@ class Why:
     available: float = 0.0
     local: bool = False
     kept: bool = False
-    """It is among those that the policy chooses from."""
+    """True if the worker is among those that the policy chooses from."""
 
 
 def explain(request: Request, fleet: Fleet, memory: Memory) -> list[Why]:
-    """For every worker why or why not."""
+    """Return for every worker why or why not."""
     whys, fit = [], []
     for worker in fleet.ordered:
         refused = _never(request, memory, worker)
@@ -51,7 +52,7 @@ def explain(request: Request, fleet: Fleet, memory: Memory) -> list[Why]:
 
 
 def why_waiting(request: Request, fleet: Fleet, memory: Memory) -> str:
-    """One clause that says why no worker takes it now."""
+    """Return one clause that says why no worker takes the executor now."""
     if not len(fleet):
         return "no worker has joined"
     ever = ever_fitting(request, fleet, memory)
@@ -71,12 +72,12 @@ def why_waiting(request: Request, fleet: Fleet, memory: Memory) -> str:
 
 
 def behind(ahead: int) -> str:
-    """Of one that so many come before, where they want every worker that would do."""
+    """Return a clause for an executor that has `ahead` others before it, where they want every worker that would do."""
     return f"{ahead} ahead of it {'waits' if ahead == 1 else 'wait'} for memory, too"
 
 
 def _never(request: Request, memory: Memory, worker: WorkerState) -> list[tuple[str, Reason]]:
-    """What refuses the worker even if nobody else were there."""
+    """Return what refuses the worker even if no one else were there."""
     refused = refusals(LASTING, request, worker)
     if not memory.ever(worker):
         refused.append(("memory-size", f"all its {worker.memory_mb} MiB are too little for an executor of its slots"))
@@ -93,7 +94,7 @@ def _memory_reason(request: Request, memory: Memory, worker: WorkerState) -> Rea
 
 
 def _joined(refused: Iterable[tuple[WorkerState, list[tuple[str, Reason]]]]) -> str:
-    """As "w1: port 80 is taken; w2 and w3: ..." of at most three reasons."""
+    """Return text such as "w1: port 80 is taken; w2 and w3: ..." of at most three reasons."""
     by_reason: dict[Reason, list[str]] = {}
     for worker, reasons in refused:
         by_reason.setdefault(reasons[0][1] if reasons else "", []).append(worker.worker_id)

@@ -1,8 +1,8 @@
 """A worker as placement sees it, with the executors on it.
 
 CPU never makes an executor wait: `cores` of an occupant are the peak that is planned for it, and count only for choosing
-among workers; the quota is squeezed instead. Memory is MiB and the memory manager's to decide (`request.Memory`). Pieces
-(gpu and what workers advertise) and ports make it wait.
+among workers; the quota is squeezed instead. Memory is MiB, and the memory manager decides on it (`request.Memory`). Pieces
+(gpu and what workers advertise) and ports make an executor wait.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from placement.topology import NOWHERE, Location
 @dataclass(frozen=True, slots=True)
 class Occupant:
     """An executor on a worker, running or promised to it: `cores` is its planned peak, `least_mb` the smallest container it
-    runs in, `held` the pieces it has. `group` is what others may want to be apart from, `apart` are the groups that it
-    shuns."""
+    runs in, `held` the pieces it has. `group` is the group that others may want to be apart from, `apart` are the groups that
+    the executor shuns."""
 
     key: str
     application_id: str
@@ -32,12 +32,12 @@ class Occupant:
     group: str = ""
     apart: frozenset[str] = frozenset()
     ending: bool = False
-    """It is being ended: its pieces and ports are taken until it is gone, all else is free."""
+    """True if the executor is being ended: its pieces and ports are taken until it is gone, all else is free."""
 
 
 @dataclass(slots=True, eq=False)
 class WorkerState:
-    """One worker. What it offers is fixed; occupants come and go, and sums over them are kept, so that a decision among
+    """One worker. The worker's offer is fixed; occupants come and go, and sums over them are kept, so that a decision among
     thousands of workers looks at few of their executors."""
 
     worker_id: str
@@ -51,42 +51,42 @@ class WorkerState:
     images: Collection[str] = ()
     occupants: dict[str, Occupant] = field(init=False, default_factory=dict)
     by_application: dict[str, int] = field(init=False)
-    """How many executors each has here."""
+    """Number of executors that each application has here."""
     ports: set[int] = field(init=False)
     shunned: set[str] = field(init=False)
-    """Groups that somebody here wants to be apart from."""
+    """Groups that an occupant wants to be apart from."""
     free_mb: int = field(init=False)
-    """With all occupants at their least."""
+    """MiB free with all occupants at their least."""
     cores_of: dict[int, float] = field(init=False)
-    """Planned cores by priority; those of executors that do not run yet are the load among them."""
+    """Planned cores by priority; the cores of executors that do not run yet are the load among them."""
     pools: dict[str, Pool] = field(init=False)
 
     def __post_init__(self) -> None:
         self._sum()
 
     def occupy(self, occupants: Iterable[Occupant]) -> None:
-        """These are here from now on, and nobody else."""
+        """Make these the only occupants from now on."""
         self.occupants = {one.key: one for one in occupants}
         self._sum()
 
     def add(self, occupant: Occupant) -> None:
-        """An executor of that key is here from now on; one that was here before is replaced."""
+        """Add an executor; one of the same key that was here before is replaced."""
         self.occupants[occupant.key] = occupant
         self._sum()
 
     def remove(self, key: str) -> None:
-        """It is gone; nothing happens if it was not here."""
+        """Remove an executor that is gone; nothing happens if it was not here."""
         if self.occupants.pop(key, None) is not None:
             self._sum()
 
     def without(self, keys: Collection[str]) -> WorkerState:
-        """The same worker if those had gone."""
+        """Return the same worker as if the occupants with these keys had gone."""
         left = copy(self)
         left.occupy(one for key, one in self.occupants.items() if key not in keys)
         return left
 
     def _sum(self) -> None:
-        """Everything anew, so that no sum drifts: a worker has few executors."""
+        """Compute every sum again, so that no sum drifts: a worker has few executors."""
         self.by_application, self.cores_of = {}, {}
         self.ports, self.shunned = set(), set()
         self.free_mb = self.memory_mb
@@ -102,11 +102,11 @@ class WorkerState:
         self.pools = {name: Pool(self.pieces[name] // SCALE, taken) for name, taken in held.items()}
 
     def busy_cores(self, priority: int) -> float:
-        """Planned cores of those that would not be squeezed for somebody of that priority: preemption at run time ignores
-        lower-priority use when placing (document 003)."""
+        """Return the planned cores of executors that would not be squeezed for one of that priority: preemption at run time
+        ignores lower-priority use when placing (document 003)."""
         return sum(cores for other, cores in self.cores_of.items() if other >= priority)
 
     def free_pieces(self, name: str) -> int:
-        """Units of a resource that nobody holds."""
+        """Return the units of a resource that no one holds."""
         pool = self.pools.get(name)
         return pool.free_units if pool else 0

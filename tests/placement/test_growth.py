@@ -182,7 +182,7 @@ def test_one_that_joined_and_is_heard_of_no_more_is_ended_and_replaced() -> None
     step(growth, 0.0)
     step(growth, 10.0, "grown-1")
     assert step(growth, 70.0) == []
-    assert step(growth, 71.0) == [EndWorker("grown-1", "it was not heard of within 60 s")]
+    assert step(growth, 71.0) == [EndWorker("grown-1", "it was not seen within 60 s")]
 
 
 def test_one_that_was_not_ended_is_told_again() -> None:
@@ -191,7 +191,7 @@ def test_one_that_was_not_ended_is_told_again() -> None:
     step(growth, 0.0)
     assert len(step(growth, 61.0)) == 1
     assert step(growth, 91.0) == []
-    assert step(growth, 92.0) == [EndWorker("grown-1", "it was not ended when it was told to go")]
+    assert step(growth, 92.0) == [EndWorker("grown-1", "it was not ended when it was ordered to go")]
     assert growth.end_all("down", 93.0) == [EndWorker("grown-1", "down")]
 
 
