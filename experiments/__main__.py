@@ -8,7 +8,7 @@
     python -m experiments replay FOLDER
 
 `run` and `report` end with 0 only if every condition of the experiment holds, with 1 if one does not. A quick run is too
-small for most of them: there every step must have run, with right answers and quotas within capacity.
+small for most conditions: there every step must have run, with right answers and quotas within capacity.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 @click.option("--repetitions", type=click.IntRange(min=1), help="As many in all; more may be added later.")
 @click.option("--only", multiple=True, metavar="STEP", help="Run only steps whose names begin with STEP; repeat it.")
 def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions: int | None, only: tuple[str, ...]) -> None:
-    """Runs what is missing of SPEC (a name in experiments/scenarios/specs, or a .toml file), then reports.
+    """Run what is missing of SPEC (a name in experiments/scenarios/specs, or a .toml file), then report.
 
     A call that was interrupted, or that asks for more repetitions, goes on where the folder is. --only leaves other steps
     missing, and the report says so.
@@ -61,7 +61,7 @@ def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions
 @main.command("report")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 def report_command(folder: Path) -> None:
-    """Makes report.md and the pictures of a result folder from its data alone."""
+    """Make report.md and the pictures of a result folder from its data alone."""
     with reading(folder.absolute()) as results:
         _judge(results)
 
@@ -70,7 +70,7 @@ def report_command(folder: Path) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--to", type=click.Path(path_type=Path, file_okay=False), required=True, help="A new folder.")
 def pack_command(folder: Path, to: Path) -> None:
-    """Makes a folder of report.md, pictures and one file with all data, which report and goals read like a plain one.
+    """Make a folder of report.md, pictures and one file with all data, which report and goals read like a plain one.
 
     FOLDER stays as it is.
     """
@@ -83,7 +83,7 @@ def pack_command(folder: Path, to: Path) -> None:
 @main.command("goals")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True))
 def goals_command(folders: tuple[Path, ...]) -> None:
-    """Prints the goals that these result folders show, met or missed, as JSON."""
+    """Print the goals that these result folders show, met or missed, as JSON."""
     found = []
     for folder in folders:
         with reading(folder) as results:
@@ -97,7 +97,7 @@ def goals_command(folders: tuple[Path, ...]) -> None:
 @click.option("--to", type=click.Path(path_type=Path, dir_okay=False), required=True, help="A new file, NAME.json.xz.")
 @click.option("--argument", "arguments", multiple=True, help="A word of the program's own, if the run taught nothing.")
 def reduce_command(folder: Path, taught: Path, to: Path, arguments: tuple[str, ...]) -> None:
-    """Reduces the run folder of an ended run, with the profile of its application, to what a replay needs.
+    """Reduce the run folder of an ended run, with the profile of its application, to what a replay needs.
 
     Files in tests/data/recorded_runs are replayed by the tests.
     """
@@ -108,7 +108,7 @@ def reduce_command(folder: Path, taught: Path, to: Path, arguments: tuple[str, .
 @main.command("replay")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 def replay_command(folder: Path) -> None:
-    """Replays every reduced run of FOLDER in virtual time and prints how far its end is from the measured one, in percent.
+    """Replay every reduced run of FOLDER in virtual time and print how far its end is from the measured one, in percent.
 
     With its recorded cores a run shows how true the simulator is; planned again it shows what the law would do now.
     """

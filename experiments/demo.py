@@ -1,7 +1,7 @@
 """The main job, as `make demo` runs it: PageRank over Debian's package graph, once to learn, once with a deadline.
 
-Starts a cluster of its own below `out/demo`, so it needs nothing and leaves nothing running. Results: `learn/summary.json`,
-`deadline/summary.json`, `progress.png`, all in `out/demo`.
+The demo starts a cluster of its own below `out/demo`, so it needs nothing and leaves nothing running. Results:
+`learn/summary.json`, `deadline/summary.json`, `progress.png`, all in `out/demo`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STRETCH = 1.5
 
 
 class Demo:
-    """One demo run in `out`; every command is the one a user would type."""
+    """One demo run in `out`; every command is one that a user would type."""
 
     def __init__(self, out: Path, runtime: str, copies: int) -> None:
         self.out, self.runtime, self.copies = out, runtime, copies
@@ -48,7 +48,7 @@ class Demo:
         print("\n" + summary(learn, paced, self.out / "progress.png", time.monotonic() - started_s))
 
     def _fresh(self) -> Path:
-        """An empty output folder with the graph as plain text, so that executors read it themselves."""
+        """Return an empty output folder with the graph as plain text, so that executors read it themselves."""
         if (self.home / "cluster.json").exists():
             self._sparkpace("down")
         shutil.rmtree(self.out, ignore_errors=True)
@@ -58,7 +58,7 @@ class Demo:
         return graph
 
     def _job(self, graph: Path, name: str, *options: str) -> dict[str, Any]:
-        """Runs PageRank; returns its record, a copy of which is left in `name`."""
+        """Run PageRank, leave a copy of its record in `name`, and return the record."""
         words = (str(PAGERANK), str(graph), "--copies", str(self.copies))
         self._sparkpace("submit", *options, *words, log=self.out / f"{name}.log")
         record: dict[str, Any] = json.loads(self._sparkpace("report", "last", "--output", "json", quiet=True))
@@ -79,7 +79,7 @@ class Demo:
 
 
 def summary(learn: dict[str, Any], paced: dict[str, Any], picture: Path, took_s: float) -> str:
-    """Five lines: both runs, the error, the cores saved, where the picture is."""
+    """Return five lines: both runs, the error, the cores saved, where the picture is."""
     all_cores = paced["cluster_cores"] * (paced["last_task_s"] - paced["first_task_s"])
     held = paced["allocated_core_s"]
     verdict = "late" if paced["violated"] else "on time"

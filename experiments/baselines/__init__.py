@@ -1,1 +1,1 @@
-"""What Sparkpace is compared with on real Spark: a stock standalone cluster and the schedulers of the paper's figures."""
+"""The baselines of Sparkpace on real Spark: a stock standalone cluster and the schedulers of the paper's figures."""

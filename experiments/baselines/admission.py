@@ -1,8 +1,8 @@
-"""Which jobs of a stream run now, and on how many executors: the schedulers of the paper's Figs. 5 to 7. Pure.
+"""The schedulers of the paper's Figs. 5 to 7: which jobs of a stream run now, and on how many executors. Pure.
 
 A stream is short jobs that arrive at given times and long ones of which one runs and one waits. Names, shares and meaning are
 those of the simulated schedulers (`experiments.simulator.schedulers`); sizes are quarters of the cluster here. Not covered:
-how jobs are submitted, awaited and told to let go of executors (`streams`).
+how jobs are submitted, awaited and made to let go of executors (`streams`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from experiments.simulator.schedulers import FIFO, PREEMPTIVE, RESERVE, QueueSha
 
 SHORT, LONG = "short", "long"
 UNITS = 4
-"""Equal parts of the cluster: of stock Spark's Workers each has one, and one slot."""
+"""Equal parts of the cluster: each of stock Spark's Workers has one part, and one slot."""
 SIZES = {SHORT: 1, LONG: 2}
 """Units of a job: 4 and 8 of the paper's 16 CPUs."""
 LITTLE = 1e-9
@@ -26,9 +26,9 @@ LITTLE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """`queues`: what each kind of job may hold of the cluster; a job is submitted when its queue has room for it. A kind
-    without a queue is submitted when it arrives. `takes_back`: executors of long jobs are killed for short ones. `slots`:
-    executors that a Worker may have; all of a job's together weigh as much as its size."""
+    """`queues`: the part that each kind of job may hold of the cluster; a job is submitted when its queue has room for it. A
+    kind without a queue is submitted when it arrives. `takes_back`: executors of long jobs are killed for short ones.
+    `slots`: executors that a Worker may have; all of a job's together weigh as much as its size."""
 
     cluster: Literal["standalone", "sparkpace"]
     queues: Mapping[str, QueueShare]
@@ -37,16 +37,17 @@ class Scheduler:
 
     @property
     def waits_in_cluster(self) -> bool:
-        """Whether a job that was submitted may still have to wait for its first executor."""
+        """True if a job that was submitted may still have to wait for its first executor."""
         return not any(kind in self.queues for kind in SIZES)
 
     def most(self, kind: str) -> float:
-        """Units that jobs of a kind may hold at once."""
+        """Return the units that jobs of a kind may hold at once."""
         return self.queues[kind].most * UNITS if kind in self.queues else math.inf
 
 
 ONE_LONG: Mapping[str, QueueShare] = {LONG: RESERVE[LONG]}
-"""Nobody queues for cores; that one long job runs and one waits is the experiment's, in every scheduler but FIFO."""
+"""Queues where no job waits for cores; one long job runs and one waits in every scheduler but FIFO, because the experiment
+has it so."""
 SCHEDULERS: Mapping[str, Scheduler] = {
     "fifo": Scheduler("standalone", FIFO),
     "reserve": Scheduler("standalone", RESERVE),
@@ -73,12 +74,12 @@ class Play:
     drain_s: float = 180.0
     most_s: float = 1100.0
     executors: Mapping[str, int] = field(default_factory=lambda: SIZES)
-    """Of a job of each kind on stock Spark."""
+    """Executors of a job of each kind on stock Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """`resizable`: started so that its number of executors can be changed."""
+    """`resizable`: the job is started so that its number of executors can be changed."""
 
     order: Order
     kind: str
@@ -101,7 +102,7 @@ Action = Submit | Resize | End
 
 @dataclass(slots=True)
 class Job:
-    """`executors`: how many it may have now. `state` goes from left to right."""
+    """`executors`: the number that the job may have now. `state` goes from left to right."""
 
     order: Order
     kind: str
@@ -110,7 +111,7 @@ class Job:
     executors: int
     state: Literal["waiting", "submitted", "begun", "ended", "given up"] = "waiting"
     asks: bool = False
-    """Its driver is up and has or wants executors."""
+    """True if the job's driver is up and has or wants executors."""
 
     @property
     def present(self) -> bool:
@@ -118,13 +119,13 @@ class Job:
 
 
 class Stream:
-    """The course of a play. `act` is told the time since the start and what was seen."""
+    """The course of a play. `act` gets the time since the start and what was seen."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
         self.jobs: dict[str, Job] = {}
         self.closed_s: float | None = None
-        """When all that counts had come and the long jobs that count had ended."""
+        """Time by which all that counts had come and the long jobs that count had ended."""
         self._shorts = sorted(play.shorts, key=lambda order: order.delay_s)
         self._longs = self._next_longs()
 
@@ -137,8 +138,8 @@ class Stream:
         return self.closed_s is not None and not any(job.state == "waiting" or job.present for job in self.jobs.values())
 
     def act(self, now_s: float, asking: Collection[str], begun: Collection[str], ended: Collection[str]) -> list[Action]:
-        """What to do now. `asking`: jobs whose drivers have or want executors; `begun`: jobs seen to have one; `ended`: jobs
-        whose drivers have ended."""
+        """Return what to do now. `asking`: jobs whose drivers have or want executors; `begun`: jobs seen to have one;
+        `ended`: jobs whose drivers have ended."""
         for name, job in self.jobs.items():
             job.asks = name in asking and name not in ended
             if name in ended and job.present:
@@ -154,7 +155,7 @@ class Stream:
             self._arrive(now_s)
         return [*self._admit(), *self._resize()]
 
-    # ------------------------------------------------------------------ who comes
+    # ------------------------------------------------------------------ arrivals
 
     def _next_longs(self) -> Iterator[Order]:
         names = cycle(self.play.longs) if self.play.endless and self.play.longs else iter(self.play.longs)
@@ -175,10 +176,10 @@ class Stream:
     def _of(self, kind: str) -> list[Job]:
         return [job for job in self.jobs.values() if job.kind == kind]
 
-    # ------------------------------------------------------------------ who runs
+    # ------------------------------------------------------------------ admission
 
     def _admit(self) -> list[Action]:
-        """In order of arrival within each kind; after the close no long job begins."""
+        """Submit waiting jobs in order of arrival within each kind; after the close no long job begins."""
         actions: list[Action] = []
         for kind, size in SIZES.items():
             held = sum(size for job in self._of(kind) if job.present)
@@ -193,7 +194,8 @@ class Stream:
         return actions
 
     def _resize(self) -> list[Action]:
-        """Executors of long jobs go, the latest job's first, when short ones need their Workers, and come back after that."""
+        """Change the executors of long jobs: they go, the latest job's first, when short jobs need their Workers, and come
+        back after that."""
         if not self.scheduler.takes_back:
             return []
         longs = [job for job in self._of(LONG) if job.present]

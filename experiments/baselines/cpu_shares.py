@@ -1,8 +1,8 @@
-"""Divides a container's quota among the executors in it by cpu-shares: those of each application in a group of their own.
+"""The division of a container's quota among the executors in it by cpu-shares: a group for the executors of each application.
 
-So the kernel shares as between containers that only have a request: in proportion to weight among those that have work to
-do, and nobody's share is lost. cgroup v1 (admin-guide/cgroup-v1, sched-design-CFS); on v2 a group that holds processes
-cannot hand controllers to children.
+So the kernel shares as between containers that only have a request: in proportion to weight among those that have work to do,
+and no one's share is lost. cgroup v1 (admin-guide/cgroup-v1, sched-design-CFS); on v2 a group that holds processes cannot
+hand controllers to children.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from controller.runtime.cgroup import CgroupTree, Group
 from stage_model.errors import Unavailable
 
 SHARES = 1024
-"""Of weight 1: a new group's."""
+"""Shares of weight 1: a new group's."""
 LEAST_SHARES = 2
-"""The kernel's."""
+"""The least that the kernel takes."""
 FLAG = "--app-id"
-"""Tells a stock executor its application (CoarseGrainedExecutorBackend)."""
+"""The option that names a stock executor's application (CoarseGrainedExecutorBackend)."""
 
 
 def refuse_without_shares(tree: CgroupTree) -> None:
-    """Raises `Unavailable` where groups below a container's cannot be made."""
+    """Raise `Unavailable` where groups below a container's cannot be made."""
     own = tree.group_of(os.getpid())
     if tree.version != 1 or own is None or not os.access(own.cpu, os.W_OK):
         raise Unavailable(
@@ -34,11 +34,11 @@ def refuse_without_shares(tree: CgroupTree) -> None:
 
 
 def divide(tree: CgroupTree, container: Group, weights: Mapping[str, float]) -> None:
-    """Moves executors of these applications (id: weight), and what they started, out of the container's own group."""
+    """Move executors of these applications (id: weight), and what they started, out of the container's own group."""
     for pid in tree.pids(container):
         app = application_of_process(pid)
         if app in weights:
-            # what ends meanwhile needs no share
+            # a process that ends meanwhile needs no share
             with suppress(FileNotFoundError, ProcessLookupError):
                 own = container.cpu / app
                 own.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def divide(tree: CgroupTree, container: Group, weights: Mapping[str, float]) -> 
 
 
 def application_of_process(pid: int) -> str:
-    """Of an executor or what it started; empty for any other process, and for one that has ended."""
+    """Return the application of an executor or what it started; empty for any other process, and for one that has ended."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)
         commands = (one.cmdline() for one in (process, *process.parents()))
@@ -56,5 +56,5 @@ def application_of_process(pid: int) -> str:
 
 
 def application_of(command: Sequence[str]) -> str:
-    """Of an executor's command line; empty for any other."""
+    """Return the application in an executor's command line; empty for any other."""
     return command[command.index(FLAG) + 1] if FLAG in command[:-1] else ""

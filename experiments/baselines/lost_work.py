@@ -1,8 +1,8 @@
-"""What a Spark event log tells of a job under a stock scheduler: its times, and the work lost with killed executors.
+"""The story of a job under a stock scheduler, from its Spark event log: its times, and the work lost with killed executors.
 
 Work is lost when a task ended without success, and when a task that had succeeded was run again because its output had gone
-with its executor. A task's seconds count as many cores as its slot has: an upper bound of its CPU, as a task may wait for
-data. Cached partitions that had to be made again inside other tasks are not seen.
+with its executor. A task's seconds count as many cores as its slot has: an upper bound of its CPU, because a task may wait
+for data. Cached partitions that had to be made again inside other tasks are not seen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stage_model.history.events import ApplicationEnd, ExecutorRemoved, TaskEnd
 
 @dataclass(slots=True)
 class Story:
-    """One application. Times are epoch milliseconds; None: not told."""
+    """One application. Times are epoch milliseconds; None: not known."""
 
     app_id: str = ""
     name: str = ""
@@ -31,7 +31,7 @@ class Story:
     removed_ms: list[int] = field(default_factory=list)
 
     def lost_tasks(self) -> Iterator[TaskEnd]:
-        """Attempts whose work was for nothing: without success, or followed by another success of the same task."""
+        """Yield the attempts whose work was for nothing: without success, or followed by another success of the same task."""
         last: dict[tuple[int, int], TaskEnd] = {}
         for task in sorted(self.tasks, key=lambda one: one.finish_ms):
             if not task.ok:
@@ -43,7 +43,8 @@ class Story:
             last[task.stage, task.index] = task
 
     def summary(self, submitted_epoch_s: float, *, cores_per_slot: float) -> dict[str, Any]:
-        """As that of a run of ours, as far as a log can tell. Raises `BadInput` for a log without tasks or end."""
+        """Return a summary like that of a run of ours, as far as a log has it. Raise `BadInput` for a log without tasks or
+        end."""
         if self.end_ms is None or not self.tasks:
             raise BadInput(
                 f"the event log of {self.app_id or 'an application'} tells no task or no end; it did not run through"

@@ -1,9 +1,10 @@
-"""Runs another application unchanged and lets it be told from outside how many executors it may have, as YARN tells it.
+"""A program that runs another application unchanged and takes its number of executors from outside, as YARN sets it.
 
     spark-submit resizable.py PIPE EXECUTORS APPLICATION [ARGUMENT...]
 
-The last line in the named pipe is a number of executors: with fewer the newest are killed, whatever they do, with more new
-ones are asked for. Both are Spark's public developer interface (SparkContext.killExecutor, requestTotalExecutors).
+The last line in the named pipe is a number of executors: with fewer the newest executors are killed, whatever they do, with
+more new executors are asked for. Both are Spark's public developer interface (SparkContext.killExecutor,
+requestTotalExecutors).
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ LOOK_S = 0.2
 
 
 def context():
-    """The application's SparkContext, once it is there: it says so before it is ready."""
+    """Return the application's SparkContext, once it is there: PySpark sets it before it is ready."""
     while getattr(SparkContext._active_spark_context, "_jsc", None) is None:
         time.sleep(LOOK_S)
     return SparkContext._active_spark_context
 
 
 def living(scala) -> list[int]:
-    """Executors that have registered, oldest first."""
+    """Return the executors that have registered, oldest first."""
     return sorted(int(name) for name in scala.getExecutorIds().mkString(",").split(",") if name)
 
 
 def obey(pipe: Path, executors: int) -> None:
     sc = context()
     scala, nowhere = sc._jsc.sc(), sc._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({})
-    # said once, so that a killed executor lowers this number and is not started again at once
+    # asked once, so that a killed executor lowers this number and is not started again at once
     scala.requestTotalExecutors(executors, 0, nowhere)
     orders = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     killed: set[int] = set()
@@ -44,7 +45,7 @@ def obey(pipe: Path, executors: int) -> None:
         if select.select([orders], [], [], LOOK_S)[0]:
             executors = int(os.read(orders, 4096).split()[-1])
             scala.requestTotalExecutors(executors, 0, nowhere)
-        # also one that was on its way when the order came
+        # also an executor that was on its way when the order came
         here = [number for number in living(scala) if number not in killed]
         for number in here[executors:]:
             killed.add(number)

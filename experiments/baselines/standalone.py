@@ -1,8 +1,8 @@
 """A stock Spark standalone cluster in containers: one Master, and Workers of which each has one container and its quota.
 
 Everything in it is Spark's own; the quota makes a Worker as large as one of ours (`sparkpace up --cores`), with the same one
-task slot, or with several that cpu-shares divide (`cpu_shares`). All containers carry the folder as their label,
-so what a crash left behind goes at the next start. Not covered: which job is submitted when (`admission`).
+task slot, or with several that cpu-shares divide (`cpu_shares`). All containers carry the folder as their label, so the
+leftovers of a crash go at the next start. Not covered: when each job is submitted (`admission`).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ RESIZABLE = Path(__file__).resolve().parent / "resizable.py"
 START_S = 120.0
 LOOK_S = 0.25
 ASK_S = 1.0
-"""Between two looks at the Master."""
+"""Seconds between two looks at the Master."""
 WORKER_MEMORY_MB = 3072
-"""What a Worker may give to executors; its container has as much again for the Worker itself and Python."""
+"""MiB that a Worker may give to executors; its container has as much again for the Worker itself and Python."""
 SERVICE_HEAP = "192m"
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""For Master and Workers, which do little."""
+"""Java options of Master and Workers, which do little."""
 
 
 @dataclass(slots=True)
@@ -59,10 +59,10 @@ class _Job:
     pipe: int | None
     """Our end of a resizable job's pipe."""
     weight: float
-    """Of its executors beside those of other jobs on the same Worker."""
+    """Weight of the job's executors next to those of other jobs on the same Worker."""
 
     def application(self) -> Path | None:
-        """Its event log, which has the application's name; None before there is one."""
+        """Return the job's event log, which has the application's name; None before there is one."""
         return next(self.events.glob("app-*"), None)
 
 
@@ -78,7 +78,7 @@ class Standalone:
     slots: int = 1
     containers: list[str] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
-    """Of the Workers."""
+    """Control groups of the Workers."""
     jobs: dict[str, _Job] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
     _asked_s: float = 0.0
@@ -90,15 +90,15 @@ class Standalone:
     # ------------------------------------------------------------------ jobs
 
     def submit(self, step: str, order: Order, *, executors: int, resizable: bool = False, weight: float = 1.0) -> None:
-        """By stock spark-submit. Deadline and priority mean nothing here."""
+        """Submit a job by stock spark-submit. Deadline and priority mean nothing here."""
         events = self.folder / "eventlogs" / f"{step}-{order.job}-{len(self.jobs)}"
-        shutil.rmtree(events, ignore_errors=True)  # what an interrupted run of this step left
+        shutil.rmtree(events, ignore_errors=True)  # leftovers of an interrupted run of this step
         events.mkdir(parents=True)
         script, *arguments = (word.format(out=self.folder) for word in order.words)
         application, pipe = [str(WORKLOADS / script), *arguments], None
         if resizable:
             os.mkfifo(events / "executors")
-            # for reading, too: an application that is not there yet would block us, and one that has gone would fail us
+            # for reading, too: an application not there yet would block us, one that has gone would fail us
             pipe = os.open(events / "executors", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             application = [str(RESIZABLE), str(events / "executors"), str(executors), *application]
         settings = {
@@ -128,14 +128,14 @@ class Standalone:
         self.jobs[order.job] = _Job(order, process, time.time(), events, pipe, weight)
 
     def resize(self, job: str, executors: int) -> None:
-        """Tells a resizable job; one that has ended meanwhile hears nothing."""
+        """Set the number of executors of a resizable job; a job that has ended meanwhile takes no notice."""
         pipe = self.jobs[job].pipe
         if pipe is None:
             raise ValueError(f"job {job} was not started resizable")
         os.write(pipe, f"{executors}\n".encode())
 
     def end(self, jobs: Sequence[str]) -> None:
-        """Ends those that still run: the driver's JVM, then the Python that it started."""
+        """End the jobs that still run: the driver's JVM, then the Python that it started."""
         living = [self.jobs[job].process for job in jobs if self.jobs[job].process.poll() is None]
         end_processes(living)
         for process in living:
@@ -148,15 +148,15 @@ class Standalone:
         return {name for name, job in self.jobs.items() if job.process.poll() is not None}
 
     def asking(self) -> set[str]:
-        """Jobs that the Master knows and that have not ended."""
+        """Return the jobs that the Master knows and that have not ended."""
         return set(self._applications())
 
     def begun(self) -> set[str]:
-        """Jobs that have an executor now."""
+        """Return the jobs that have an executor now."""
         return {name for name, cores in self._applications().items() if cores}
 
     def _applications(self) -> dict[str, int]:
-        """Cores of each job's application, as the Master's page says it."""
+        """Return the cores of each job's application, as the Master's page says it."""
         now_s = time.monotonic()
         if now_s - self._asked_s >= ASK_S:
             names = {app: job for job, app in self._names().items()}
@@ -167,29 +167,29 @@ class Standalone:
         return self._seen
 
     def _names(self) -> dict[str, str]:
-        """Application id of each job that has one."""
+        """Return the application id of each job that has one."""
         logs = {name: log for name, job in self.jobs.items() if (log := job.application())}
         return {name: log.name.partition(".")[0] for name, log in logs.items()}
 
     def share(self) -> None:
-        """Divides the Workers' cores by weight, where they may have several executors."""
+        """Divide the Workers' cores by weight, where they may have several executors."""
         if self.slots > 1:
             weights = {app: self.jobs[job].weight for job, app in self._names().items()}
             for group in self.groups:
                 divide(CgroupTree(), group, weights)
 
     def ask(self) -> dict[str, Any]:
-        """The Master's page for programs."""
+        """Return the Master's page for programs."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=30) as answer:
             return dict(json.load(answer))
 
     def core_s(self) -> float:
-        """CPU that the Workers' containers have used, with all that ran in them."""
+        """Return the CPU that the Workers' containers have used, with all that ran in them."""
         tree = CgroupTree()
         return sum(usage.cpu_s for group in self.groups if (usage := tree.read(group)))
 
     def record(self, job: str, arrived_epoch_s: float) -> JobRecord:
-        """Of a job that ended."""
+        """Return the record of a job that ended."""
         one = self.jobs[job]
         story = self.story(job)
         return JobRecord(
@@ -201,7 +201,7 @@ class Standalone:
         )
 
     def story(self, job: str) -> Story:
-        """Raises `SystemExit` for a job that never became an application."""
+        """Return the story of a job. Raise `SystemExit` for a job that never became an application."""
         found = self.jobs[job].application()
         if found is None:
             raise SystemExit(f"{job} never became an application; see {self.folder}/logs")
@@ -210,7 +210,7 @@ class Standalone:
     # ------------------------------------------------------------------ life
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """End what still runs."""
         self.end(list(self.jobs))
         for job in self.jobs.values():
             if job.pipe is not None:
@@ -219,8 +219,8 @@ class Standalone:
 
 @contextmanager
 def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1) -> Iterator[Standalone]:
-    """A cluster in `folder`, up until the end of the block; nothing of it is left then. A Worker may have `slots` executors,
-    together `cores_each`."""
+    """Start a cluster in `folder`, and leave nothing of it after the block. A Worker may have `slots` executors, together
+    `cores_each`."""
     if slots > 1:
         refuse_without_shares(CgroupTree())
     client = connect(None)
@@ -254,9 +254,9 @@ def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1)
 def run_alone(
     folder: Path, step: str, order: Order, *, workers: int, cores_each: float, limit_s: float
 ) -> tuple[JobRecord, float]:
-    """One job on a cluster of its own, all of it, and the CPU that the Workers' containers took meanwhile (core-seconds).
-    A Worker has one slot. Raises `BadInput` for Workers of more than a core and for a job that did not run through,
-    `SystemExit` when it takes longer than `limit_s` or never became an application."""
+    """Run one job on a cluster of its own, all of it, and return its record and the CPU that the Workers' containers took
+    meanwhile (core-seconds). A Worker has one slot. Raise `BadInput` for Workers of more than a core and for a job that did
+    not run through, `SystemExit` when it takes longer than `limit_s` or never became an application."""
     if cores_each > 1:
         raise BadInput(
             f"workers of {cores_each:g} cores cannot be compared with stock Spark's of one slot; accepted: 1 at most"
@@ -284,7 +284,7 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
             "SPARK_HOME": str(spark),
             # what Spark's own start scripts find out for a Worker, which starts executors with it
             "SPARK_SCALA_VERSION": scala_version(spark / "jars"),
-            # one for all: executors of one host read each other's shuffle files from disk
+            # one folder for all: executors of one host read each other's shuffle files from disk
             "SPARK_LOCAL_DIRS": str(local),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -315,12 +315,12 @@ def _group(client: docker.APIClient, container: str) -> Group:
 
 
 def scala_version(jars: Path) -> str:
-    """As in spark-core_2.13-4.3.0.jar."""
+    """Return the version in a name such as spark-core_2.13-4.3.0.jar."""
     return next(jars.glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
 
 
 def _await(cluster: Standalone, workers: int) -> None:
-    """Until the Master answers and so many Workers have joined."""
+    """Wait until the Master answers and `workers` Workers have joined."""
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         try:

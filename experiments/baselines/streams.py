@@ -1,7 +1,7 @@
-"""Runs a stream of jobs under one scheduler: looks, asks `admission` what to do, and does it until all is over.
+"""The course of a stream of jobs under one scheduler: look, ask `admission` what to do, and do it until all is over.
 
-On Sparkpace the scheduler is the product itself: jobs are submitted when they come and nothing is told to anybody afterwards.
-On stock Spark standalone the admission does what queues and preemption of a cluster manager would do.
+On Sparkpace the scheduler is the product itself: jobs are submitted when they come and no one interferes afterwards. On stock
+Spark standalone the admission does what queues and preemption of a cluster manager would do.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Field(Protocol):
     def submit(self, step: str, order: Submit) -> None: ...
 
     def resize(self, job: str, executors: int) -> None:
-        """How many a job may have from now on; only told where the scheduler takes executors back."""
+        """Set the number of executors of a job from now on; only called where the scheduler takes executors back."""
 
     def end(self, jobs: list[str]) -> None: ...
 
     def look(self) -> None:
-        """Called in every round."""
+        """Look at the cluster; called in every round."""
 
     def asking(self) -> set[str]: ...
 
@@ -42,12 +42,12 @@ class Field(Protocol):
     def record(self, job: str, arrived_epoch_s: float) -> JobRecord: ...
 
     def core_s(self) -> float:
-        """CPU of all executors of the stream, up to now."""
+        """Return the CPU, in core-seconds, of all executors of the stream, up to now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """`jobs`: those that count; `given_up`: of those that count and did not end, for how many seconds they had been there."""
+    """`jobs`: those that count; `given_up`: for jobs that count and did not end, the seconds that they had been there."""
 
     jobs: list[JobRecord]
     given_up: dict[str, float]
@@ -55,7 +55,7 @@ class Played:
 
 
 def play(what: Play, field: Field, step: str, *, limit_s: float, show: Callable[[str], None]) -> Played:
-    """Raises `SystemExit` when it takes longer than `limit_s`; then, and on Ctrl-C, what runs is ended."""
+    """Play the stream. Raise `SystemExit` when it takes longer than `limit_s`; then, and on Ctrl-C, what runs is ended."""
     stream = Stream(what)
     begun_s, begun_epoch_s = time.monotonic(), time.time()
     try:
@@ -90,12 +90,12 @@ def _told(stream: Stream) -> str:
 
 @contextmanager
 def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
-    """Sparkpace's own cluster, which is up, or a standalone one of the same size for this stream alone."""
+    """Provide Sparkpace's own cluster, which is up, or a standalone one of the same size only for this stream."""
     capacity, scheduler = cluster.capacity(), SCHEDULERS[what.scheduler]
     if scheduler.cluster == "sparkpace":
         yield PacedJobs(cluster)
         return
-    # where jobs share workers these are like ours; else each is a unit, as a stock executor never has more than its slots
+    # where jobs share workers these are like ours; else each is a unit: a stock executor never has more than its slots
     workers = len(capacity) if scheduler.slots > 1 else UNITS
     cores_each = sum(capacity.values()) / workers
     with standalone(cluster.folder, workers=workers, cores_each=cores_each, slots=scheduler.slots) as stock:
@@ -118,7 +118,7 @@ class PacedJobs:
         self.jobs[order.order.job] = self.cluster.submit(step, order.order)
 
     def resize(self, job: str, executors: int) -> None:
-        raise AssertionError(f"{job} was to have {executors} executors: on Sparkpace nobody is told to let go of any")
+        raise AssertionError(f"{job} was to have {executors} executors: on Sparkpace no job has to let go of any")
 
     def end(self, jobs: list[str]) -> None:
         end_processes([self.jobs[job].process for job in jobs if job in self.jobs])
@@ -147,7 +147,7 @@ class PacedJobs:
 
 @dataclass(slots=True)
 class Stock:
-    """Jobs by spark-submit; `begun_core_s` is what starting the Workers took."""
+    """Jobs by spark-submit; `begun_core_s` is the CPU that starting the Workers took."""
 
     cluster: Standalone
     executors: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""What one agent costs: CPU (share of a core) and memory of supervisor and child with several executors under control.
+"""The cost of one agent: CPU (share of a core) and memory of supervisor and child with several executors under control.
 
 With --paced a learning run comes first and the applications then have deadlines, so that quotas are written all the time.
 
@@ -34,13 +34,13 @@ while rounds:
 
 PACED = ("--deadline", "10min", "--force", "--profile", "paced")
 OPTIONS = ("--driver-memory", "512m", "--conf", "spark.memory.offHeap.enabled=false")
-"""All at once, however little memory there is: elastic off-heap memory would make some of them wait."""
+"""Options by which all run at once, however little memory there is: elastic off-heap memory would make some of them wait."""
 ROUNDS = "12"
-"""Of a paced application: about 100 core-seconds, so that each asks for a sixth of a core or more."""
+"""Rounds of a paced application: about 100 core-seconds, so that each asks for a sixth of a core or more."""
 
 
 def measure_agent(out: Path, executors: int, seconds: float, period: str, paced: bool) -> dict[str, float]:
-    """Starts one worker and so many applications on it, then watches the agent."""
+    """Start one worker and `executors` applications on it, then watch the agent."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
     sparkpace = Sparkpace(Home(out / "home"), out)

@@ -1,7 +1,7 @@
-"""Makes the lists of classes that executors and drivers load (`executor_classes.txt.gz`, `driver_classes.txt.gz`) anew.
+"""The making of the lists of classes that executors and drivers load (`executor_classes.txt.gz`, `driver_classes.txt.gz`).
 
-One job of every Spark named does what jobs are made of, and its JVMs write down the classes they load. Names that are
-made at run time are left out, as no class path has them; those that one Spark lacks do no harm in another.
+One job on each of the given Sparks does what jobs are made of, and its JVMs write down the classes they load. Names that are
+made at run time are left out, because no class path has them; classes that one Spark lacks do no harm in another.
 
     python -m experiments.bench.class_list --python .venv/bin/python --python .venv35/bin/python
 """
@@ -45,13 +45,13 @@ MADE_AT_RUN_TIME = re.compile(
 
 
 def names(lines: Iterable[str]) -> set[str]:
-    """The classes of a list as JVMs write it: other lines are comments and ready-made lambdas of one JDK's build."""
+    """Return the classes of a list as JVMs write it: other lines are comments and ready-made lambdas of one JDK's build."""
     words = (line.split()[0] for line in lines if line.strip() and line[0] not in "#@")
     return {name for name in words if not MADE_AT_RUN_TIME.search(name)}
 
 
 def loaded(python: Path, folder: Path, sparkpace: Sparkpace) -> tuple[set[str], set[str]]:
-    """What executors and the driver of that Python's Spark load."""
+    """Return the classes that executors and the driver of that Python's Spark load."""
     folder.mkdir()
     (folder / "app.py").write_text(APP)
     dump = f"-Xshare:off -XX:DumpLoadedClassList={folder}/"
@@ -63,7 +63,7 @@ def loaded(python: Path, folder: Path, sparkpace: Sparkpace) -> tuple[set[str], 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make the lists of classes that executors and drivers load anew.")
+    parser = argparse.ArgumentParser(description="Make the lists of classes that executors and drivers load again.")
     parser.add_argument("--python", type=Path, action="append", required=True, help="a Python that has a pyspark")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

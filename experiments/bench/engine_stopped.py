@@ -1,8 +1,8 @@
-"""What an engine that stops answering does to a job with a deadline: its quotas over time, and its end.
+"""The effects of an engine that stops answering on a job with a deadline: its quotas over time, and its end.
 
-A learning run, then the same job with a deadline; amid it the engine's process is stopped (SIGSTOP) for so many seconds and
+A learning run, then the same job with a deadline; amid it the engine's process is stopped (SIGSTOP) for the given seconds and
 goes on. Quotas are read each second from the containers' control groups, which no engine has to answer for. The engine serves
-nobody else meanwhile, so use one of your own (`make engine`).
+no one else meanwhile, so use one of your own (`make engine`).
 
     python -m experiments.bench.engine_stopped --out out/engine-stopped --engine-pid PID
         [--seconds 600] [--rounds 60] [--slack 2.6]
@@ -30,11 +30,11 @@ from experiments.harness.live_cluster import Sparkpace
 
 OPTIONS = ("--driver-memory", "512m", "--conf", "spark.memory.offHeap.enabled=false", "--name", "stopped")
 BEFORE_S = 45.0
-"""From the first quota to the stop."""
+"""Seconds from the first quota to the stop."""
 
 
 def groups_of(cluster_id: str) -> dict[str, Group]:
-    """The control groups of a cluster's containers by name."""
+    """Return the control groups of a cluster's containers by name."""
     client = docker.from_env(timeout=30)
     try:
         found = client.containers.list(filters={"label": f"sparkpace.cluster={cluster_id}"})
@@ -46,7 +46,7 @@ def groups_of(cluster_id: str) -> dict[str, Group]:
 
 @contextmanager
 def stopped_process(pid: int) -> Iterator[None]:
-    """The process does nothing meanwhile."""
+    """Stop a process until the end of the block."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -55,7 +55,8 @@ def stopped_process(pid: int) -> Iterator[None]:
 
 
 class Watch:
-    """Rows of (seconds since the start, container, cores) whenever a quota has changed; runs until the groups are gone."""
+    """Rows of (seconds since the start, container, cores) whenever a quota has changed; the watch runs until the groups are
+    gone."""
 
     def __init__(self, groups: dict[str, Group]) -> None:
         self.begun_s, self.rows = time.monotonic(), list[tuple[float, str, float]]()
@@ -79,7 +80,7 @@ class Watch:
 
 
 def measure_jobs(out: Path, engine_pid: int, seconds: float, rounds: int, slack: float) -> dict[str, object]:
-    """Runs both jobs and stops the engine amid the second."""
+    """Run both jobs and stop the engine amid the second."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "endless.py").write_text(APP)
     sparkpace = Sparkpace(Home(out / "home"), out)

@@ -1,10 +1,10 @@
-"""How long `sparkpace plan EVENTLOG --curve` takes: a real event log, repeated with new ids until it is large enough, is
+"""The time that `sparkpace plan EVENTLOG --curve` takes: a real event log, repeated with new ids until it is large enough, is
 planned from in a process of its own.
 
     python -m experiments.bench.event_log LOG --out DIR [--mb 100] [--times 3]
 
 LOG is the log of any application that has ended (`spark.eventLog.enabled=true`): its jobs follow each other again and again,
-so the large log has as many lines of each kind, as long ones, as the real one. Prints a line of JSON.
+so the large log has as many lines of each kind, as long ones, as the real one. The program prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def main() -> None:
 
 
 def repeated(lines: Sequence[bytes], size: int) -> Iterator[bytes]:
-    """The lines of a log of at least `size` bytes: what happens once as it is, all else with ids and times that go on."""
+    """Yield the lines of a log of at least `size` bytes: events that happen once as they are, all else with ids and times
+    that go on."""
     events = [json.loads(line) for line in lines]
     first = [event for event in events if event["Event"] in ONCE and event["Event"] != "SparkListenerApplicationEnd"]
     [end] = [event for event in events if event["Event"] == "SparkListenerApplicationEnd"]
@@ -88,7 +89,7 @@ def _line(event: Any) -> bytes:
 
 
 def _highest(events: Sequence[Any]) -> dict[str, int]:
-    """Of each kind of number, one more than the highest there is."""
+    """Return, for each kind of number, one more than the highest there is."""
     found = dict.fromkeys(IDS.values(), 0)
 
     def look(value: Any) -> None:

@@ -1,7 +1,7 @@
-"""How much a hostile job slows its neighbour: rounds of the neighbour beside a job that only computes and beside one that
+"""The slowdown of a job by a hostile neighbour: rounds of the job next to one that only computes and next to one that
 attacks, in turn, in Docker, both with 0.8 core of the same worker.
 
-The neighbour times its own rounds, without its start. What is compared are medians of its rounds within a pair.
+The slowed job (`neighbour.py`) times its own rounds, without its start. Medians of its rounds within a pair are compared.
 
     python -m experiments.bench.neighbour --out out/neighbour [--pairs 7]
 """
@@ -20,7 +20,7 @@ RED_TEAM = Path(__file__).resolve().parents[2] / "tests" / "integration" / "apps
 ATTACKS = ("fork", "shout", "tmp", "forge")
 PLAN = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 256, "forge_s": 5}
 CORES = 0.8
-"""Of each job; drivers and services have what is left of the machine."""
+"""Cores of each job; drivers and services have what is left of the machine."""
 ROUNDS = 24
 NEIGHBOUR = f"""
 import json, time
@@ -53,14 +53,14 @@ CONSTANT = ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={CORE
 
 
 def round_s(sparkpace: Sparkpace, beside: list[str], stop: Path) -> float:
-    """The neighbour's median round, seconds, while the job with the words `beside` runs. Raises `SystemExit`."""
+    """Return the neighbour's median round, seconds, while the job with the words `beside` runs. Raise `SystemExit`."""
     stop.unlink(missing_ok=True)
     words = sparkpace.command(("submit", "--name", "beside", *CONSTANT, *beside))
     other = sparkpace.start(words, sparkpace.cwd / "beside.log")
     try:
         printed = sparkpace.need("submit", *CONSTANT, "neighbour.py")
         if other.poll() is not None:
-            raise SystemExit(f"the job beside ended by itself; see {sparkpace.cwd}/beside.log")
+            raise SystemExit(f"the other job ended by itself; see {sparkpace.cwd}/beside.log")
     finally:
         stop.touch()
         try:

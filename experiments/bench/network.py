@@ -1,8 +1,8 @@
 """Shuffles with executors in a network of their application's own, and on the host's network, in turn.
 
 Each pair is one job on each of two clusters that are up one after the other: MIB of rows that hardly compress are shuffled
-between two executors and counted. Told are the job's time from its first task to its last, and the CPU that the whole machine
-used meanwhile (bridges work in the kernel, in nobody's container).
+between two executors and counted. The output has the job's time from its first task to its last, and the CPU that the whole
+machine used meanwhile (bridges work in the kernel, in no one's container).
 
     python -m experiments.bench.network --out out/network [--pairs 5] [--mib 1536]
 """

@@ -1,10 +1,10 @@
-"""What the quota changes of recorded runs tell: how soon an agent's period raises a quota for the first stage, and how many
-patches the same changes would be for pods that are resized over an API.
+"""Figures from the quota changes of recorded runs: how soon an agent's period raises a quota for the first stage, and how
+many patches the same changes would be for pods that are resized over an API.
 
     python -m experiments.bench.quotas docs/results/homes-kubernetes
 
-For applications that run alone: beside others a quota may be as it should be already. Runs without quota changes are left
-out: folders of before 2026-11-25 have none. The patches are counted by the rules of
+The figures are for applications that run by themselves: next to others a quota may be as it should be already. Runs without
+quota changes are left out: folders of before 2026-11-25 have none. The patches are counted by the rules of
 `controller.runtime.pod_resize` for a pod that takes each at once; no API server is asked.
 """
 
@@ -26,20 +26,20 @@ from controller.wire.worker import OrderedQuota
 from experiments.harness.result_folder import reading
 
 BYTES = 1 << 30
-"""More than any table has."""
+"""Bytes, more than any table has."""
 REQUEST_M = 100
-"""Of the pods of `homes-kubernetes`, thousandths of a core."""
+"""CPU request of the pods of `homes-kubernetes`, thousandths of a core."""
 
 
 def lag_s(first_stage_s: float, changes: Sequence[OrderedQuota]) -> float | None:
-    """Seconds from the begin of the first stage to the first quota that is raised for it; None when nobody had to raise one.
-    Times are seconds since submission."""
+    """Return the seconds from the begin of the first stage to the first quota that is raised for it; None when no quota had
+    to be raised. Times are seconds since submission."""
     raised = [q.time_s for q in changes if q.time_s >= first_stage_s and q.before is not None and q.cores > q.before]
     return min(raised) - first_stage_s if raised else None
 
 
 def patches(changes: Sequence[OrderedQuota], request_m: int = REQUEST_M) -> int:
-    """How many patches of its pod one executor's quota changes, in order of time, would be."""
+    """Return the number of patches of its pod that one executor's quota changes, in order of time, would be."""
     pod = PodCpu("uid", "jobs", "exec-1", "executor", wanted=CpuM(None, request_m), actual=CpuM(None, request_m))
     done, count = Paced(pod.wanted), 0
     for change, until_s in zip(changes, [*(c.time_s for c in changes[1:]), math.inf], strict=False):

@@ -1,4 +1,4 @@
-"""Do Spark's own examples print with Sparkpace what they print with plain Spark?
+"""The check that Spark's own examples print with Sparkpace what they print with plain Spark.
 
     python -m experiments.bench.same_answers OUT.json [--runtime process] [--only PATTERN ...]
 
@@ -38,7 +38,7 @@ OPTIONS_OF_BOTH = (
 
 
 def judge_answers(plain: ExampleAnswers, again: ExampleAnswers, ours: ExampleAnswers) -> dict[str, str]:
-    """A verdict in a few words for each example; verdicts that begin with "different" are faults."""
+    """Return a verdict in a few words for each example; verdicts that begin with "different" are faults."""
     return {name: _of_one(plain[name], again[name], ours[name]) for name in plain}
 
 
@@ -63,7 +63,8 @@ def _run(command: list[str], work: Path, environment: dict[str, str]) -> Example
 
 
 def compare_examples(folder: Path, runtime: str, patterns: list[str]) -> dict[str, str]:
-    """Runs the examples in `folder`. Raises `subprocess.CalledProcessError` if a driver fails."""
+    """Run the examples in `folder`, and return a verdict for each. Raise `subprocess.CalledProcessError` if a driver
+    fails."""
     make_input(folder / "spark-data")
     works = {label: Path(shutil.copytree(folder / "spark-data", folder / label)) for label in ("plain", "again", "ours")}
     driver, python = str(WORKLOADS / "every_example.py"), Path(sys.executable)

@@ -1,7 +1,7 @@
-"""Submit to first task: Sparkpace beside Spark standalone with Master and Workers already up, run in turn.
+"""Submit to first task: Sparkpace and Spark standalone with Master and Workers already up, run in turn.
 
-Both have as many workers; standalone's share the machine's cores, ours have what `up` gives them. The application reports the
-wall time at which its first task ran.
+Both have as many workers; standalone's share the machine's cores, Sparkpace's have what `up` gives them. The application
+reports the wall time at which its first task ran.
 
     python -m experiments.bench.startup --out out/startup [--pairs 9] [--workers 2]
 """
@@ -35,7 +35,7 @@ sc.stop()
 
 
 def first_task_s(command: list[str], environment: dict[str, str], cwd: Path) -> float:
-    """Seconds from the call of `command` to its first task."""
+    """Return the seconds from the call of `command` to its first task."""
     called = time.time()
     done = subprocess.run(command, env=environment, cwd=cwd, check=True, text=True, capture_output=True)
     [line] = [line for line in done.stdout.splitlines() if line.startswith("FIRST-TASK")]
@@ -44,7 +44,7 @@ def first_task_s(command: list[str], environment: dict[str, str], cwd: Path) -> 
 
 @contextmanager
 def standalone_cluster(out: Path, environment: dict[str, str], workers: int) -> Iterator[str]:
-    """A standalone Master and Workers that share the machine's cores; ends them by their ids."""
+    """Start a standalone Master and Workers that share the machine's cores, and end them by their ids."""
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
@@ -66,7 +66,7 @@ def standalone_cluster(out: Path, environment: dict[str, str], workers: int) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Submit to first task, beside Spark standalone.")
+    parser = argparse.ArgumentParser(description="Submit to first task, compared with Spark standalone.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--workers", type=int, default=2)

@@ -1,7 +1,8 @@
-"""What the live page's viewers and a Prometheus cost the master: its CPU, with many applications that run, with and without.
+"""The cost of the live page's viewers and a Prometheus for the master: its CPU, with many applications that run, with and
+without.
 
 Real: a master process, `sparkpace ui` processes, HTTP between all, server-sent events. Made up: drivers (they register and
-say nothing more, as between two stages) and agents (each reports all its executors and a sample of each every second).
+say nothing more, like between two stages) and agents (each reports all its executors and a sample of each every second).
 
     python -m experiments.bench.viewers --out out/viewers [--applications 200] [--viewers 5] [--seconds 60]
 """
@@ -38,13 +39,13 @@ WORKERS = 4
 PERIOD_S, SCRAPE_S, START_S = 1.0, 15.0, 60.0
 MEMORY_MB = 1 << 20
 QUOTA_EVERY = 10
-"""An executor's quota changes once in so many periods."""
+"""Periods of which one changes an executor's quota."""
 LINK = "Open this within 5 minutes: "
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """What the master spent while so many looked. `events` came to all viewers together, at least one a second each if nobody
-    was held up."""
+    """The master's CPU while `viewers` viewers looked. `events` came to all viewers together, at least one a second each if
+    no viewer was held up."""
 
     pages: int
     viewers: int
@@ -55,7 +56,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float:
-        """Of a core."""
+        """The share of a core."""
         return self.cpu_s / self.seconds
 
 
@@ -97,7 +98,7 @@ class MadeUpAgents:
                 self._over.wait(max(0.0, begun_s + number * PERIOD_S / WORKERS - time.monotonic()))
 
     def _report(self, worker_id: str) -> None:
-        """What an agent posts each period."""
+        """Post what an agent posts each period."""
         now_s = time.monotonic() - self._begun_s
         there = self._there[worker_id]
         sync = WorkerSync(
@@ -155,7 +156,8 @@ class MadeUpAgents:
 
 
 class Viewer:
-    """A browser's connection: signed in by the page's link of that number, told of the cluster and of one application."""
+    """A browser's connection: signed in by the page's link of that number, with news of the cluster and of one
+    application."""
 
     def __init__(self, links: Path, number: int, application_id: str) -> None:
         link = urllib.parse.urlsplit(_link(links, number))
@@ -179,13 +181,13 @@ class Viewer:
                 self.events += line.startswith(b"event: cluster")
 
     def wait(self) -> None:
-        """Until the page has ended."""
+        """Wait until the page has ended."""
         self._thread.join()
         self._connection.close()
 
 
 def _link(links: Path, number: int) -> str:
-    """Each link that is used has the next one printed."""
+    """Return the page's link of that number: each link that is used has the next one printed."""
     found: list[str] = []
 
     def printed() -> bool:
@@ -198,7 +200,7 @@ def _link(links: Path, number: int) -> str:
 
 
 class Scraper:
-    """A Prometheus."""
+    """A Prometheus that scrapes the master."""
 
     def __init__(self, home: Home, url: str) -> None:
         self._token = home.make_metrics_token().read_text().strip()
@@ -209,7 +211,7 @@ class Scraper:
 
     def _run(self) -> None:
         while not self._over.is_set():
-            connection = KeptConnection(self._url, self._ca)  # the master closes one that was quiet for so long
+            connection = KeptConnection(self._url, self._ca)  # the master closes a connection that was quiet for this long
             connection.get("/metrics", self._token)
             connection.close()
             self.scrapes += 1
@@ -234,7 +236,8 @@ def measured(
     scraped: bool,
     seconds: float,
 ) -> Phase:
-    """`viewers` are spread over `pages`, each of them another `sparkpace ui`; each watches another application."""
+    """Measure the master while `viewers` viewers, spread over `pages`, watch an application each; each page is another
+    `sparkpace ui`."""
     processes, links, watching = list[subprocess.Popen[bytes]](), list[Path](), list[Viewer]()
     scraper = Scraper(sparkpace.home, url) if scraped else None
     try:
@@ -244,7 +247,7 @@ def measured(
         for number in range(viewers):
             watching.append(Viewer(links[number % pages], number // pages, jobs[number]))
         if not wait_until(lambda: all(one.events > 2 for one in watching), START_S):
-            raise SystemExit("a viewer was told nothing")
+            raise SystemExit("a viewer received nothing")
         events, scrapes = sum(one.events for one in watching), scraper.scrapes if scraper else 0
         before_s, begun_s = sum(master.cpu_times()[:2]), time.monotonic()
         time.sleep(seconds)
@@ -266,7 +269,7 @@ def measured(
 
 @contextmanager
 def running_master(home: Home, out: Path) -> Iterator[tuple[psutil.Process, str]]:
-    """With its URL, once it answers."""
+    """Start the master, and provide its process and URL once it answers."""
     port = free_port()
     url = f"https://127.0.0.1:{port}"
     with (out / "master.log").open("wb") as log:
@@ -305,7 +308,7 @@ def registered(home: Home, url: str, applications: int) -> list[str]:
 
 
 def measure_viewers(out: Path, applications: int, viewers: int, seconds: float) -> list[Phase]:
-    """Nobody looks; all at one page; the same and a Prometheus; each at a page of their own; nobody looks."""
+    """Measure five phases: no viewer; all at one page; the same and a Prometheus; each at a page of their own; no viewer."""
     out.mkdir(parents=True, exist_ok=True)
     home = Home(out / "home")
     if home.path.exists():

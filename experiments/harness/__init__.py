@@ -1,1 +1,1 @@
-"""How experiments are run, kept and told of: a spec in, a result folder out."""
+"""The running, keeping and reporting of experiments: a spec in, a result folder out."""

@@ -1,4 +1,4 @@
-"""The clusters of an experiment, all up at once: ours, and others whose executors ours adopts."""
+"""The clusters of an experiment, all up at once: Sparkpace's own, and others whose executors it adopts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from experiments.harness.result_folder import Asked, AskedCluster
 from stage_model.errors import BadInput
 
 WORKERS, SLOTS = 2, 2
-"""As many executors per job as ours has workers; a standalone cluster has room for a second job's."""
+"""Executors of a job, as many as Sparkpace has workers, and slots of a Worker, with room for a second job's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What `sparkpace submit` is told so that another cluster manager starts executors. `variables` go to its environment."""
+    """Options of `sparkpace submit` so that another cluster manager starts executors. `variables` go to its environment."""
 
     master: str
     settings: Mapping[str, object]
@@ -40,7 +40,8 @@ class Elsewhere:
 
 @contextmanager
 def running(folder: Path, what: Asked) -> Iterator[Mapping[str, LocalCluster]]:
-    """By name; the only one of a spec that names none is "". Raises `BadInput` for executors of an unknown kind."""
+    """Provide the clusters by name; the only cluster of a spec that names none is "". Raise `BadInput` for executors of an
+    unknown kind."""
     wanted = what.clusters or {"": AskedCluster(what.cluster)}
     for name, asked in wanted.items():
         if asked.executors not in ("", *STARTERS):
@@ -57,7 +58,7 @@ def running(folder: Path, what: Asked) -> Iterator[Mapping[str, LocalCluster]]:
 
 @contextmanager
 def _standalone(folder: Path) -> Iterator[Elsewhere]:
-    """Spark's Master and Workers. They see the inputs in that folder and may use all cores: quotas are set by us alone."""
+    """Provide Spark's Master and Workers. They see the inputs in that folder and may use all cores: only we set quotas."""
     with standalone(folder, workers=WORKERS, cores_each=machine_cores(), slots=SLOTS) as spark:
         settings = {
             "spark.cores.max": WORKERS,
@@ -70,9 +71,9 @@ def _standalone(folder: Path) -> Iterator[Elsewhere]:
 
 @contextmanager
 def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
-    """Pods of a namespace of this folder's own, on the one node that this machine is. They see the inputs in that folder and
-    keep shuffle files to themselves; without a limit of CPU, quotas are set by us alone. Raises `Unavailable` where there is
-    no Kubernetes."""
+    """Provide pods of a namespace of this folder's own, on the one node that this machine is. They see the inputs in that
+    folder and keep shuffle files to themselves; without a limit of CPU, only we set quotas. Raise `Unavailable` where there
+    is no Kubernetes."""
     kubeconfig = find_kubeconfig(os.environ)
     with closing(connect(None)) as engine:
         image = ensure_executor_image(engine, os.environ.get("SPARKPACE_BASE_IMAGE"), folder / "image.lock")
@@ -93,4 +94,4 @@ STARTERS: Mapping[str, Callable[[Path], AbstractContextManager[Elsewhere]]] = {
     "standalone": _standalone,
     "kubernetes": _kubernetes,
 }
-"""What starts executors that ours adopts."""
+"""Starters of executors that Sparkpace adopts."""

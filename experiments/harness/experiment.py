@@ -1,4 +1,4 @@
-"""Runs a spec's missing steps and makes the report: the two halves of `python -m experiments`.
+"""The running of a spec's missing steps, and the report: the two halves of `python -m experiments`.
 
 A spec is a TOML file: `title`, `scenario`, `[cluster] up = [...]` or several `[clusters.NAME]`, `[settings]`, and `[quick]`,
 which replaces settings for a small try. Not covered: what a scenario is (`experiments.scenarios`), where results go
@@ -66,7 +66,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_spec(name: str) -> tuple[str, Spec]:
-    """A spec and its name, from `experiments/scenarios/specs/NAME.toml` or the path of a file. Raises `BadInput`."""
+    """Return a spec and its name, from `experiments/scenarios/specs/NAME.toml` or the path of a file. Raise `BadInput`."""
     path = Path(name) if name.endswith(".toml") else SPECS / f"{name}.toml"
     try:
         return path.stem, msgspec.convert(tomllib.loads(path.read_text()), type=Spec)
@@ -96,8 +96,8 @@ def scenario_of(folder: ResultFolder, what: Asked) -> AnyScenario:
 
 
 def chosen(steps: Sequence[str], only: Sequence[str]) -> list[str]:
-    """The steps whose names begin with one of the words in `only`, up to a hyphen or the name's end; all steps without one.
-    Raises `BadInput` for a word with which no step begins."""
+    """Return the steps whose names begin with one of the words in `only`, up to a hyphen or the name's end; all steps without
+    one. Raise `BadInput` for a word with which no step begins."""
     for word in only:
         if not any(f"{step}-".startswith(f"{word}-") for step in steps):
             raise BadInput(f"no step begins with {word!r}; there are: {', '.join(steps)}")
@@ -105,7 +105,8 @@ def chosen(steps: Sequence[str], only: Sequence[str]) -> list[str]:
 
 
 def run_steps(folder: ResultFolder, scenario: AnyScenario, what: Asked, console: Console, only: Sequence[str] = ()) -> None:
-    """Runs the missing steps among those that `only` names, each in a slice of its own; nothing where no step is missing."""
+    """Run the missing steps among those that `only` names, each in a slice of its own; do nothing where no step is
+    missing."""
     steps = chosen(scenario.steps(), only)
     if folder.data().done.issuperset(steps):
         return
@@ -141,7 +142,7 @@ def run_steps(folder: ResultFolder, scenario: AnyScenario, what: Asked, console:
 def _without_spark(
     folder: ResultFolder, scenario: Simulated | Measured, steps: Sequence[str], session: Session, progress: Progress
 ) -> None:
-    """The same for steps that yield rows."""
+    """Run steps that yield rows, without Spark."""
     task = progress.add_task("", total=len(steps))
     how = "simulated" if isinstance(scenario, Simulated) else "measured"
     for step in steps:
@@ -163,7 +164,7 @@ Show = Callable[[str], None]
 
 
 def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
-    """A stream under one scheduler."""
+    """Run a stream under one scheduler, and return its record."""
     what = scenario.play(step, data)
     cluster.prepare([*what.shorts, *what.longs])
     show(f"{step}: starting")
@@ -174,7 +175,7 @@ def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, ses
 
 
 def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
-    """Jobs at given times, or one on stock Spark."""
+    """Run the jobs at given times, or one job on stock Spark, and return their record."""
     cluster.prepare(orders)
     watch = _Watch()
     if any(order.stock for order in orders):
@@ -185,7 +186,7 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
         return watch.record(step, session, cluster, inside, [job])
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
     for order, job in zip(sorted(orders, key=lambda order: order.delay_s), jobs, strict=True):
-        # Its time would become the others' deadline. One with a deadline that fails is a result.
+        # Its time would become the others' deadline. A job with a deadline that fails is a result.
         if order.deadline_s is None and job.exit_code != 0 and not order.may_fail:
             raise SystemExit(f"{step}: {job.job} ended with {job.exit_code}; the log is in {cluster.logs}")
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
@@ -193,7 +194,7 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
 
 
 class _Watch:
-    """Looks at the machine before and after a step."""
+    """A look at the machine before and after a step."""
 
     def __init__(self) -> None:
         self._before, self._begun_s = machine.cpu_times(), time.monotonic()
@@ -207,7 +208,7 @@ class _Watch:
         jobs: Sequence[JobRecord],
         given_up: Mapping[str, float] | None = None,
     ) -> StepRecord:
-        """`inside_core_s`: CPU of executors."""
+        """Return the step's record; `inside_core_s`: CPU of executors."""
         spent, took_s = machine.cpu_times().since(self._before), time.monotonic() - self._begun_s
         return StepRecord(
             step=step,
@@ -237,7 +238,7 @@ def _line(record: StepRecord) -> str:
 
 
 def write_report(folder: ResultFolder) -> list[Condition]:
-    """Makes report.md and the pictures from the recorded data alone; returns the conditions."""
+    """Make report.md and the pictures only from the recorded data; return the conditions."""
     what = folder.read_settings()
     scenario, data = scenario_of(folder, what), folder.data()
     conditions = scenario.conditions(data)
@@ -247,7 +248,7 @@ def write_report(folder: ResultFolder) -> list[Condition]:
 
 
 def goals(folder: ResultFolder) -> list[dict[str, Any]]:
-    """What the folder's data say of the project's goals, each with the command that measured it."""
+    """Return the project's goals as the folder's data show them, each with the command that measured it."""
     what = folder.read_settings()
     scenario = scenario_of(folder, what)
     if not isinstance(scenario, Ambitious):
@@ -269,7 +270,7 @@ def text(
     conditions: Sequence[Condition],
     pictures: Sequence[str],
 ) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     held = sum(condition.holds for condition in conditions)
     quick = ", quick" if what.quick else ""
     lines = [
@@ -293,7 +294,7 @@ def text(
 
 
 def _cost(scenario: Scenario, data: Data) -> list[str]:
-    """What the steps took; of those without Spark only time."""
+    """Return what the steps took; of steps without Spark only time."""
     if isinstance(scenario, Simulated | Measured):
         return [
             *(SIMULATED if isinstance(scenario, Simulated) else MEASURED),
@@ -327,7 +328,7 @@ def _session(session: Session) -> str:
 
 
 def draw_pictures(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
-    """Makes the scenario's pictures of what is there; returns their names."""
+    """Make the scenario's pictures of what is there; return their names."""
     names = []
     for name, applications in scenario.pictures(data).items():
         drawable = [folder.runs / application for application in applications if data.samples.get(application)]

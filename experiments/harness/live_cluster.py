@@ -1,7 +1,7 @@
 """A live cluster of this machine, driven as a user would: the command `sparkpace` with a home of its own, jobs in the
 background, and their end. Experiments, measurements and the tests on real Spark all use it.
 
-Not covered: what is submitted when and what is kept of it (`local_cluster`).
+Not covered: the times of jobs and the keeping of their results (`local_cluster`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from controller.start import ours
 from controller.wire.driver import PythonEnvironment
 
 END_S = 20.0
-"""From SIGTERM of a submission until SIGKILL: it ends driver and application itself, which takes seconds."""
+"""Seconds from SIGTERM of a submission until SIGKILL: the submission ends driver and application itself, which takes
+seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A command's end. `output` is what it wrote to stdout, or all of a log that took both."""
+    """A command's end. `output` is the command's stdout, or all of a log that took stderr, too."""
 
     code: int
     output: str
@@ -44,7 +45,8 @@ class Sparkpace:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        """Without the virtual environment that is active, if one is: jobs run under the Python of `program`."""
+        """Return the environment without the virtual environment that is active, if one is: jobs run under the Python of
+        `program`."""
         plain = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
         return {**plain, VARIABLE: str(self.home.path), **self.variables}
 
@@ -53,8 +55,8 @@ class Sparkpace:
 
     @contextmanager
     def running(self, *options: str) -> Iterator[None]:
-        """Up with these options; down at the end, also that of SIGTERM. A cluster that a crash left behind in this home goes
-        first."""
+        """Keep a cluster up with these options; take it down at the end, also after SIGTERM. A cluster that a crash left
+        behind in this home goes first."""
         if self.home.cluster_file.exists():
             self.need("down")
         before = signal.signal(signal.SIGTERM, end_by_signal)
@@ -67,13 +69,13 @@ class Sparkpace:
 
     @property
     def master_url(self) -> str:
-        """As stock Spark is told it. Raises `Unavailable` without a cluster."""
+        """The URL for stock Spark. Raises `Unavailable` without a cluster."""
         return self.home.need_cluster().spark_master
 
     # ------------------------------------------------------------------ commands
 
     def run(self, words: Sequence[str], *, errors: Path | None = None, log: Path | None = None) -> Done:
-        """Runs it to its end. `errors` takes stderr, `log` takes stderr and stdout; else stderr is the terminal's."""
+        """Run the command to its end. `errors` takes stderr, `log` takes stderr and stdout; else stderr is the terminal's."""
         file = log or errors
         if file is None:
             done = self.call(words)
@@ -83,7 +85,7 @@ class Sparkpace:
         return Done(done.returncode, done.stdout if log is None else log.read_text(errors="replace"))
 
     def need(self, *words: str) -> str:
-        """Its stdout. Raises `SystemExit` when it fails."""
+        """Return the command's stdout. Raise `SystemExit` when it fails."""
         done = self.run(words)
         if done.code != 0:
             raise SystemExit(f"sparkpace {' '.join(words)} ended with code {done.code}")
@@ -97,8 +99,8 @@ class Sparkpace:
         stderr: int | None = None,
         timeout_s: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end, its output where `subprocess.Popen` is told. Raises `subprocess.TimeoutExpired`; whatever is
-        raised, the command and what it has started are ended."""
+        """Run the command to its end, with its output where `stdout` and `stderr` say, as for `subprocess.Popen`. Raise
+        `subprocess.TimeoutExpired`; whatever is raised, the command and what it has started are ended."""
         with subprocess.Popen(
             self.command(words),
             env=self.environment(),
@@ -116,8 +118,8 @@ class Sparkpace:
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def start(self, command: Sequence[str], out: Path, err: Path | None = None) -> subprocess.Popen[bytes]:
-        """Any command in the background, in a session of its own and with this environment. Its output goes to files, for a
-        full pipe would stop it; stdout and stderr both to `out` unless there is an `err`."""
+        """Start any command in the background, in a session of its own and with this environment. Its output goes to files,
+        for a full pipe would stop it; stdout and stderr both to `out` unless there is an `err`."""
         with out.open("wb") as stdout, (err or Path(os.devnull)).open("wb") as stderr:
             return subprocess.Popen(
                 command,
@@ -131,12 +133,12 @@ class Sparkpace:
 
 
 def end_by_signal(number: int, _frame: object) -> NoReturn:
-    """A handler, by which a signal ends this process as Ctrl-C does: after its jobs and its cluster."""
+    """Handle a signal: end this process as Ctrl-C does, after its jobs and its cluster."""
     sys.exit(128 + number)
 
 
 def end_processes(processes: Sequence[subprocess.Popen[Any]]) -> None:
-    """Ends submissions that still run, each with its application; by process, never by name."""
+    """End submissions that still run, each with its application; by process, never by name."""
     living = [process for process in processes if process.poll() is None]
     for process in living:
         process.send_signal(signal.SIGTERM)
@@ -155,12 +157,12 @@ def free_port() -> int:
 
 
 def spark_home(python: Path) -> Path:
-    """The pyspark package of that Python."""
+    """Return the pyspark package of that Python."""
     find = "import pathlib, importlib.util as u; print(pathlib.Path(u.find_spec('pyspark').origin).parent)"
     return Path(subprocess.run([str(python), "-c", find], capture_output=True, text=True, check=True).stdout.strip())
 
 
 def own_python_roots() -> list[Path]:
-    """The folders that executors must see to run the Python of this process; none for the system's."""
+    """Return the folders that executors must see to run the Python of this process; none for the system's."""
     own = PythonEnvironment(executable=sys.executable, version="", prefix=sys.prefix, base_prefix=sys.base_prefix)
     return python_roots(own)

@@ -1,7 +1,7 @@
 """A local cluster for experiments: `sparkpace up`, jobs submitted at given times, `down`.
 
-Covers starting and awaiting jobs and what only exists while they run: which executor is on which worker. What is measured
-of it and where it is kept are `machine` and `result_folder`.
+Covered are starting and awaiting jobs and what only exists while they run: which executor is on which worker. Measuring is in
+`machine`, keeping in `result_folder`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stage_model.history.profile import profile_json
 
 WORKLOADS = PROJECT / "experiments" / "workloads"
 EXAMPLES = "{examples}"
-"""In a job's words: the folder of Spark's own Python examples."""
+"""Placeholder in a job's words: the folder of Spark's own Python examples."""
 LOOK_S = 0.25
 
 
@@ -49,8 +49,8 @@ class SubmittedJob:
 
 
 class LocalCluster:
-    """A cluster in `folder`: its home, the inputs that jobs read, the jobs' logs. Use `running`. Several in one folder have
-    names. `options` and `variables`: more of them for each `sparkpace submit`."""
+    """A cluster in `folder`: its home, the inputs that jobs read, the jobs' logs. Use `running`. Several clusters in one
+    folder have names. `options` and `variables`: further ones for each `sparkpace submit`."""
 
     def __init__(self, folder: Path, name: str = "") -> None:
         self.folder, self.home = folder, Home(folder / (f"home-{name}" if name else "home"))
@@ -61,17 +61,18 @@ class LocalCluster:
 
     @contextmanager
     def running(self, up: Sequence[str]) -> Iterator[LocalCluster]:
-        """Up with these options; down at the end. One that a crash left behind in this folder goes first."""
+        """Keep the cluster up with these options; take it down at the end. A cluster that a crash left behind in this folder
+        goes first."""
         self.logs.mkdir(parents=True, exist_ok=True)
         with self.sparkpace.running(*self._here(up)):
             yield self
 
     def capacity(self) -> dict[str, float]:
-        """Cores of each worker."""
+        """Return the cores of each worker."""
         return {worker.worker_id: worker.cores for worker in self._client().workers()}
 
     def prepare(self, orders: Iterable[Order]) -> None:
-        """Makes the inputs that the jobs' words name, so that no job's time has it in."""
+        """Make the inputs that the jobs' words name, so that no job's time includes it."""
         for order in orders:
             works_in = (f"{{out}}/{order.works_in}",) if order.works_in else ()
             prepare_inputs(self.folder, (*order.words, *order.options, *works_in))
@@ -79,9 +80,9 @@ class LocalCluster:
     def perform(
         self, step: str, orders: Sequence[Order], *, limit_s: float, show: Callable[[str], None] = lambda _: None
     ) -> list[JobRecord]:
-        """Submits every job at its time and waits for all to end; `show` is told what goes on.
+        """Submit every job at its time and wait for all to end; `show` gets a line on what goes on.
 
-        Raises `SystemExit` when one never became an application or all together take longer than `limit_s`; then, and on
+        Raise `SystemExit` when a job never became an application or all together take longer than `limit_s`; then, and on
         Ctrl-C, what runs is ended.
         """
         begun_s = time.monotonic()
@@ -104,7 +105,7 @@ class LocalCluster:
         return [self.record(job, workers) for job in jobs]
 
     def submit(self, step: str, order: Order) -> SubmittedJob:
-        """Starts `sparkpace submit` in the background."""
+        """Start `sparkpace submit` in the background."""
         submission = str(uuid.uuid4())
         log, output = (self.logs / f"{step}-{order.job}.{what}" for what in ("log", "out"))
         (script, *arguments), own = self._here(order.words), self._here(order.options)
@@ -120,7 +121,8 @@ class LocalCluster:
         return SubmittedJob(order, submission, sparkpace.start(command, output, log), log, output, folder)
 
     def _here(self, words: Sequence[str]) -> list[str]:
-        """The words, with the paths of the result folder and of Spark's own examples in place of their placeholders."""
+        """Return the words, with the paths of the result folder and of Spark's own examples in place of their
+        placeholders."""
         here = [word.replace("{out}", str(self.folder)) for word in words]
         if any(EXAMPLES in word for word in here):
             examples = find_spark(os.environ).home / "examples" / "src" / "main" / "python"
@@ -128,13 +130,13 @@ class LocalCluster:
         return here
 
     def _copy(self, name: str, job: str) -> Path:
-        """Makes a new copy of the input of that name for a job."""
+        """Make a new copy of the input of that name for a job."""
         copy = self.folder / "work" / job
         shutil.rmtree(copy, ignore_errors=True)
         return Path(shutil.copytree(self.folder / name, copy))
 
     def _taught(self, what: Taught) -> Path:
-        """The profile's file, kept: the store forgets old runs."""
+        """Return the profile's file, kept: the store forgets old runs."""
         file = self.folder / "profiles" / f"{'+'.join(what.runs)}-x{what.factor:g}.json"
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
@@ -142,7 +144,7 @@ class LocalCluster:
         return file
 
     def executors(self) -> dict[tuple[str, str], str]:
-        """The worker of each (application, executor) that an agent keeps now; samples do not tell it."""
+        """Return the worker of each (application, executor) that an agent keeps now; samples do not have it."""
         found = {}
         for record in self.home.path.glob("agents/*/*.json"):
             application_id, _, executor_id = record.stem.rpartition(".")
@@ -152,7 +154,7 @@ class LocalCluster:
     def record(
         self, job: SubmittedJob, workers: Mapping[tuple[str, str], str], arrived_epoch_s: float | None = None
     ) -> JobRecord:
-        """The record of a job that ended. Its output, without the folder's path, goes to the folder of its run. Raises
+        """Return the record of a job that ended. Its output, without the folder's path, goes to the folder of its run. Raise
         `SystemExit` when the job never became an application."""
         view = find(self._client(), job.submission)
         if view is None:

@@ -1,6 +1,6 @@
-"""The machine an experiment runs on: what it is, and the CPU that it spends beside the executors.
+"""The machine that an experiment runs on: its description, and the CPU that it spends besides the executors.
 
-Reads /proc; `root` is there for tests.
+The source is /proc; `root` is there for tests.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ class CpuTimes:
 
 
 def cpu_times(root: Path = Path("/proc")) -> CpuTimes:
-    """From the first line of /proc/stat: user nice system idle iowait irq softirq steal (guests are in user)."""
+    """Read the times from the first line of /proc/stat: user nice system idle iowait irq softirq steal (guests are in
+    user)."""
     words = (root / "stat").read_text().split("\n", 1)[0].split()
     user, nice, system, _, _, irq, softirq, steal = (int(word) / os.sysconf("SC_CLK_TCK") for word in words[1:9])
     return CpuTimes(user + nice + system + irq + softirq, steal)
 
 
 def describe_machine(root: Path = Path("/proc")) -> dict[str, Any]:
-    """What a result depends on besides the program."""
+    """Return what a result depends on besides the program."""
     models = [line for line in (root / "cpuinfo").read_text().splitlines() if line.startswith("model name")]
     try:
         docker = docker_version()
@@ -58,7 +59,7 @@ def describe_machine(root: Path = Path("/proc")) -> dict[str, Any]:
 
 
 def commit(project: Path = PROJECT) -> str:
-    """The project's commit, with "+changes" when files differ from it; "unknown" outside a clone."""
+    """Return the project's commit, with "+changes" when files differ from it; "unknown" outside a clone."""
     try:
         head = _git(project, "rev-parse", "HEAD")
         return head + ("+changes" if _git(project, "status", "--porcelain", "--untracked-files=no") else "")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> list[str]:
-    """Lines of a Markdown table and the empty one that ends it; a bar within a cell is text."""
+    """Return the lines of a Markdown table and the empty line that ends it; a bar within a cell is text."""
     return [_row(columns), "| --- " * len(columns) + "|", *map(_row, rows), ""]
 
 

@@ -1,8 +1,8 @@
-"""A Kubernetes whose one node is this machine (`dockerfiles/kubernetes.sh`): a namespace, an image, and what spark-submit is
-told so that a job's executors are pods there. Experiments use it, and the tests on a real Kubernetes.
+"""A Kubernetes whose one node is this machine (`dockerfiles/kubernetes.sh`): a namespace, an image, and the options of
+spark-submit with which a job's executors are pods there. Experiments use it, and the tests on a real Kubernetes.
 
-The executor image holds no Spark: pods mount it, and whatever else they read, from this machine. Not covered: what is
-submitted (`local_cluster`, and the tests' own spark-submit).
+The executor image holds no Spark: pods mount it, and everything else that they read, from this machine. Not covered:
+submitting (`local_cluster`, and the tests' own spark-submit).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from stage_model.errors import Unavailable
 
 SCRIPT = PROJECT / "dockerfiles" / "kubernetes.sh"
 STATE = Path(os.environ.get("SPARKPACE_KUBERNETES_DIR") or "/run", "sparkpace-kubernetes")
-"""Where the script keeps its kubeconfig and its daemons' pids."""
+"""Folder in which the script keeps its kubeconfig and its daemons' pids."""
 VARIABLE = "SPARKPACE_TEST_KUBECONFIG"
-"""Of its own, so that a user's cluster is touched only if they say so."""
+"""A variable of its own, so that a user's cluster is touched only if they say so."""
 CALL_S = 300.0
-"""Longest call. All of them take seconds, but a machine may be loaded."""
+"""Seconds of the longest call. All calls take seconds, but a machine may be loaded."""
 EXECUTOR = "spark-kubernetes-executor"
-"""Spark's name of its container."""
+"""Spark's name of an executor's container."""
 ENTRY = """\
 readarray -t options < <(env | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | cut -d= -f2-)
 exec java "${options[@]}" "-Xmx$SPARK_EXECUTOR_MEMORY" -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}$SPARK_HOME/jars/*" \\
@@ -37,40 +37,40 @@ exec java "${options[@]}" "-Xmx$SPARK_EXECUTOR_MEMORY" -cp "${SPARK_CLASSPATH:+$
     --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" --app-id "$SPARK_APPLICATION_ID" \\
     --hostname "$SPARK_EXECUTOR_POD_IP" --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"
 """
-"""What the entry point of Spark's own images does for an executor; ours holds no Spark."""
+"""The command that the entry point of Spark's own images runs for an executor; our image holds no Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """A namespace. `folder` gets what `kubectl` writes, and pod templates."""
+    """A namespace. `folder` gets the files of `kubectl`, and pod templates."""
 
     kubeconfig: Path
     namespace: str
     folder: Path
 
     def kubectl(self, *words: str, given: str = "", timeout_s: float = CALL_S) -> str:
-        """Its stdout; `given` is its stdin. Raises `Unavailable` when it fails."""
+        """Return the stdout of `kubectl`; `given` is its stdin. Raise `Unavailable` when it fails."""
         files = ("--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self.folder / "cache"))
         command = ["kubectl", *files, "--namespace", self.namespace, *words]
         return _call(command, f"kubectl {' '.join(words)}", given, timeout_s)
 
     def node(self) -> tuple[str, str]:
-        """Name and address. Pods reach this machine by that address."""
+        """Return the node's name and address. Pods reach this machine by that address."""
         (node,) = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
         addresses = {at["type"]: at["address"] for at in node["status"]["addresses"]}
         return node["metadata"]["name"], addresses["InternalIP"]
 
     def master(self) -> str:
-        """Spark's master URL of it."""
+        """Return Spark's master URL of the cluster."""
         return f"k8s://{self.kubectl('config', 'view', '--minify', '-o', 'jsonpath={.clusters[0].cluster.server}')}"
 
     def variables(self) -> dict[str, str]:
-        """What the environment of a driver must have."""
+        """Return the variables that the environment of a driver must have."""
         return {"KUBECONFIG": str(self.kubeconfig)}
 
     def settings(self, image: str, home: Path, shown: Sequence[Path]) -> dict[str, str]:
-        """Of a driver on this machine whose executors are pods of this namespace, with a small request of CPU and no limit.
-        `image` has a JRE and a Python; `home` is Spark's; pods see it and the folders `shown`."""
+        """Return the settings of a driver on this machine whose executors are pods of this namespace, with a small request of
+        CPU and no limit. `image` has a JRE and a Python; `home` is Spark's; pods see it and the folders `shown`."""
         address = self.node()[1]
         template = json.dumps(pod_template(home, shown))
         file = self.folder / f"template-{hashlib.sha256(template.encode()).hexdigest()[:8]}.json"
@@ -88,7 +88,7 @@ class OneNode:
 
 
 def pod_template(home: Path, shown: Sequence[Path]) -> dict[str, Any]:
-    """Of an executor's pod, with these folders of the node, read-only at the same paths."""
+    """Return the template of an executor's pod, with these folders of the node, read-only at the same paths."""
     folders = [str(folder) for folder in dict.fromkeys((home, *shown))]
     container = {
         "name": EXECUTOR,
@@ -103,8 +103,8 @@ def pod_template(home: Path, shown: Sequence[Path]) -> dict[str, Any]:
 
 @contextmanager
 def fresh_namespace(kubeconfig: Path, name: str, folder: Path) -> Iterator[OneNode]:
-    """A new one, up until the end of the block; then it goes with whatever runs in it. One of that name that a crash left
-    behind goes first. Raises `Unavailable` where no cluster answers."""
+    """Create a namespace, and delete it with everything that runs in it after the block. A namespace of that name that a
+    crash left behind goes first. Raise `Unavailable` where no cluster answers."""
     folder.mkdir(parents=True, exist_ok=True)
     cluster = OneNode(kubeconfig, name, folder)
     cluster.kubectl("delete", "namespace", name, "--ignore-not-found")
@@ -115,18 +115,19 @@ def fresh_namespace(kubeconfig: Path, name: str, folder: Path) -> Iterator[OneNo
             raise Unavailable(f"namespace {name} has no service account after {CALL_S:g} s; is the controller manager up?")
         yield cluster
     finally:
-        # The namespace itself takes five seconds more, in which it harms nobody.
+        # The namespace itself takes five seconds more, in which it harms no one.
         cluster.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
         cluster.kubectl("delete", "pods", "--all")
 
 
 def namespace_of(folder: Path) -> str:
-    """The name of an experiment's namespace, so that the next run in that folder finds what a crash left behind."""
+    """Return the name of an experiment's namespace, so that the next run in that folder finds the leftovers of a crash."""
     return f"experiment-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 
 def find_kubeconfig(environment: Mapping[str, str]) -> Path:
-    """An administrator's, of the cluster that is named for tests or else the script's. Raises `Unavailable` without one."""
+    """Return an administrator's kubeconfig, of the cluster that is named for tests or else the script's. Raise `Unavailable`
+    where none exists."""
     found = Path(environment.get(VARIABLE) or STATE / "admin.kubeconfig")
     if not found.is_file():
         raise Unavailable(
@@ -137,7 +138,7 @@ def find_kubeconfig(environment: Mapping[str, str]) -> Path:
 
 
 def load_image(image: str) -> None:
-    """From the Docker engine, unless the node has it. Raises `Unavailable` when it cannot be."""
+    """Load an image from the Docker engine, unless the node has it. Raise `Unavailable` when it cannot be loaded."""
     _call([str(SCRIPT), "load", image], f"{SCRIPT.name} load {image}")
 
 

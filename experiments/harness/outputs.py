@@ -17,8 +17,8 @@ _WIDTH = re.compile(r"[ \t]+|-{2,}")
 
 
 def difference(one: str, other: str, *, ignored: Sequence[str] = (), any_order: bool = False) -> str | None:
-    """The first difference, as a sentence; None where both outputs agree. `ignored`: patterns of lines that do not count;
-    `any_order`: lines may come in another order."""
+    """Return the first difference, as a sentence; None where both outputs agree. `ignored`: patterns of lines that do not
+    count; `any_order`: lines may come in another order."""
     ours, theirs = (_lines(text, ignored, any_order) for text in (one, other))
     if len(ours) != len(theirs):
         return f"{len(ours)} lines, then {len(theirs)}"

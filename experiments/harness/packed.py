@@ -16,12 +16,12 @@ from stage_model.errors import BadInput
 
 ARCHIVE = "data.tar.xz"
 LARGEST = 2**30
-"""Unpacked bytes that an archive may have. What claims more is taken for a trap."""
+"""Unpacked bytes that an archive may have. An archive that claims more is taken for a trap."""
 
 
 def pack(folder: Path, names: Sequence[str], archive: Path) -> None:
-    """Writes `archive` from these files and folders of `folder`; those that are not there are left out. Raises `BadInput` for
-    more than `LARGEST` bytes."""
+    """Write `archive` from these files and folders of `folder`; missing ones are left out. Raise `BadInput` for more than
+    `LARGEST` bytes."""
     content = BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(path for name in names for path in (folder / name, *(folder / name).rglob("*")) if path.is_file()):
@@ -36,7 +36,8 @@ def pack(folder: Path, names: Sequence[str], archive: Path) -> None:
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Raises `BadInput` for what `pack` never makes: cut off, larger than `LARGEST`, with anything but files below `into`."""
+    """Unpack `archive`. Raise `BadInput` for one that `pack` never makes: cut off, larger than `LARGEST`, with anything but
+    files below `into`."""
     try:
         reader = lzma.LZMADecompressor(lzma.FORMAT_XZ)
         content = reader.decompress(archive.read_bytes(), LARGEST)
@@ -55,7 +56,8 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 def _write(into: Path, name: str, content: IO[bytes] | None) -> None:
-    """`extractall` has a filter that does this since Python 3.11.4 only. Raises `TarError` for a name that leads out."""
+    """Write one member as a plain file: `extractall` has a filter for this only since Python 3.11.4. Raise `TarError` for a
+    name that leads out."""
     path = into / name.lstrip("/")
     if content is None or ".." in path.parts:
         raise tarfile.TarError(f"{name!r} leads out of the folder")

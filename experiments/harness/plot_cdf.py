@@ -1,4 +1,4 @@
-"""The paper's Figs. 6 and 7: which share of the jobs had ended after so many seconds, one step curve per scheduler."""
+"""The paper's Figs. 6 and 7: the share of the jobs that had ended by each second, one step curve per scheduler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STYLES = ("-", "--", "-.", ":")
 
 
 def plot_cdf(curves: Mapping[str, Sequence[float]], out: Path) -> None:
-    """Seconds of each curve's jobs; a job that did not end is infinite, so its curve stays below 1."""
+    """Plot the seconds of each curve's jobs; a job that did not end is infinite, so its curve stays below 1."""
     figure = new_figure(out, height=4.5)
     axis = figure.add_subplot()
     for number, (label, times_s) in enumerate(curves.items()):
@@ -31,6 +31,6 @@ def plot_cdf(curves: Mapping[str, Sequence[float]], out: Path) -> None:
 
 
 def steps(times_s: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Where the curve rises, and how high it is from there on."""
+    """Return where the curve rises, and how high it is from there on."""
     ended = sorted(time_s for time_s in times_s if not math.isinf(time_s))
     return [0.0, *ended], [0.0, *((n + 1) / len(times_s) for n in range(len(ended)))]

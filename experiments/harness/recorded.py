@@ -1,4 +1,4 @@
-"""What an experiment orders and what it finds, and arithmetic over it: pure, so conditions are tested on made-up data.
+"""The orders and findings of an experiment, and arithmetic over them: pure, so conditions are tested on made-up data.
 
 A scenario's run is a list of *steps* (slices): each submits some jobs at given times and is recorded as a whole. Times are
 seconds, cores are cores. Not covered: files (`result_folder`).
@@ -20,13 +20,13 @@ from stage_model.history.profile import RunRecord
 
 TOGETHER_S = 0.3
 """An agent samples all its executors at one moment of its clock, and again a period (1 s) later. Seconds since each
-application's own submission, put on one time axis, tell the moments apart but differ by milliseconds within one."""
+application's own submission, put on one time axis, show the moments apart but differ by milliseconds within one."""
 SAME_CORES = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """A profile of these runs (application ids) alone, with `factor` times their works and times."""
+    """A profile of only these runs (application ids), with `factor` times their works and times."""
 
     runs: tuple[str, ...]
     factor: float = 1.0
@@ -35,11 +35,10 @@ class Taught:
 @dataclass(frozen=True, slots=True)
 class Order:
     """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
-    folder; `profile` None: whatever the cluster has learned. `stock`: on stock Spark, on workers as large, alone,
-    on `stock_workers` of them (None: on as many).
-    `cluster`: the name of one of several (empty: there is one). `works_in`: an input (`inputs`) that is a folder, of which
-    the job gets a copy to work in and to write to; empty: it works in the result folder. `may_fail`: a failure of a job
-    without a deadline is recorded; else it stops the experiment."""
+    folder; `profile` None: the profile that the cluster has learned. `stock`: on stock Spark, on workers as large, by itself,
+    on `stock_workers` of them (None: on as many). `cluster`: the name of one of several (empty: there is one). `works_in`: an
+    input (`inputs`) that is a folder, of which the job gets a copy to work in and to write to; empty: it works in the result
+    folder. `may_fail`: a failure of a job without a deadline is recorded; else it stops the experiment."""
 
     job: str
     words: tuple[str, ...]
@@ -56,13 +55,13 @@ class Order:
 
 
 def kind_of(job: str) -> str:
-    """Of a job that is named by its kind and a number."""
+    """Return the kind of a job that is named by its kind and a number."""
     return job.rpartition("-")[0]
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of a step that ended. `summary` is its run's; `workers` tells each executor's worker; `arrived_epoch_s`: when
-    it came, where it may have waited to be submitted."""
+    """One job of a step that ended. `summary` is its run's; `workers` has each executor's worker; `arrived_epoch_s`: the
+    job's arrival, where it may have waited to be submitted."""
 
     job: str
     app_id: str
@@ -73,16 +72,16 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waited_s(self) -> float:
-        """From its arrival to its submission."""
+        """Seconds from the job's arrival to its submission."""
         return 0.0 if self.arrived_epoch_s is None else float(self.summary["submitted_epoch_s"]) - self.arrived_epoch_s
 
 
 class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A step that ended, one line of `records.jsonl`. `session` numbers the call that ran it.
 
-    `outside_core_s`: CPU that the machine used outside executors, drivers and services included; `steal_core_s`: what
-    the hypervisor withheld. `capacity`: cores of each worker. `given_up`: jobs that were ended before they had, and the
-    seconds since their arrival.
+    `outside_core_s`: CPU that the machine used outside executors, drivers and services included; `steal_core_s`: CPU that the
+    hypervisor withheld. `capacity`: cores of each worker. `given_up`: jobs that were ended early, and the seconds since their
+    arrival.
     """
 
     step: str
@@ -99,8 +98,8 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step without Spark (simulated, or the product's own parts measured) that ended, one line of `rows.jsonl`: what
-    its scenario found, one mapping per row."""
+    """A step without Spark (simulated, or the product's own parts measured) that ended, one line of `rows.jsonl`: its
+    scenario's findings, one mapping per row."""
 
     step: str
     session: int
@@ -121,7 +120,7 @@ class Withdrawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 @dataclass(frozen=True, slots=True)
 class Data:
     """All that was recorded: steps by name, samples by application id, steps without Spark, runs that were withdrawn, event
-    log findings (where there is a log) and outputs by application id, and by step why it missed a goal."""
+    log findings (where there is a log) and outputs by application id, and reasons for missed goals by step."""
 
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
@@ -137,15 +136,15 @@ class Data:
         return frozenset((*self.steps, *self.rows))
 
     def starting(self, prefix: str) -> list[StepRecord]:
-        """The steps whose names are `prefix` and a number, in order of their numbers."""
+        """Return the steps whose names are `prefix` and a number, in order of their numbers."""
         found = {name.removeprefix(prefix): step for name, step in self.steps.items() if name.startswith(prefix)}
         return [found[number] for number in sorted((n for n in found if n.isdigit()), key=int)]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold, of which run, and the numbers that show whether it does. `always`: in a quick run, too, which is too
-    small for the others."""
+    """A statement that must hold, of which run, and the numbers that show whether it does. `always`: it counts in a quick
+    run, too, which is too small for other conditions."""
 
     name: str
     of: str
@@ -155,7 +154,7 @@ class Condition:
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A figure that was to be reached: `measured` at most `limit`, both in `unit`; `n` runs or jobs tell it. `not_measured`
+    """A figure that was to be reached: `measured` at most `limit`, both in `unit`; `n` runs or jobs show it. `not_measured`
     says why there is no figure."""
 
     goal: str
@@ -167,7 +166,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def met(self) -> bool | None:
-        """None when there is no figure."""
+        """True if the goal is met; None when there is no figure."""
         return None if self.measured is None else self.measured <= self.limit
 
 
@@ -175,7 +174,8 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def mean_grant(samples: Sequence[Sample], start_s: float, end_s: float) -> float | None:
-    """Mean of the granted cores over [start_s, end_s], over all executors; None for an empty span or one without samples.
+    """Return the mean of the granted cores over [start_s, end_s], over all executors; None for an empty span or one without
+    samples.
 
     A grant holds until the next tick; before the first and after the last there is nothing to average.
     """
@@ -190,7 +190,7 @@ def mean_grant(samples: Sequence[Sample], start_s: float, end_s: float) -> float
 
 
 def used_core_s(samples: Iterable[Sample], until_s: float = math.inf) -> float:
-    """CPU of all executors up to then: each counts with its latest sample."""
+    """Return the CPU of all executors up to `until_s`: each executor counts with its latest sample."""
     latest: dict[str, float] = {}
     for sample in samples:
         if sample.time_s <= until_s:
@@ -199,7 +199,8 @@ def used_core_s(samples: Iterable[Sample], until_s: float = math.inf) -> float:
 
 
 def time_of_share(samples: Sequence[Sample], share: float) -> float:
-    """When that share of all the CPU of the run had been used, on its own clock. Raises `ValueError` without samples."""
+    """Return the time when that share of all the CPU of the run had been used, on its own clock. Raise `ValueError` without
+    samples."""
     if not samples:
         raise ValueError("a run without samples used no CPU at any time")
     total = used_core_s(samples)
@@ -222,7 +223,8 @@ class WorkerLoad:
 
 
 def loads(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> Iterator[WorkerLoad]:
-    """The sums of every moment an agent sampled. An executor that no agent was seen to keep counts on every worker."""
+    """Yield the sums of every moment that an agent sampled. An executor that no agent was seen to keep counts on every
+    worker."""
     rows: dict[str, list[tuple[float, tuple[str, str], Sample]]] = defaultdict(list)
     for job in step.jobs:
         submitted_s = float(job.summary["submitted_epoch_s"])
@@ -239,7 +241,7 @@ def loads(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> Iterator
 
 
 def above_capacity(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> tuple[int, list[WorkerLoad]]:
-    """Moments looked at, and those in which quotas or grants were more than their worker has."""
+    """Return the moments looked at, and those in which quotas or grants were more than their worker has."""
     all_loads = list(loads(step, samples))
     return len(all_loads), [one for one in all_loads if max(one.quota, one.grant) > step.capacity[one.worker] + SAME_CORES]
 
@@ -259,7 +261,7 @@ def _moments(
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The least value that at least that share of them does not exceed; nan of none."""
+    """Return the least value that at least that share of the values does not exceed; nan without values."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)] if values else math.nan
 
 
@@ -267,7 +269,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def judged(goal: Goal, of: str) -> Condition:
-    """That the goal is met."""
+    """Return the condition that the goal is met."""
     said = goal.not_measured if goal.measured is None else f"{goal.measured:.3f} {goal.unit}"
     return Condition(goal.goal, of, bool(goal.met), f"{said}, limit {goal.limit:g}, n={goal.n}")
 
@@ -280,7 +282,7 @@ def complete(data: Data, steps: Sequence[str]) -> Condition:
 
 
 def answers_right(steps: Iterable[StepRecord]) -> list[Condition]:
-    """Each workload checks its own answer and ends with 0 only if it is right."""
+    """Return a condition for each step: each workload checks its own answer and ends with 0 only if it is right."""
     found = []
     for step in steps:
         wrong = [f"{job.job} ended with {job.exit_code}" for job in step.jobs if job.exit_code != 0]

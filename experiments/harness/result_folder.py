@@ -1,4 +1,4 @@
-"""One experiment's result folder: what was asked, what was found, what is made of it.
+"""One experiment's result folder: the questions, the findings, and the report of them.
 
     settings.json     spec, scenario, settings, seed: what another call must agree with
     sessions.jsonl    one line per call that ran something: when, commit, machine
@@ -12,8 +12,8 @@
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
 
 A step is recorded when all of it has ended, so an interrupted call loses at most its step. A finished folder can be packed:
-settings, sessions, records, rows and runs are then one file, `data.tar.xz` (`packed`), which is read as the plain
-files are and never written.
+settings, sessions, records, rows and runs are then one file, `data.tar.xz` (`packed`), which is read as the plain files are
+and never written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from stage_model.history.profile import parse_profile, profile, profile_json
 from stage_model.history.signature import call_site
 
 DATA = ("settings.json", "sessions.jsonl", "records.jsonl", "rows.jsonl", "runs", "profiles")
-"""What a packed folder has in its archive."""
+"""Files and folders that a packed folder has in its archive."""
 WITHDRAWN, EXPLAINED = "withdrawn.json", "explained.json"
 """Files that are written by hand, and never packed."""
 
@@ -49,15 +49,15 @@ LOGGED, OUTPUT = "logged.json", "output.txt"
 
 
 class AskedCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of `sparkpace up`. `executors`: another cluster manager starts them, one of `harness.clusters`."""
+    """Options of `sparkpace up`. `executors`: the cluster manager that starts them instead, one of `harness.clusters`."""
 
     up: tuple[str, ...] = ()
     executors: str = ""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """settings.json. `cluster` are options of `sparkpace up`, `clusters` those of several by name. Repetitions may grow
-    later; nothing else may change."""
+    """settings.json. `cluster` are options of `sparkpace up`, `clusters` the options of several clusters by name. Repetitions
+    may grow later; nothing else may change."""
 
     spec: str
     scenario: str
@@ -69,7 +69,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     clusters: dict[str, AskedCluster] = {}
 
     def repeated(self, times: int | None) -> Asked:
-        """With that many repetitions; None leaves them."""
+        """Return the same with that many repetitions; None leaves them."""
         if times is None:
             return self
         return msgspec.structs.replace(self, settings={**self.settings, "repetitions": times})
@@ -84,7 +84,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ResultFolder:
-    """`path` has the report and what is written by hand. The data are there, too, unless `unpacked` says where they are."""
+    """`path` has the report and files written by hand. The data are there, too, unless `unpacked` says where they are."""
 
     path: Path
     unpacked: Path | None = None
@@ -102,8 +102,8 @@ class ResultFolder:
         return self.data_path / "runs"
 
     def open(self, asked: Asked, repetitions: int | None) -> Asked:
-        """What to run: a new folder takes `asked`, an old one goes on with its own. Raises `BadInput` where they differ,
-        and for a packed folder."""
+        """Return what to run: a new folder takes `asked`, an old one goes on with its own. Raise `BadInput` where they
+        differ, and for a packed folder."""
         _refuse_packed(self.path)
         before = self.read_settings() if self.settings_file.exists() else None
         if before is not None:
@@ -134,8 +134,8 @@ class ResultFolder:
         return [msgspec.json.decode(line, type=Session) for line in self._lines("sessions.jsonl")]
 
     def add(self, record: StepRecord, home_runs: Path) -> None:
-        """Keeps the runs' own records first, so a step that is listed is whole. Stages lose the paths of their scripts, which
-        are this machine's."""
+        """Keep the runs' own records first, so a step that is listed is whole. Stages lose the paths of their scripts,
+        because these are this machine's."""
         for job in record.jobs:
             kept = self.runs / job.app_id
             kept.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ class ResultFolder:
         self._append("records.jsonl", record)
 
     def _keep_log(self, app_id: str) -> None:
-        """Keeps the run of its event log, without paths. Stock Spark's logs lie in a folder of each job."""
+        """Keep the run in an application's event log, without paths. Stock Spark's logs lie in a folder of each job."""
         logs = self.path / EVENT_LOGS
         for log in (*logs.glob(f"*{app_id}*"), *logs.glob(f"*/{app_id}*")):
             if log.name.startswith("."):
@@ -176,7 +176,7 @@ class ResultFolder:
         return Data(named, samples, {r.step: r for r in rows}, withdrawn, logs, outputs, explained)
 
     def pack(self, to: Path) -> None:
-        """Makes `to` a packed folder of the same data, without a report. Raises `BadInput` unless `to` is new or empty."""
+        """Make `to` a packed folder of the same data, without a report. Raise `BadInput` unless `to` is new or empty."""
         _refuse_packed(self.path)
         self.read_settings()
         if to.exists() and any(to.iterdir()):
@@ -204,8 +204,8 @@ class ResultFolder:
 
 @contextmanager
 def reading(path: Path) -> Iterator[ResultFolder]:
-    """The folder there, plain or packed, for as long as it is read. Raises `BadInput` for an archive that cannot be unpacked,
-    or beside which plain data lie."""
+    """Provide the folder there, plain or packed, for as long as it is read. Raise `BadInput` for an archive that cannot be
+    unpacked, or that has plain data next to it."""
     if not _is_packed(path):
         yield ResultFolder(path)
         return

@@ -12,7 +12,7 @@ from stage_model.history.profile import Profile, StageRecord, profile
 
 
 def off_by(stage: StageRecord, factor: float) -> StageRecord:
-    """The record of a stage that took `factor` times the work and the time."""
+    """Return the record of a stage that took `factor` times the work and the time."""
     return structs.replace(
         stage,
         work_core_s=factor * stage.work_core_s,
@@ -24,7 +24,7 @@ def off_by(stage: StageRecord, factor: float) -> StageRecord:
 
 
 def taught_by(store: ProfileStore, runs: Collection[str], factor: float) -> Profile:
-    """What these runs alone taught, `factor` times. Raises `BadInput` when the store has none of them."""
+    """What these runs alone taught, `factor` times. Raise `BadInput` when the store has none of them."""
     for key in store.list():
         known = store.load(key)
         kept = [run for run in known.runs if run.id in runs] if known else []

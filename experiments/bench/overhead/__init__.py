@@ -1,1 +1,1 @@
-"""What control itself costs: measured on the production's code in this process, or on its processes and containers."""
+"""The cost of control itself: measured on the production's code in this process, or on its processes and containers."""

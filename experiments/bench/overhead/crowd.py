@@ -1,7 +1,7 @@
 """A production master with many applications on many workers, and what one planning pass of it costs.
 
 The drivers and agents are made up: they say what those of running applications say, through the same messages, as the bytes
-that came over the wire. Not covered: HTTP, and how the agents use what they are told.
+that came over the wire. Not covered: HTTP, and how the agents use the answers.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ CONTAINER_MB = 1408
 """Heap and overhead of an executor whose driver says nothing about them."""
 ROOMY_MB = 1 << 16
 STRETCH = (5.0, 10.0)
-"""Deadlines in times of a run alone on all cores: four of these share as many, so about seven tenths of them are promised."""
+"""Deadlines in times of a run alone on all cores: four of these applications share as many cores, so about seven tenths of
+them are promised."""
 STAGES_LEFT = 4
-"""At least so many are to come, so that as many passes find something new in every application."""
+"""Least number of stages that are to come, so that as many passes find something new in every application."""
 TASKS_HELD = 2
-"""Of the stage under way: they end in the pass in which everything changes."""
+"""Last tasks of the stage under way: they end in the pass in which everything changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """An application that ran before: its name, what its driver told, how long it took."""
+    """An application that ran before: its name, its driver's events, how long it took."""
 
     name: str
     events: list[AnyEvent]
@@ -58,7 +59,7 @@ class _Kind:
 
 @dataclass(slots=True)
 class Driver:
-    """A driver that has told `told` of its kind's events, and what its executors have done by stage."""
+    """A driver that has sent `told` of its kind's events, and what its executors have done by stage."""
 
     kind: _Kind
     application_id: str = ""
@@ -67,8 +68,8 @@ class Driver:
 
 
 class Crowd:
-    """`applications` of so many `kinds` on `count` workers, each with executors on four of them, amid its stages. Where
-    `waiting` more wait for memory, the workers have just what the others need."""
+    """`applications` of `kinds` kinds on `count` workers, each with executors on four of them, amid its stages. Where
+    `waiting` more wait for memory, the workers have just the memory that the others need."""
 
     def __init__(self, folder: Path, applications: int, count: int, kinds: int, seed: int, waiting: int = 0) -> None:
         self.rng = random.Random(seed)
@@ -96,7 +97,7 @@ class Crowd:
             self._tell(driver, self.rng.randrange(stages - STAGES_LEFT))
 
     def close(self) -> None:
-        """Nothing is written into its folder any more."""
+        """End the master; nothing is written into its folder any more."""
         self.state.close()
 
     def _woken(self, worker_ids: Collection[str]) -> None:
@@ -120,17 +121,17 @@ class Crowd:
         asked = registration(conf, EXECUTORS, name=driver.kind.name)
         driver.application_id = asyncio.run(self.state.drivers.register(asked, lambda: self.now_s)).application_id
 
-    # ------------------------------------------------------------------ what drivers and agents say
+    # ------------------------------------------------------------------ messages of drivers and agents
 
     def _tell(self, driver: Driver, stage: int) -> None:
-        """All events up to the last tasks of that stage."""
+        """Send all events up to the last tasks of that stage."""
         events = driver.kind.events
         end = next(i for i, e in enumerate(events) if isinstance(e, StageCompleted) and e.stage == stage)
         tasks = [i for i in range(end) if isinstance(events[i], TaskEnd)]
         self.say(driver.application_id, self._events(driver, tasks[-TASKS_HELD]))
 
     def _events(self, driver: Driver, end: int) -> bytes:
-        """The message with what happened up to event `end`; executors have done the tasks."""
+        """Return the message with the events up to event `end`, whose tasks the executors have then done."""
         first, events = driver.told + 1, driver.kind.events[driver.told : end]
         driver.told = end
         for event in events:
@@ -150,27 +151,27 @@ class Crowd:
         return msgspec.json.encode(sync)
 
     def say(self, application_id: str, data: bytes) -> None:
-        """The master takes in what a driver told."""
+        """Let the master take in a driver's message."""
         reply = asyncio.run(
             self.state.drivers.sync(application_id, msgspec.json.decode(data, type=DriverSync), lambda: self.now_s)
         )
         msgspec.json.encode(reply)
 
     def hold(self, driver: Driver) -> None:
-        """Tells of the stage under way up to its last tasks."""
+        """Send the events of the stage under way up to its last tasks."""
         events = driver.kind.events
         ends = [i for i in range(driver.told, len(events)) if isinstance(events[i], StageCompleted)]
         if ends and ends[0] - TASKS_HELD > driver.told:
             self.say(driver.application_id, self._events(driver, ends[0] - TASKS_HELD))
 
     def next_stage(self, driver: Driver) -> bytes:
-        """Its last tasks end, its stage ends, the next one begins."""
+        """Return the message by which the driver's last tasks end, its stage ends and the next one begins."""
         events = driver.kind.events
         begins = [i for i in range(driver.told, len(events)) if isinstance(events[i], StageSubmitted)]
         return self._events(driver, begins[0] + 1 if begins else len(events) - 1)
 
     def report(self, worker_id: str) -> bytes:
-        """What its agent posts each period: two tasks of each executor run, one sample of each is new."""
+        """Return what a worker's agent posts each period: two tasks of each executor run, one sample of each is new."""
         reports, samples = [], []
         for driver, executor_id in self.on_worker[worker_id]:
             touched = list(driver.uses[executor_id].values())[-3:]
@@ -228,12 +229,12 @@ class Crowd:
         return msgspec.json.encode(sync)
 
     def answer(self, worker_id: str, data: bytes) -> bytes:
-        """The master's answer to an agent, as bytes."""
+        """Return the master's answer to an agent, as bytes."""
         sync = msgspec.json.decode(data, type=WorkerSync)
         return msgspec.json.encode(self.state.agents.sync(worker_id, sync, self.now_s))
 
     def end(self, driver: Driver) -> None:
-        """The application is killed, and its executors are gone."""
+        """Kill the application; its executors are gone."""
         self.state.commands.kill(driver.application_id, self.now_s)
         for worker_id, there in self.on_worker.items():
             if any(one is driver for one, _ in there):
@@ -243,10 +244,10 @@ class Crowd:
 
 class PassRow(msgspec.Struct, frozen=True, kw_only=True):
     """One pass. `changed`: applications in which a stage ended and the next one began; `concerned`: workers whose desired
-    state that changes. `told_ms`: the drivers' messages decoded, stored and taken in, with the stages' deadlines;
+    state thereby changes. `told_ms`: the drivers' messages decoded, stored and taken in, with the stages' deadlines;
     `planned_ms`: the workers' desired state worked out and encoded. With none changed: every agent's report of a period is
     taken in and answered, with samples written. `cpu_ms`: this process's CPU in all of it, which other programs on the
-    machine lengthen less. `where`: own time by module, only of a pass under the profiler, which makes it longer."""
+    machine lengthen less. `where`: own time by module, only of a pass under the profiler, which makes the pass longer."""
 
     applications: int
     workers: int
@@ -264,9 +265,9 @@ class PassRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnsRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The master's periodic pass, in which each application has its turn, while so many run and so many wait for memory:
-    `cpu_ms` of the thread that does it, each time. One that runs has `ended` before every other pass, and who is first in
-    the queue gets its executors."""
+    """The master's periodic pass, in which each application has its turn, while `running` run and `waiting` wait for memory:
+    `cpu_ms` of the thread that does it, each time. A running application has `ended` before every other pass, and the first
+    in the queue gets its executors."""
 
     running: int
     waiting: int
@@ -276,7 +277,7 @@ class TurnsRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def turns(crowd: Crowd, times: int) -> TurnsRow:
-    """So many passes, half a second apart."""
+    """Run `times` passes, half a second apart."""
     took_ms = []
     for number in range(times):
         if number % 2:
@@ -299,7 +300,7 @@ def turns(crowd: Crowd, times: int) -> TurnsRow:
 
 
 def passes(crowd: Crowd, few: int, times: int) -> Iterator[PassRow]:
-    """`times` passes in which all applications changed, as many periods' reports, ten times as many passes in which
+    """Yield `times` passes in which all applications changed, as many periods' reports, ten times as many passes in which
     `few` did, and one more in which all changed, profiled."""
     for _ in range(times):
         yield one_pass(crowd, crowd.drivers)
@@ -311,7 +312,7 @@ def passes(crowd: Crowd, few: int, times: int) -> Iterator[PassRow]:
 
 
 def one_pass(crowd: Crowd, changed: Sequence[Driver], tracer: cProfile.Profile | None = None) -> PassRow:
-    """The next stage of these begins."""
+    """Run a pass in which the next stage of these applications begins."""
     crowd.now_s += 1.0
     for driver in changed:
         crowd.hold(driver)
@@ -333,7 +334,7 @@ def one_pass(crowd: Crowd, changed: Sequence[Driver], tracer: cProfile.Profile |
 
 
 def period(crowd: Crowd) -> PassRow:
-    """Every agent reports."""
+    """Run a period in which every agent reports."""
     crowd.now_s += 1.0
     reports = [(worker_id, crowd.report(worker_id)) for worker_id in crowd.on_worker]
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()

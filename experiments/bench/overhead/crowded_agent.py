@@ -1,8 +1,8 @@
-"""What the production's agent costs with many executors on its worker: a real cluster (`sparkpace up`) with a real engine.
+"""The cost of the production's agent with many executors on its worker: a real cluster (`sparkpace up`) with a real engine.
 
 Real: master, supervisor, agent, HTTP between them, Docker, one container for each executor with quota, memory limit and
-orders, deadlines, profiles and plans. Made up, because the machine has no room for a hundred JVMs: what runs in the
-containers (`executor`), the drivers (this process: they register, tell of stages and tasks, and sync every second), and the
+orders, deadlines, profiles and plans. Made up, because the machine has no room for a hundred JVMs: the programs in the
+containers (`executor`), the drivers (this process: they register, report stages and tasks, and sync every second), and the
 worker's size, which is so large that the law and not the arbiter decides. Not covered: the master's cost (`crowd`).
 """
 
@@ -47,11 +47,11 @@ from stage_model.history.events import StageCompleted, StageSubmitted
 from stage_model.settings import QuotaSettings
 
 CORES_EACH = 0.4
-"""Of the worker, for each executor; their laws ask for about half."""
+"""Cores of the worker for each executor; their laws ask for about half."""
 MEMORY_MB_EACH = 1200
 SETTLE_S = 15.0
 SPARE_S = 45.0
-"""By which applications last longer than what is measured of them."""
+"""Seconds by which applications last longer than they are measured."""
 START_S = 600.0
 END_S = 60.0
 SYNC_S = 1.0
@@ -59,7 +59,7 @@ PROFILED = "SPARKPACE_PROFILED"
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What supervisor and child spent in a span of `seconds`. `stage_events`: stages submitted and completed meanwhile, each
+    """The CPU of supervisor and child in a span of `seconds`. `stage_events`: stages submitted and completed meanwhile, each
     of which wakes the agent; `writes` are quotas set."""
 
     executors: int
@@ -71,12 +71,12 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float:
-        """Of a core."""
+        """The share of a core."""
         return self.cpu_s / self.seconds
 
 
 def measure_cpu(folder: Path, executors: int, seconds: float, stage_s: float) -> Spent:
-    """The agent's CPU over `seconds` while each application has stages of `stage_s`."""
+    """Return the agent's CPU over `seconds` while each application has stages of `stage_s`."""
     with _Scene(folder, executors, SETTLE_S + seconds + SPARE_S, stage_s).running() as scene:
         supervisor = psutil.Process(scene.agent_pid())
         processes = [supervisor, *supervisor.children()]
@@ -96,8 +96,8 @@ def measure_cpu(folder: Path, executors: int, seconds: float, stage_s: float) ->
 
 
 def profiled(folder: Path, executors: int, seconds: float, stage_s: float) -> dict[str, float]:
-    """Own time of the control loop's thread by module, as shares, with Python's profiler in the agent: it adopts the
-    executors of the one before."""
+    """Return the own time of the control loop's thread by module, as shares, with Python's profiler in the agent, which
+    adopts the executors of the agent before."""
     length_s = 2 * SETTLE_S + seconds + SPARE_S
     with _Scene(folder, executors, length_s, stage_s).running() as scene, scene.agent_replaced(folder / "profile") as agent:
         time.sleep(seconds)
@@ -114,7 +114,7 @@ def _cpu_s(processes: list[psutil.Process]) -> float:
 
 @dataclass(slots=True)
 class _Scene:
-    """A cluster of one worker with an executor of each of so many applications, which last `length_s` each."""
+    """A cluster of one worker with an executor of each of `executors` applications, which last `length_s` each."""
 
     folder: Path
     executors: int
@@ -128,7 +128,7 @@ class _Scene:
 
     @contextmanager
     def running(self) -> Iterator[_Scene]:
-        """All executors under control; everything is gone afterwards."""
+        """Provide the scene with all executors under control; everything is gone afterwards."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.home = Home(self.folder / "home")
         ours = self._programs()
@@ -157,7 +157,7 @@ class _Scene:
 
     @contextmanager
     def _cluster(self) -> Iterator[None]:
-        """As `sparkpace up` starts it, but for its check that the machine has so many cores."""
+        """Start a cluster as `sparkpace up` does, but for its check that the machine has that many cores."""
         plan = Plan(
             workers=(WorkerPlan("w1", self.cores, self.memory_mb),),
             runtime="docker",
@@ -173,7 +173,7 @@ class _Scene:
 
     @property
     def stages(self) -> int:
-        """Of every application."""
+        """The number of stages of every application."""
         return math.ceil(self.length_s / self.stage_s) + 1
 
     @property
@@ -190,7 +190,7 @@ class _Scene:
 
     @contextmanager
     def agent_replaced(self, out: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """The agent is stopped and one under the profiler takes its place."""
+        """Stop the agent, and let one under the profiler take its place."""
         old = psutil.Process(self.agent_pid())
         options = AgentOptions(
             home=self.home.path,
@@ -225,7 +225,8 @@ class _Scene:
     # ------------------------------------------------------------------ starting and ending
 
     def _programs(self) -> Path:
-        """A directory that passes for a Python environment, a Spark and a bridge, with our program under the name java."""
+        """Return a directory that looks like a Python environment, a Spark and a bridge, with our program under the name
+        java."""
         ours = self.folder / "programs"
         shutil.rmtree(ours, ignore_errors=True)
         (ours / "bin").mkdir(parents=True)
@@ -279,7 +280,7 @@ class _Scene:
         self._await(lambda: self._running() == 0, END_S, "its executors have not ended")
 
     def _end(self) -> None:
-        """Ends the applications; containers that no agent ended go all the same."""
+        """End the applications; containers that no agent ended are removed all the same."""
         try:
             self._kill_applications()
         finally:
@@ -301,7 +302,7 @@ class _Scene:
     # ------------------------------------------------------------------ drivers
 
     def _sync_all(self) -> None:
-        """Every driver once a second, spread over it."""
+        """Sync every driver once a second, spread over the second."""
         connection = self._connection()
         while not self.stopped.is_set():
             begun_s = time.monotonic()
@@ -319,7 +320,7 @@ class _Scene:
 
 
 def main() -> None:
-    """The agent's child under the profiler, options on standard input as the supervisor gives them."""
+    """Run the agent's child under the profiler, options on standard input as the supervisor gives them."""
     tracer, out = cProfile.Profile(), Path(os.environ[PROFILED])
 
     def dump(*_: object) -> None:

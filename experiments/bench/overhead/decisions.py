@@ -1,4 +1,4 @@
-"""What the core of an agent's period costs: `controller.agent.core.step` for all executors of a worker."""
+"""The cost of the core of an agent's period: `controller.agent.core.step` for all executors of a worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ QUOTA = QuotaSettings()
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """An executor with the plan of its application: a stage under way, others to come. `cpu_s`: what it has used so far."""
+    """An executor with the plan of its application: a stage under way, others to come. `cpu_s`: the CPU that it has used so
+    far."""
 
     plan: ApplicationPlan
     progress: Progress
@@ -28,7 +29,7 @@ class One:
 
 
 def executors(count: int, seed: int) -> list[One]:
-    """On one worker, each of an application of its own, with two more of that application elsewhere."""
+    """Return executors on one worker, each of an application of its own, with two more of that application elsewhere."""
     rng = random.Random(seed)
     return [_one(number, rng) for number in range(count)]
 
@@ -83,7 +84,7 @@ def _one(number: int, rng: random.Random) -> One:
 
 
 def snapshot(here: Sequence[One], capacity: float, age_s: float) -> Snapshot:
-    """The worker `age_s` seconds after the plans came, each executor having used half a core since."""
+    """Return the worker `age_s` seconds after the plans came, each executor having used half a core since."""
     executors, plans = {}, {}
     for one in here:
         key = ExecutorKey(one.plan.application_id, "1")
@@ -94,7 +95,8 @@ def snapshot(here: Sequence[One], capacity: float, age_s: float) -> Snapshot:
 
 
 def timed_steps(here: Sequence[One], steps: int) -> list[float]:
-    """Milliseconds of each of so many periods in a row, on a worker with half the cores that all together could use."""
+    """Return the milliseconds of each of `steps` periods in a row, on a worker with half the cores that all together could
+    use."""
     state, took_ms = State(), []
     for number in range(steps):
         age_s = 0.02 * number

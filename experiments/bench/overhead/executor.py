@@ -1,8 +1,9 @@
-"""Stands in for an executor's JVM, as the machine has no room for a hundred: writes the progress file as the plugin does.
+"""A stand-in for an executor's JVM, because the machine has no room for a hundred: it writes the progress file as the plugin
+does.
 
-It runs inside a container under the name `java`, with the image's Python and nothing of the project. Tasks, four at a time,
-end at a pace that wanders; stages follow each other by the clock in the file `begun` (its text: when the first one began, and
-the length of all). Answers orders about off-heap memory at once.
+The program runs inside a container under the name `java`, with the image's Python and nothing of the project. Tasks, four at
+a time, end at a pace that wanders; stages follow each other by the clock in the file `begun` (its text: when the first stage
+began, and the length of all). The program answers orders about off-heap memory at once.
 """
 
 import json
@@ -13,7 +14,7 @@ import time
 from pathlib import Path
 
 TASKS, SLOTS, RECORDS = 40, 4, 1000
-"""Of a stage, at a time, of each task."""
+"""Tasks of a stage, tasks at a time, records of each task."""
 
 
 def main() -> None:
@@ -56,12 +57,12 @@ def main() -> None:
 
 
 def offset_s(application: str, stage_s: float) -> float:
-    """Seconds by which the application's stages are ahead of others': the same for whoever asks."""
+    """Return the seconds by which the application's stages are ahead of others': the same for every caller."""
     return random.Random(application).random() * stage_s
 
 
 def read(path: Path) -> dict[str, float] | None:
-    """None: not there, or not whole."""
+    """Return the file's JSON; None: not there, or not whole."""
     try:
         found: dict[str, float] = json.loads(path.read_text())
         return found

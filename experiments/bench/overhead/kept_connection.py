@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 class KeptConnection:
-    """To the master at `url`, whose CA is `ca`."""
+    """A connection to the master at `url`, whose CA is `ca`."""
 
     def __init__(self, url: str, ca: Path) -> None:
         self._connection = connect_master(url, ca, 30.0)
 
     def post(self, path: str, token: str, body: msgspec.Struct, kind: type[T]) -> T:
-        """Raises `OSError` when the master does not take it."""
+        """Return the master's answer. Raise `OSError` when the master refuses."""
         return msgspec.json.decode(self._asked("POST", path, token, msgspec.json.encode(body)), type=kind)
 
     def get(self, path: str, token: str) -> bytes:
-        """The answer's body. Raises `OSError`."""
+        """Return the answer's body. Raise `OSError`."""
         return self._asked("GET", path, token, None)
 
     def close(self) -> None:

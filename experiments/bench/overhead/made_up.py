@@ -1,6 +1,6 @@
-"""Made-up applications: what their drivers tell a master, and the profile that such an application would have left.
+"""Made-up applications: the reports of their drivers to a master, and the profile that such an application would have left.
 
-Their stages follow each other at fixed times, whatever cores the executors get. Not covered: what runs in place of their
+Their stages follow each other at fixed times, whatever cores the executors get. Not covered: the programs in place of their
 executors (`executor`), and what is measured (`crowd`, `crowded_agent`).
 """
 
@@ -33,21 +33,21 @@ from stage_model.history.run_record import to_record
 
 NAME = "crowded"
 WORK_CORES = 0.2
-"""An application's work, so that it needs so many cores to end in time."""
+"""Cores of an application's work, so that it needs that many to end in time."""
 CV = 3.0
-"""Of the tasks in the profile. The stand-ins use hardly any CPU, and a law that trusts the profile does not conclude from
-this that nothing is left to do; so quotas follow what progress they claim."""
+"""Coefficient of variation of the tasks in the profile. The stand-ins use hardly any CPU, and a law that trusts the profile
+does not conclude from this that nothing is left to do; so quotas follow the progress that they claim."""
 
 
 def sequenced(events: Iterable[AnyEvent], first: int) -> tuple[Sequenced, ...]:
-    """Events as a bridge sends them, numbered from `first` on."""
+    """Return the events as a bridge sends them, numbered from `first` on."""
     return tuple(
         Sequenced(seq=number, event=msgspec.Raw(msgspec.json.encode(event))) for number, event in enumerate(events, first)
     )
 
 
 def registration(conf: dict[str, str], executors: int, **fields: Any) -> Registration:
-    """Of a driver that is this process, on Spark 4.3.0; `fields` replace those of `Registration`."""
+    """Return the registration of a driver that is this process, on Spark 4.3.0; `fields` replace those of `Registration`."""
     me = of(os.getpid())
     assert me is not None
     plain = Registration(
@@ -97,7 +97,7 @@ def _task_end(stage: int, index: int, begun_ms: int, task_ms: int, core_s: float
 
 
 def made_up_profile(stages: int, stage_s: float) -> Profile:
-    """Of a run in which every stage took `stage_s` and needed `WORK_CORES` cores for it."""
+    """Return the profile of a run in which every stage took `stage_s` and needed `WORK_CORES` cores for it."""
     task_core_s = WORK_CORES * stage_s / executor.TASKS
     run = Run()
     all_stages = infos(stages)
@@ -131,7 +131,7 @@ def made_up_profile(stages: int, stage_s: float) -> Profile:
 
 @dataclass(slots=True)
 class MadeUpDriver:
-    """One made-up driver. `told` is the number of events so far, `done` that of the stage's tasks."""
+    """One made-up driver. `told` is the number of events so far, `done` the number of the stage's tasks."""
 
     application_id: str
     token: str
@@ -142,8 +142,8 @@ class MadeUpDriver:
     done: int = 0
 
     def news(self, begun_s: float, now_s: float) -> list[AnyEvent]:
-        """Events since the last call. The application's first stage began at `begun_s`, but for its offset; times are seconds
-        since the epoch, by which the executors' stand-ins go, too."""
+        """Return the events since the last call. The application's first stage began at `begun_s`, but for its offset; times
+        are seconds since the epoch, by which the executors' stand-ins go, too."""
         all_stages, now_ms = infos(self.stages), round(1000 * now_s)
         events: list[AnyEvent] = []
         if self.stage < 0:

@@ -1,7 +1,8 @@
-"""How long decisions of placement take among many workers with many executors, and a lookup in a large topology.
+"""The time that decisions of placement take among many workers with many executors, and a lookup in a large topology.
 
 The production's code on made-up workers; memory is the memory manager's own rule. Not covered: the master around it
-(`crowd`)."""
+(`crowd`).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from placement.worker import Occupant, WorkerState
 H_MB = 1408
 WORKER_MB = 65_536
 FULL_SHARE = 0.5
-"""Of the workers that take no one more."""
+"""Share of the workers that take no further executor."""
 
 
 class MadeUpFleet:
@@ -53,8 +54,8 @@ class MadeUpFleet:
         return worker
 
     def request(self, kind: str, policy: str) -> tuple[Request, Newcomer]:
-        """Of an application of its own. "plain" can go to half of the workers, "labelled" to one in twenty, "gpu" to one in
-        forty, "data" has its input on three hosts, "none" fits nowhere."""
+        """Return the request of an application of its own. "plain" can go to half of the workers, "labelled" to one in
+        twenty, "gpu" to one in forty, "data" has its input on three hosts, "none" fits nowhere."""
         self.number += 1
         need = Need(f"n{self.number}/new", 10 * WORKER_MB if kind == "none" else H_MB, 64)
         hosts = [worker.host for worker in self.rng.sample(self.fleet.ordered, 3)] if kind == "data" else []
@@ -70,7 +71,7 @@ class MadeUpFleet:
         return request, Newcomer(lambda _: need, self.fleet.sizes, self.needs)
 
     def settle(self, request: Request, memory: Newcomer, chosen: WorkerState) -> None:
-        """It is there from now on, and somebody else leaves, so that there are always as many."""
+        """Put the executor on its worker from now on, and remove another, so that there are always as many."""
         key = f"{request.application_id}/1"
         gone = next(iter(chosen.occupants))
         chosen.remove(gone)
@@ -83,7 +84,7 @@ KINDS = ("plain", "labelled", "gpu", "data", "none")
 
 
 def decisions_ms(crowd: MadeUpFleet, policy: str, kind: str, count: int) -> list[float]:
-    """Of each decision, the executor's placing included."""
+    """Return the milliseconds of each decision, the executor's placing included."""
     took = []
     for _ in range(count):
         request, memory = crowd.request(kind, policy)
@@ -98,7 +99,8 @@ def decisions_ms(crowd: MadeUpFleet, policy: str, kind: str, count: int) -> list
 
 
 def lookups_us(prefixes: int, count: int, seed: int) -> list[float]:
-    """Of addresses as text, in a topology of so many networks of /16 to /32; blocks of 1,000 lookups each."""
+    """Return microseconds of lookups of addresses as text, in a topology of `prefixes` networks of /16 to /32; blocks of
+    1,000 lookups each."""
     rng = random.Random(seed)
     entries: dict[str, Location] = {}
     while len(entries) < prefixes:

@@ -1,4 +1,4 @@
-"""How long a quota takes from the agent's call into the kernel: the production's docker runtime on real containers."""
+"""The time that a quota takes from the agent's call into the kernel: the production's docker runtime on real containers."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Change = Callable[[ExecutorKey, float], object]
 
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """`busy` containers compute all the time. `each_ms`: of every change made alone; `together_s`: until the last of as many
-    changes, which the agent makes in one period, is in the kernel; `told_s`: until the engine's record has them all, too.
-    `cpu_ms`: this process's CPU for a change, on average, with telling the engine; `docker_py_cpu_ms`: for telling it through
-    the client library (None: from before these were measured)."""
+    """`busy` containers compute all the time. `each_ms`: of every change made by itself; `together_s`: until the last of as
+    many changes, which the agent makes in one period, is in the kernel; `told_s`: until the engine's record has them all,
+    too. `cpu_ms`: this process's CPU for a change, on average, with passing it to the engine; `docker_py_cpu_ms`: for passing
+    it through the client library (None: from before these were measured)."""
 
     containers: int
     busy: int
@@ -47,7 +47,7 @@ class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_changes(containers: int, busy: int, seed: int) -> QuotaRow:
-    """Changes the quota of `containers` idle containers one by one, then of all in one go, while `busy` more compute."""
+    """Change the quota of `containers` idle containers one by one, then of all in one go, while `busy` more compute."""
     rng = random.Random(seed)
     with _running(containers, busy) as (runtime, groups, update):
         keys = list(groups)
@@ -77,7 +77,7 @@ def measure_changes(containers: int, busy: int, seed: int) -> QuotaRow:
 
 
 def _cores(rng: random.Random) -> float:
-    """In whole hundredths, never what it starts with."""
+    """Return cores in whole hundredths, never what a container starts with."""
     return rng.randrange(10, 90) / 100
 
 
@@ -88,7 +88,7 @@ def _cpu_s(change: Callable[[], object]) -> float:
 
 
 def _change_all(runtime: DockerRuntime, wanted: Mapping[ExecutorKey, float]) -> None:
-    """Until the engine knows it, too, which is most of the work."""
+    """Change all quotas, until the engine knows them, too, which is most of the work."""
     for key, cores in wanted.items():
         runtime.set_quota(key, cores)
     _settle(runtime)
@@ -96,11 +96,11 @@ def _change_all(runtime: DockerRuntime, wanted: Mapping[ExecutorKey, float]) -> 
 
 def _settle(runtime: DockerRuntime) -> None:
     if not runtime.chores.settle(SETTLED_S):
-        raise SystemExit(f"the engine was not told all quotas within {SETTLED_S:g} s; is it running?")
+        raise SystemExit(f"the engine did not take all quotas within {SETTLED_S:g} s; is it running?")
 
 
 def _change(runtime: DockerRuntime, group: Group, key: ExecutorKey, cores: float) -> float:
-    """Seconds until the kernel's file has it, which is looked at when the call is back."""
+    """Return the seconds until the kernel's file has the quota; the file is read once the call is back."""
     begun_s = time.monotonic()
     runtime.set_quota(key, cores)
     while abs((CgroupTree().read_quota(group) or 0.0) - cores) > 1e-6:
@@ -110,8 +110,8 @@ def _change(runtime: DockerRuntime, group: Group, key: ExecutorKey, cores: float
 
 @contextmanager
 def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, dict[ExecutorKey, Group], Change]]:
-    """A runtime with so many containers, the idle ones' control groups, and the client library's way to set their quotas; all
-    are gone afterwards."""
+    """Provide a runtime with idle and busy containers, the idle ones' control groups, and the client library's way to set
+    their quotas; all are gone afterwards."""
     cluster = f"quotas-{uuid.uuid4().hex[:8]}"
     engine = docker.from_env()
     runtime = DockerRuntime(cluster, "w1")
@@ -125,7 +125,7 @@ def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, dict[Executo
                 seen = engine.api.inspect_container(unique_name(cluster, "w1", launch.key))
                 group = CgroupTree().group_of(seen["State"]["Pid"], must_contain=seen["Id"])
                 if group is None:
-                    raise SystemExit("the containers' control groups are not visible here; run this beside the engine")
+                    raise SystemExit("the containers' control groups are not visible here; run this on the engine's machine")
                 groups[launch.key], ids[launch.key] = group, seen["Id"]
             time.sleep(SETTLE_S)
             yield (

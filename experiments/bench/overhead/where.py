@@ -1,4 +1,4 @@
-"""Where time goes: a profile's own time by module."""
+"""The own time of a profile by module: where time goes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ SHOWN = 12
 
 
 def own_time(profile: cProfile.Profile | Path) -> dict[str, float]:
-    """Share of the time spent in each module's own code, the largest first; all of Python and its libraries by package."""
+    """Return the share of the time spent in each module's own code, the largest first; all of Python and its libraries by
+    package."""
     stats = pstats.Stats(profile if isinstance(profile, cProfile.Profile) else str(profile))
     spent = {key: row[2] for key, row in stats.stats.items()}  # type: ignore[attr-defined]
     return shares(spent)
 
 
 def shares(spent: Mapping[tuple[str, int, str], float]) -> dict[str, float]:
-    """`spent`: own seconds by (file, line, function), as `pstats` has them."""
+    """Return the shares; `spent`: own seconds by (file, line, function), as `pstats` has them."""
     parts: dict[str, float] = defaultdict(float)
     for (file, _, function), own_s in spent.items():
         if not any(word in function for word in WAITING):
