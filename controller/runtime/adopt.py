@@ -1,8 +1,8 @@
-"""The runtime `adopt`: paces executors that somebody else has started, and starts and ends none.
+"""The runtime `adopt`: paces executors that other services have started, and starts and ends none.
 
 Spark standalone, YARN or Kubernetes starts an executor; from then on its CPU quota is ours. Where the executor has a control
 group of its own (YARN, a pod), only that group's quota is written: groups below it would keep its owner from removing it.
-Elsewhere it gets a child group for CPU alone below its owner's group, which goes with it, so whatever holds its owner holds
+Elsewhere it gets a child group only for CPU below its owner's group, which goes with it, so whatever holds its owner holds
 it, too. Where neither is possible it is paced by signals if the operator allows that, else refused with the reason. A record
 for each executor lets the next agent go on. Not here: which process it is (`told_process`), files of groups (`cgroup`).
 """
@@ -26,7 +26,7 @@ from controller.runtime.told_process import find_told
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 ROUNDS = 20
-"""Of moving what an executor has forked meanwhile."""
+"""Largest number of rounds that move what an executor has forked meanwhile."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,8 @@ class _Known:
 
 
 class AdoptRuntime:
-    """`state_dir` holds the records. `signals`: pacing by SIGSTOP and SIGCONT is allowed where no group can be had."""
+    """Runtime for executors that other services start. `state_dir` holds the records. `signals`: pacing by SIGSTOP and
+    SIGCONT is allowed where no group can be had."""
 
     name = "adopt"
 
@@ -68,8 +69,8 @@ class AdoptRuntime:
     # ---------------------------------------------------------------- taking over and letting go
 
     def adopt(self, adoption: Adoption) -> None:
-        """Takes an executor over, or does nothing if it is known. Raises `RuntimeRefused` for one that is not what it says or
-        cannot be paced here, `RuntimeFailed` when a later try may work."""
+        """Take an executor over; do nothing if it is known. Raise `RuntimeRefused` for an executor that is not what it says
+        or cannot be paced here, `RuntimeFailed` when a later try may work."""
         launching.checked_cores(adoption.cores)
         key = adoption.key
         if key in self._known and self._look(self._known[key]).running:
@@ -108,7 +109,8 @@ class AdoptRuntime:
             raise RuntimeFailed(f"executor {'/'.join(key)} was not taken over ({error}); tried again later") from error
 
     def _child(self, record: AdoptedRecord, outer: Group, path: Path, slots: int) -> AdoptedRecord:
-        """A child group with the executor's processes in it; its record is there before, so that it is never forgotten."""
+        """Make a child group with the executor's processes in it; the record is written first, so that the group is never
+        forgotten."""
         group = self._cgroups.create_below(outer, path.stem, slots)
         record = msgspec.structs.replace(record, group=group, outer=outer)
         executor_record.write(path, record)
@@ -122,8 +124,8 @@ class AdoptRuntime:
         return record
 
     def _own(self, record: AdoptedRecord, group: Group) -> AdoptedRecord:
-        """For one that has a group of its own for its quota. YARN makes none for memory, and none to count CPU by where the
-        kernel counts in a hierarchy apart."""
+        """Return the record of an executor that has a group of its own for its quota. YARN makes no group for memory, and
+        none to count CPU by where the kernel counts in a separate hierarchy."""
         memory = group.memory if group.memory and self._is_its_own(group.memory, record.process) else None
         counted = self._is_its_own(group.cpuacct, record.process)
         return msgspec.structs.replace(
@@ -136,8 +138,8 @@ class AdoptRuntime:
         )
 
     def _owners_quota(self, process: ProcessIdentity, group: Group) -> float | None:
-        """What its owner gave it. An agent of another cluster may have paced it and left its own quota there, which is never
-        more: then that agent's record tells."""
+        """Return the quota that the executor's owner gave it. An agent of another cluster may have paced the executor and
+        left its own quota there, which is never more: then that agent's record has the owner's quota."""
         found = self._cgroups.read_quota(group)
         told = [
             math.inf if record.before_cores is None else record.before_cores  # JSON has no infinity
@@ -147,8 +149,8 @@ class AdoptRuntime:
         return None if found is None else max([found, *told])
 
     def _is_its_own(self, directory: Path, process: ProcessIdentity) -> bool:
-        """Whether nobody else is in the executor's group: only what it has started, and what has started it and is no Java
-        (an init of a container, the shell of YARN; a standalone Worker is Java and may start others)."""
+        """Return True if the executor's group holds only what the executor has started, and what has started the executor and
+        is not Java (an init of a container, the shell of YARN; a standalone Worker is Java and may start others)."""
         its, inside = set(process_tree.descendants(process)), self._cgroups.pids_in(directory)
         others = [pid for pid in inside if pid not in its]
         above = set(process_tree.ancestors(process))
@@ -172,13 +174,14 @@ class AdoptRuntime:
         )
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:  # noqa: ARG002 - nothing is ended
-        """Lets it go: its quota is what it was, it goes on, and here it counts as ended."""
+        """Let the executor go: its quota is what it was, it goes on, and here it counts as ended."""
         known = self._known.get(key)
         if known is not None and self._look(known).running:
             self._let_go(known, "it is paced no more")
 
     def _let_go(self, known: _Known, reason: str) -> None:
-        """Raises `RuntimeFailed` when its group stays; what is over is tried again by `remove`."""
+        """Let the executor go. Raise `RuntimeFailed` when its group stays; an ended executor's group is tried again by
+        `remove`."""
         record, alive = known.record, process_identity.is_alive(known.record.process)
         self._pacer.forget(record.key)
         try:
@@ -196,7 +199,7 @@ class AdoptRuntime:
         )
 
     def _gone(self, record: AdoptedRecord) -> bool:
-        """Whether the group that was made for it, if one was, is gone."""
+        """Return True if no group was made for the executor, or if that group is gone."""
         return record.group is None or record.outer is None or self._cgroups.dissolve(record.group, record.outer)
 
     def remove(self, key: ExecutorKey) -> None:
@@ -232,7 +235,8 @@ class AdoptRuntime:
         return written
 
     def _most_cores(self, record: AdoptedRecord, group: Group) -> float:
-        """Never more than its owner gave it, and no more than the groups above have."""
+        """Return the most cores that may be written: what the executor's owner gave it, and no more than the groups above
+        have."""
         given = record.before_cores if record.own and record.before_cores is not None else math.inf
         return min(given, self._cgroups.quota_above(group))
 
@@ -278,13 +282,14 @@ class AdoptRuntime:
         return known.last
 
     def _other_writer(self, known: _Known, quota: float | None) -> str:
-        """A sentence where the quota is not what was written last; it is written again with the next change."""
+        """Return a sentence if the quota is not what was written last, else "". The quota is written again with the next
+        change."""
         written = known.written
         if written is None or quota is None or (math.isfinite(quota) and quota_us(quota) == quota_us(written)):
             return ""
         return (
             f"somebody else writes its quota: {written:.2f} cores were written and {quota:.2f} are there; accepted: one "
-            "agent on a machine, and nobody else who resizes its executors"
+            "agent on a machine, and no one else who resizes its executors"
         )
 
     def alive(self) -> bool:
@@ -295,6 +300,6 @@ class AdoptRuntime:
 
 
 def _is_java(pid: int) -> bool:
-    """Of a process that cannot be looked at, yes: it might start other executors."""
+    """Return True if the process is Java, or cannot be looked at: it might then start other executors."""
     words = process_identity.command_line(pid)
     return not words or Path(words[0]).name == "java"

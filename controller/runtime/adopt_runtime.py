@@ -1,4 +1,4 @@
-"""The row `adopt`: executors that another cluster manager has started on this machine. Lets go of those it paces."""
+"""The row `adopt`: executors that another cluster manager has started on this machine. The row lets go of those it paces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.runtime.table import Owner
 
 
 def check() -> None:
-    """Works everywhere: what it can do about an executor is known when there is one."""
+    """Do nothing: `adopt` works everywhere. What it can do about an executor is known when there is one."""
 
 
 def make(owner: Owner) -> AdoptRuntime:
@@ -18,12 +18,12 @@ def make(owner: Owner) -> AdoptRuntime:
 
 
 def records_of(folder: Path) -> Path:
-    """Where the records of executors lie, within a worker's folder."""
+    """Return the folder of the records of executors, within a worker's folder."""
     return folder / "adopted"
 
 
 def driver_address() -> str:
-    """Drivers are where their cluster manager has them."""
+    """Return the loopback address: the cluster manager decides where drivers are."""
     return "127.0.0.1"
 
 

@@ -1,8 +1,8 @@
-"""What every runtime can do: see, pace and remove the executors of one worker, and start or adopt them.
+"""The interface of every runtime: to see, pace and remove the executors of one worker, and to start or adopt them.
 
-Implementations: `docker` (real), `process` (embedded default without an engine), `adopt` and `kubernetes` (executors of
-other cluster managers), and in memory `tests.fakes.runtime`. One contract suite (`tests/controller/runtime/test_contract.py`)
-runs over all. Cores are floats, memory is bytes.
+Implementations: `docker` (real), `process` (embedded default without an engine), `adopt` and `kubernetes` (executors of other
+cluster managers), and in memory `tests.fakes.runtime`. One contract suite (`tests/controller/runtime/test_contract.py`) runs
+over all. Cores are floats, memory is bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from controller.runtime.held import HeldPath
 from controller.runtime.told_process import Serves, ToldProcess
 
 TMP_MB = 256
-"""Of /tmp in a container, unless its operator says otherwise."""
+"""Size of /tmp in a container in MB, unless its operator says otherwise."""
 CPU_PERIOD_US = 100_000
-"""cpu-period of every executor (document 004, section 2.3.2)."""
+"""The cpu-period of every executor (document 004, section 2.3.2)."""
 
 
 def full_image_name(image: str) -> str:
-    """As an engine lists it: with its tag."""
+    """Return the image's name as an engine lists it: with its tag."""
     return image if not image or ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
 
 
@@ -42,9 +42,10 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A host path seen at the same path inside, but for what is masked; binds deeper than a mask lie over it. A runtime
-    without a file system of its own can mask nothing. `held` is what was looked at and is to be seen there, whatever the path
-    names by then (None: nobody but the agent can change that); `firm`: its own path can lead nowhere else."""
+    """A host path seen at the same path inside, except for what is masked; binds deeper than a mask lie over it. A runtime
+    without a file system of its own can mask nothing. `held` is the file or directory that was checked and is to be seen
+    there, whatever the path names by then (None: only the agent can change that); `firm`: the file's own path can lead
+    nowhere else."""
 
     path: Path
     writable: bool = False
@@ -54,12 +55,12 @@ class Bind:
 
 
 OWN_ADDRESS = "{address}"
-"""In the place of this argument an executor in a network of its application's own finds its address there."""
+"""Placeholder among the arguments: an executor in its application's own network finds its address in its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnNetwork:
-    """The network of an application on this host, for its executors alone. From there they reach the driver's TCP `ports` at
+    """The network of an application on this host, only for its executors. From there they reach the driver's TCP `ports` at
     its IPv4 `address` on this host (none: they are not known) and the outside; `closed`: not the outside."""
 
     address: str
@@ -70,8 +71,8 @@ class OwnNetwork:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Everything needed to start one executor. `argv[0]` is the program; stdout and stderr go to files in `log_dir`. Without
-    a `network` it has the host's, as it always has in a runtime without networks. `umask` are the permissions that its files
-    lack (None: the default of the runtime). `groups` are its supplementary groups."""
+    a `network` the executor has the host's, as it always has in a runtime without networks. `umask` holds the permissions
+    that its files lack (None: the default of the runtime). `groups` are its supplementary groups."""
 
     key: ExecutorKey
     argv: Sequence[str]
@@ -92,8 +93,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """An executor that somebody else has started: its process as it told, and what that must be. `host` is its address as its
-    driver knows it; it has `slots`."""
+    """An executor that another service has started: its process as the executor reported it, and what that process must be.
+    `host` is the executor's address as its driver knows it; the executor has `slots`."""
 
     key: ExecutorKey
     process: ToldProcess
@@ -105,8 +106,8 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that is run to its end as the submitter, whose it is; binds, cores and memory as far as the runtime has them
-    for plain programs. None for `cores` or `memory_bytes`: no limit."""
+    """A program that is run to its end as its submitter; binds, cores and memory as far as the runtime has them for plain
+    programs. None for `cores` or `memory_bytes`: no limit."""
 
     argv: Sequence[str]
     uid: int
@@ -119,7 +120,7 @@ class Program:
 
 
 class JavaProgram(NamedTuple):
-    """`program` is an executor's `argv[0]`; `identity` differs if it might be another Java."""
+    """An executor's `argv[0]` in `program`; `identity` differs if it might be another Java."""
 
     program: str
     identity: str
@@ -127,12 +128,12 @@ class JavaProgram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is true of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
-    since its start; `counted` false: the runtime cannot count it, so what the executor tells is used. `throttled_s`: seconds
-    since its start that its quota held its threads back, summed over CPUs (`Usage`); None: not known. `memory_limit_bytes`
-    None: nothing holds its memory back, which no runtime can mend afterwards. `node`: of executors on several, those that
-    share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`: no quota is written
-    above it, as whoever owns the executor allows no more."""
+    """The state of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
+    since the executor's start; `counted` false: the runtime cannot count it, so the executor's own figure is used.
+    `throttled_s`: seconds since its start that its quota held its threads back, summed over CPUs (`Usage`); None: not known.
+    `memory_limit_bytes` None: no limit holds its memory back, and no runtime can set one afterwards. `node`: of executors on
+    several, those that share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`:
+    no quota is written above it, because the executor's owner allows no more."""
 
     key: ExecutorKey
     running: bool
@@ -152,70 +153,75 @@ class Observed:
 
 
 class Runtime(Protocol):
-    """One worker's executors, seen and paced. Only those of the runtime's own cluster id and worker id are ever seen or
+    """The executors of one worker, seen and paced. Only those of the runtime's own cluster id and worker id are ever seen or
     touched. How they begin: `Starter`, `Adopter`."""
 
     name: str
 
     def observe(self) -> dict[ExecutorKey, Observed]:
-        """All executors of this worker, ended ones included until removed. Waits for no engine once it has answered once, in
-        this life of the agent or an earlier one; so what an engine alone can tell may be a little old."""
+        """Return all executors of this worker, ended ones included until removed. The runtime waits for no engine once an
+        engine has answered, in this life of the agent or an earlier one; so what only an engine knows may be a little old."""
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        """Sets the CPU quota; False when the executor is gone (ordinary, not an error). `cores` >= 0.01. It holds at once,
-        except where only an engine can set it: then once the engine has.
+        """Set the CPU quota; return False when the executor is gone (ordinary, not an error). `cores` >= 0.01. The quota
+        holds at once, except where only an engine can set it: then once the engine has.
 
-        Several threads may call it at once, each for another executor."""
+        Several threads may call it at once, each for another executor.
+        """
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
-        """Sets the memory limit, without swap; False when the executor is gone, or has no limit that could be changed.
+        """Set the memory limit, without swap; return False when the executor is gone, or has no limit that could be changed.
 
-        `memory_bytes` >= 16 MiB. Raises `RuntimeFailed` when it uses more now: lowering must never kill it."""
+        `memory_bytes` >= 16 MiB. Raises `RuntimeFailed` when the executor uses more now: lowering must never kill it.
+        """
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        """Ends it (SIGTERM, after `grace_s` SIGKILL), or lets it go where it was adopted; does nothing if it is gone. It
-        stays visible until `remove`.
+        """End an executor (SIGTERM, after `grace_s` SIGKILL), or let an adopted one go; do nothing if it is gone. The
+        executor stays visible until `remove`.
 
-        Asking again sends SIGTERM again, as a container that has only begun may not have heard it, and prolongs nothing.
+        A second call sends SIGTERM again, because a container that has only begun may not have received it, and prolongs
+        nothing.
         """
 
     def remove(self, key: ExecutorKey) -> None:
-        """Forgets an ended executor and frees what it held, an engine's part in the background. Raises `RuntimeFailed` while
-        it runs."""
+        """Forget an ended executor and free what it held, an engine's part in the background. Raise `RuntimeFailed` while the
+        executor runs."""
 
     def alive(self) -> bool:
-        """Whether what it does in the background goes on: a watchdog's question."""
+        """Return True if the runtime's work in the background goes on: a watchdog's question."""
 
     def close(self) -> None:
-        """Lets go of connections; executors go on."""
+        """Let go of connections; executors go on."""
 
 
 class Starter(Runtime, Protocol):
-    """A runtime whose executors it starts itself."""
+    """A runtime that starts its executors itself."""
 
     def start(self, launch: Launch) -> None:
-        """Starts it, or does nothing if that key already runs. Raises `RuntimeRefused` when it can never start here
+        """Start the executor, or do nothing if that key already runs. Raise `RuntimeRefused` when it can never start here
         (missing image, forbidden path), `RuntimeFailed` when a later try may work."""
 
     def java(self, java_home: str, image: str | None) -> JavaProgram:
-        """The Java of executors in `image`; `java_home` is the driver's. Raises as `start` does."""
+        """Return the Java of executors in `image`; `java_home` is the driver's. Raise as `start` does."""
 
     def run_program(self, program: Program) -> str:
-        """Runs it to its end and returns what it wrote to standard output; one at a time.
+        """Run the program to its end and return what it wrote to standard output; one at a time.
 
-        Raises `RuntimeRefused` when it does not run there, fails or takes too long; `RuntimeFailed` when none can tell."""
+        Raises `RuntimeRefused` when the program does not run there, fails or takes too long; `RuntimeFailed` when that cannot
+        be found out.
+        """
 
     def images(self) -> tuple[str, ...]:
-        """Names of the executor images that are here already; none where executors have no images."""
+        """Return the names of the executor images that are here already; none where executors have no images."""
 
 
 @runtime_checkable
 class Adopter(Runtime, Protocol):
-    """A runtime whose executors somebody else starts."""
+    """A runtime whose executors other services start."""
 
     def adopt(self, adoption: Adoption) -> None:
-        """Paces it from now on, or does nothing if it does already. Raises `RuntimeRefused` for one that is not what it says
-        or cannot be paced here, `RuntimeFailed` when a later try may work."""
+        """Pace the executor from now on, or do nothing if it is paced already. Raise `RuntimeRefused` for an executor that is
+        not what it says or cannot be paced here, `RuntimeFailed` when a later try may work."""
 
 
 @runtime_checkable
@@ -223,7 +229,7 @@ class TakesNeeds(Protocol):
     """A runtime that sets cores aside for an executor besides limiting it."""
 
     def tell_need(self, key: ExecutorKey, cores: float) -> None:
-        """What the forecast asks for during the rest of the run; does nothing if the executor is gone."""
+        """Pass on the cores that the forecast asks for during the rest of the run; do nothing if the executor is gone."""
 
 
 @runtime_checkable
@@ -231,4 +237,5 @@ class AsksServer(Protocol):
     """A runtime whose quotas hold once a server has accepted them."""
 
     def held_back(self) -> dict[ExecutorKey, str]:
-        """Running executors that may not have as much as their newest quota yet, each with why, as a sentence."""
+        """Return the running executors that may not have as much as their newest quota yet, each with the reason as a
+        sentence."""

@@ -21,19 +21,20 @@ from controller.runtime.cgroup_files import Text, attribute, number_of, removed,
 from controller.waiting import wait_until
 
 PARENT = "sparkpace"
-"""Executors' groups lie in one of this name, which goes with the last of them."""
+"""Name of the group in which executors' groups lie; it goes with the last of them."""
 ADOPTED = "sparkpace-adopted"
-"""So do those of executors that were adopted: they are emptied, never killed."""
+"""Name of the group in which the groups of adopted executors lie; these are emptied, never killed."""
 REST = "sparkpace-rest"
-"""v2: what else was in a group that got children, as a group with children may hold no processes itself."""
+"""v2: group for the processes that were in a group that got children, because a group with children may hold no processes
+itself."""
 DELEGATE = ("trusted.delegate", "user.delegate")
-"""How systemd marks a group that its service may divide (Delegate=yes)."""
+"""Attributes by which systemd marks a group that its service may divide (Delegate=yes)."""
 THREAD_SHARES, THREAD_WEIGHT = 1024, 100
-"""What one thread weighs on v1 and on v2: as much as a group does by default, however many threads it has."""
+"""Weight of one thread on v1 and on v2: as much as a group has by default, however many threads it has."""
 MOST_WEIGHT = 10_000
-"""The kernel refuses more on v2."""
+"""Largest weight on v2: the kernel refuses more."""
 MIN_QUOTA_US = 1_000
-"""The kernel refuses a smaller quota."""
+"""Smallest quota: the kernel refuses less."""
 UNLIMITED_BYTES = 1 << 62
 MAKE_ROUNDS = 20
 KILL_ROUNDS = 20
@@ -45,7 +46,7 @@ EMPTY_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The directories of one control group: on v2 the same one thrice. `memory` is None without that controller."""
+    """The directories of one control group: on v2 the same one three times. `memory` None: no memory controller."""
 
     cpu: Path
     cpuacct: Path
@@ -57,10 +58,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`cpu_s` and `throttled_s` count since the group was made; `quota_cores` is inf if unlimited; `memory_bytes` leaves out
-    file cache, which the kernel can drop (None: no memory controller); `memory_limit_bytes` is None without a limit.
-    `throttled_s`: seconds that threads which could have run stood still because the quota of a period was used up, summed
-    over the CPUs they would have run on; None where the kernel counts none."""
+    """A reading of a group. `cpu_s` and `throttled_s` count since the group was made; `quota_cores` is inf if unlimited;
+    `memory_bytes` leaves out file cache, which the kernel can drop (None: no memory controller); `memory_limit_bytes` None:
+    no limit. `throttled_s`: seconds that threads which could have run stood still because the quota of a period was used up,
+    summed over the CPUs they would have run on; None where the kernel counts none."""
 
     cpu_s: float
     quota_cores: float
@@ -70,7 +71,7 @@ class Usage:
 
 
 def quota_us(cores: float) -> int:
-    """Microseconds of CPU per period of `CPU_PERIOD_US` for `cores` (> 0), not below what the kernel accepts."""
+    """Return the microseconds of CPU per period of `CPU_PERIOD_US` for `cores` (> 0), not below what the kernel accepts."""
     return max(MIN_QUOTA_US, round(cores * CPU_PERIOD_US))
 
 
@@ -89,7 +90,7 @@ class CgroupTree:
     # ---------------------------------------------------------------- finding
 
     def group_of(self, pid: int, must_contain: str = "") -> Group | None:
-        """The group of a live process; None if the process or its group is not visible from here.
+        """Return the group of a live process; None if the process or its group is not visible from here.
 
         `must_contain` guards against a pid of another pid namespace: the group's path must hold it (a container id).
         """
@@ -100,7 +101,7 @@ class CgroupTree:
         return group
 
     def _paths_of(self, pid: int) -> dict[str, str]:
-        """Controller name ("" on v2) -> path within its hierarchy, from /proc/PID/cgroup."""
+        """Return controller name ("" on v2) -> path within its hierarchy, from /proc/PID/cgroup."""
         paths: dict[str, str] = {}
         for line in (text_of(f"{self._proc}/{pid}/cgroup") or "").splitlines():
             _, names, path = line.split(":", 2)
@@ -123,7 +124,7 @@ class CgroupTree:
         )
 
     def _mount(self, controller: str) -> Path | None:
-        """Where v1 mounts `controller`: alone, or together with its twin."""
+        """Return the directory where v1 mounts `controller`: by itself, or together with its twin."""
         for name in (controller, "cpu,cpuacct") if controller.startswith("cpu") else (controller,):
             if (self._root / name).is_dir():
                 return self._root / name
@@ -132,8 +133,8 @@ class CgroupTree:
     # ---------------------------------------------------------------- reading
 
     def read(self, group: Group, text: Text = text_of) -> Usage | None:
-        """CPU, quota and memory now; None when the group is gone. `text` reads files: for a group that is read again and
-        again, `OpenFiles.text`."""
+        """Return CPU, quota and memory now; None when the group is gone. `text` reads files: for a group that is read
+        repeatedly, `OpenFiles.text`."""
         cpu_s, quota = self._cpu_s(group, text), self.read_quota(group, text)
         if cpu_s is None or quota is None:
             return None
@@ -153,7 +154,7 @@ class CgroupTree:
         return None if counted is None else counted / a_second
 
     def read_quota(self, group: Group, text: Text = text_of) -> float | None:
-        """Cores the quota allows, inf without one, None when the group is gone."""
+        """Return the cores that the quota allows, inf without one, None when the group is gone."""
         if self.version == 2:
             both = text(f"{group.cpu}/cpu.max")
             quota, period = both.split() if both else (None, None)
@@ -166,7 +167,7 @@ class CgroupTree:
         return int(quota) / int(period)
 
     def own_quota(self) -> float:
-        """Cores that the group at the root allows, in a container the container's own; inf without a quota."""
+        """Return the cores that the group at the root allows, in a container the container's own; inf without a quota."""
         root = self._group(dict.fromkeys(("", "cpu", "cpuacct"), "/"))
         try:
             quota = self.read_quota(root) if root is not None else None
@@ -186,7 +187,8 @@ class CgroupTree:
         return max(0, int(used) - sum(number_of(stat, name) or 0 for name in names))
 
     def read_memory_limit(self, group: Group, text: Text = text_of) -> int | None:
-        """The group's own memory limit in bytes; None without one, without a memory controller, or when the group is gone."""
+        """Return the group's own memory limit in bytes; None without one, without a memory controller, or when the group is
+        gone."""
         if group.memory is None:
             return None
         limit = text(f"{group.memory}/{'memory.max' if self.version == 2 else 'memory.limit_in_bytes'}")
@@ -194,11 +196,11 @@ class CgroupTree:
         return None if limit is None or limit == "max" or int(limit) >= UNLIMITED_BYTES else int(limit)
 
     def cpu_root(self) -> Path | None:
-        """Of the hierarchy with quotas; None where there is none."""
+        """Return the root of the hierarchy with quotas; None without such a hierarchy."""
         return self._root if self.version == 2 else self._mount("cpu")
 
     def is_root(self, directory: Path) -> bool:
-        """Whether it is the root of its hierarchy, which has no quota."""
+        """Return True if the directory is the root of its hierarchy, which has no quota."""
         return directory in (self._root, *(self._mount(name) for name in ("cpu", "cpuacct", "memory")))
 
     def pids(self, group: Group) -> tuple[int, ...]:
@@ -206,16 +208,17 @@ class CgroupTree:
 
     @staticmethod
     def pids_in(directory: Path) -> tuple[int, ...]:
-        """In one hierarchy: on v1 a process may be elsewhere in another one."""
+        """Return the processes in this directory of one hierarchy: on v1 a process may be elsewhere in another one."""
         return tuple(int(pid) for pid in (text_of(f"{directory}/cgroup.procs") or "").split())
 
     # ---------------------------------------------------------------- writing
 
     def create(self, name: str) -> Group | None:
-        """A new, empty group `name` ("a/b" nests) that this process may write to; None when that is not possible here.
+        """Make a new, empty group `name` ("a/b" nests) that this process may write to; return None when that is not possible
+        here.
 
-        v1: below this process's own group, so that no outer limit is escaped. v2: beside it, because a group that holds
-        processes cannot hand controllers to children; at the root both are the same place.
+        v1: below this process's own group, so that no outer limit is escaped. v2: next to that group, because a group that
+        holds processes cannot hand controllers to children; at the root both are the same place.
         """
         paths = self._paths_of(os.getpid())
         if self.version == 2:
@@ -236,15 +239,15 @@ class CgroupTree:
         return group
 
     def delegated(self, outer: Group) -> bool:
-        """Whether groups may be made below `outer`, which holds processes: v1 lets anybody who may write there, v2 only where
-        systemd has handed it to its service."""
+        """Return True if groups may be made below `outer`, which holds processes: v1 lets anybody who may write there, v2
+        only where systemd has handed it to its service."""
         if self.version == 1:
             return os.access(outer.cpu, os.W_OK)
         return any(attribute(outer.cpu, name) == b"1" for name in DELEGATE)
 
     def create_below(self, outer: Group, name: str, threads: int) -> Group:
-        """A new group `ADOPTED/name` below one that holds processes, for CPU alone. It weighs as `threads` of it do that are
-        in no group of their own. Raises `OSError`."""
+        """Make a group `ADOPTED/name` below a group that holds processes, only for CPU. The new group weighs as much as
+        `threads` of the outer group's that are in no group of their own. Raise `OSError`."""
         group = Group(outer.cpu / ADOPTED / name, outer.cpuacct / ADOPTED / name, None)
         if self.version == 2:
             rest = outer.cpu / REST
@@ -260,15 +263,15 @@ class CgroupTree:
         return group
 
     def _weigh(self, directory: Path, threads: int) -> None:
-        """v1 brings what is too much down to its most by itself. Does nothing where the group is gone."""
+        """Write the group's weight; do nothing where the group is gone. v1 lowers a weight that is too high by itself."""
         if self.version == 2:
             write_text(directory / "cpu.weight", str(min(MOST_WEIGHT, threads * THREAD_WEIGHT)))
         else:
             write_text(directory / "cpu.shares", str(threads * THREAD_SHARES))
 
     def _weigh_adopted(self, outer: Group) -> None:
-        """Weights count among siblings alone, so `ADOPTED` weighs what its groups do together. On v2 the rest, whose threads
-        weighed one by one before, weighs as many as run at once."""
+        """Set the weight of `ADOPTED` to that of its groups together, because weights count only among siblings. On v2 the
+        rest, whose threads weighed one by one before, weighs as many threads as run at once."""
         name, one = ("cpu.weight", THREAD_WEIGHT) if self.version == 2 else ("cpu.shares", THREAD_SHARES)
         weights = [text_of(str(file)) for file in (outer.cpu / ADOPTED).glob(f"*/{name}")]
         self._weigh(outer.cpu / ADOPTED, max(1, sum(int(weight) for weight in weights if weight) // one))
@@ -276,7 +279,7 @@ class CgroupTree:
             self._weigh(outer.cpu / REST, os.cpu_count() or 1)
 
     def dissolve(self, group: Group, outer: Group) -> bool:
-        """Undoes `create_below`: processes go back to `outer`; whether the group is gone."""
+        """Undo `create_below`: move processes back to `outer`; return True if the group is gone."""
         back = outer.cpu / REST if self.version == 2 else None
         for directory, home in zip(group.directories(), outer.directories(), strict=False):
             self._move_all(directory, back or home)
@@ -293,7 +296,7 @@ class CgroupTree:
 
     @staticmethod
     def _move_all(source: Path, target: Path) -> None:
-        """Also those that are forked meanwhile."""
+        """Move all processes, also those that are forked meanwhile."""
         for _ in range(KILL_ROUNDS):
             pids = (text_of(f"{source}/cgroup.procs") or "").split()
             for pid in pids:
@@ -304,7 +307,8 @@ class CgroupTree:
 
     @staticmethod
     def undivided(group: Group) -> Group:
-        """The group that was there before `create_below` made `group`, if it did: an earlier agent may have left one."""
+        """Return the group that was there before `create_below` made `group`, if it did: an earlier agent may have left
+        one."""
         ups = 1 if group.cpu.name == REST else 2 if group.cpu.parent.name == ADOPTED else 0
         for _ in range(ups):
             # of a version with hierarchies apart nothing was made for memory
@@ -325,8 +329,8 @@ class CgroupTree:
                     raise
 
     def clear(self, names: Iterable[str]) -> dict[str, bool]:
-        """Removes the groups `PARENT/name` of these names wherever they are, with their processes, and every `PARENT` that is
-        empty then. Returns those that were there, and whether they are gone."""
+        """Remove the groups `PARENT/name` of these names wherever they are, with their processes, and every `PARENT` that is
+        empty then. Return the names that were there, each with True if its groups are gone."""
         wanted, gone = set(names), dict[str, bool]()
         for parent in self._parents():
             for directory in [parent / name for name in wanted if (parent / name).is_dir()]:
@@ -336,7 +340,7 @@ class CgroupTree:
         return gone
 
     def _parents(self) -> Iterator[Path]:
-        """Every directory `PARENT`, in all hierarchies that we write to."""
+        """Yield every directory `PARENT`, in all hierarchies that we write to."""
         roots = [self._root] if self.version == 2 else [self._mount(name) for name in ("cpu", "cpuacct", "memory")]
         for root in dict.fromkeys(root.resolve() for root in roots if root is not None):
             for place, directories, _ in os.walk(root):
@@ -345,7 +349,7 @@ class CgroupTree:
                     directories.remove(PARENT)
 
     def _delegate(self, base: Path, name: str) -> None:
-        """v2: hands cpu (must) and memory (may) from `base` down to the parent of `name`."""
+        """Hand cpu (must) and memory (may) from `base` down to the parent of `name` (v2)."""
         for parent in [base, *(base / part for part in reversed(Path(name).parents) if part != Path())]:
             parent.mkdir(exist_ok=True)
             (parent / "cgroup.subtree_control").write_text("+cpu")
@@ -353,7 +357,7 @@ class CgroupTree:
                 (parent / "cgroup.subtree_control").write_text("+memory")
 
     def write_quota(self, group: Group, cores: float) -> bool:
-        """Sets the CPU quota (inf: none); False when the group is gone."""
+        """Set the CPU quota (inf: none); return False when the group is gone."""
         unlimited = math.isinf(cores)
         if self.version == 2:
             return write_text(group.cpu / "cpu.max", f"{'max' if unlimited else quota_us(cores)} {CPU_PERIOD_US}")
@@ -364,7 +368,8 @@ class CgroupTree:
         return all(write_text(group.cpu / name, str(value)) for name, value in writes)
 
     def quota_above(self, group: Group) -> float:
-        """The least quota of the groups above it, in cores: v1 refuses more, on v2 more has no effect. inf without one."""
+        """Return the least quota of the groups above, in cores: v1 refuses more, on v2 more has no effect. inf without
+        one."""
         least = math.inf
         for above in group.cpu.parents:
             if above == self._root:
@@ -376,9 +381,11 @@ class CgroupTree:
         return least
 
     def write_memory_limit(self, group: Group, limit_bytes: int) -> bool:
-        """Sets the memory limit, on v1 without swap beyond it; False when the group is gone or has no memory controller.
+        """Set the memory limit, on v1 without swap beyond it; return False when the group is gone or has no memory
+        controller.
 
-        Raises `OSError` when the kernel refuses: on v1 a limit below what is in use."""
+        Raises `OSError` when the kernel refuses: on v1 a limit below what is in use.
+        """
         if group.memory is None:
             return False
         if self.version == 2:
@@ -391,11 +398,12 @@ class CgroupTree:
         return all(write_text(file, str(limit_bytes)) for file in files)
 
     def add(self, group: Group, pid: int) -> bool:
-        """Moves a process (all its threads) into the group; False when either is gone."""
+        """Move a process (all its threads) into the group; return False when either is gone."""
         return all(write_text(directory / "cgroup.procs", str(pid)) for directory in group.directories())
 
     def kill_all(self, group: Group) -> bool:
-        """SIGKILLs every process of the group, also those forked meanwhile; True when none is left to signal."""
+        """Send SIGKILL to every process of the group, also those forked meanwhile; return True when none is left to
+        signal."""
         if (group.cpu / "cgroup.kill").exists():
             return write_text(group.cpu / "cgroup.kill", "1")
         for _ in range(KILL_ROUNDS):
@@ -408,11 +416,11 @@ class CgroupTree:
         return False
 
     def remove(self, group: Group) -> bool:
-        """Removes an empty group; False when processes are still in it. A missing one counts as removed."""
+        """Remove an empty group; return False when processes are still in it. A missing group counts as removed."""
         results = [removed(directory) for directory in group.directories()]  # each is tried, whatever the others say
         return all(results)
 
 
 def _removed_soon(directory: Path) -> bool:
-    """Killed processes stay in their group until they have let go of their memory."""
+    """Wait for the group to be removed: killed processes stay in it until they have let go of their memory."""
     return wait_until(lambda: removed(directory), EMPTY_S, 0.05)

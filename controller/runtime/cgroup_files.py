@@ -15,11 +15,11 @@ from pathlib import Path
 READ_BYTES = 16_384
 
 Text = Callable[[str], str | None]
-"""What a file holds; None when it is not there or its group is gone."""
+"""Content of a file; None when the file is not there or its group is gone."""
 
 
 def text_of(path: str) -> str | None:
-    """Reads a file once: a path as text and a bare descriptor cost a fifth of what `Path` does."""
+    """Read a file once: a path as text and a bare descriptor cost a fifth of what `Path` does."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -31,15 +31,15 @@ def text_of(path: str) -> str | None:
 
 
 class OpenFiles:
-    """Keeps the files of one group open. An agent reads seven of them a period, and opening is most of the cost of reading.
-    They are closed with this object; a group that is removed and made again is another one."""
+    """Open files of one group, kept open. An agent reads seven files of a group per period, and opening is most of the cost
+    of reading. The files are closed with this object; a group that is removed and made again needs another object."""
 
     def __init__(self) -> None:
         self._open: dict[str, int] = {}
         weakref.finalize(self, _close, self._open)
 
     def text(self, path: str) -> str | None:
-        """As `text_of`."""
+        """Read a file like `text_of`."""
         try:
             if path not in self._open:
                 self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -61,13 +61,14 @@ def _read(descriptor: int) -> str:
 
 
 def number_of(stat: str | None, key: str) -> int | None:
-    """Of a file with a key and a number on each line."""
+    """Return the number on the line of `key` in a file with a key and a number on each line; None without the file or the
+    key."""
     begin = f"\n{stat}".find(f"\n{key} ")
     return None if stat is None or begin < 0 else int(stat[begin + len(key) + 1 :].split(maxsplit=1)[0])
 
 
 def write_text(path: Path, value: str) -> bool:
-    """False when the group is gone. Raises `OSError` when the kernel refuses."""
+    """Write a file; return False when the group is gone. Raise `OSError` when the kernel refuses."""
     try:
         # never creates: in a cgroup tree a missing file is a missing group; a bare descriptor costs a third of a file object
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -85,7 +86,7 @@ def write_text(path: Path, value: str) -> bool:
 
 
 def attribute(directory: Path, name: str) -> bytes:
-    """Empty without it."""
+    """Return the value of an extended attribute, empty without it."""
     try:
         return os.getxattr(directory, name)
     except OSError:
@@ -93,7 +94,7 @@ def attribute(directory: Path, name: str) -> bytes:
 
 
 def removed(directory: Path) -> bool:
-    """Whether the group is gone, then if not before; the kernel keeps one that holds processes."""
+    """Remove the group; return True if it is gone, now or before. The kernel keeps a group that holds processes."""
     try:
         directory.rmdir()
     except FileNotFoundError:

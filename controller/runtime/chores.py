@@ -1,10 +1,10 @@
-"""Work for the engine that nobody waits for: keyed jobs on a few threads, tried again until they succeed.
+"""Background work for the engine: keyed jobs on a few threads, tried again until they succeed.
 
 A key waits once, however often it is asked for, and is never under way twice; asked for while it is under way, it is done
-once more. A job that fails is tried again with back-off. When one raises `NoAnswer` the engine is away: all jobs wait while
-one thread knocks, with back-off, and go on together once it answers. So an engine that hangs is not buried under requests
-which it would carry out later. An error that nobody foresaw is logged with its stack, counted, and tried again: no thread
-ends by it.
+once more. A job that fails is tried again with back-off. When a job raises `NoAnswer` the engine is away: all jobs wait while
+one thread knocks, with back-off, and go on together once the engine answers. So an engine that hangs is not buried under
+requests which it would carry out later. An unforeseen error is logged with its stack, counted, and the job is tried again: no
+thread ends by it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 FIRST_WAIT_S, LAST_WAIT_S = 0.25, 30.0
 LAST_KNOCK_S = 2.0
-"""Between two knocks at most: so soon after the engine answers again, it is told everything."""
+"""Longest time between two knocks: so soon after the engine answers again, it is informed of everything."""
 
 log = logging.getLogger(__name__)
 
 
 class NoAnswer(Exception):
-    """Nobody answered a job in time. The job may still be carried out later."""
+    """A job got no answer in time. The job may still be carried out later."""
 
 
 class NotYet(Exception):
@@ -38,16 +38,19 @@ class _Chore:
 
 
 class Chores:
-    """`knock` asks whether somebody answers and raises `NoAnswer` if not. `failures` counts errors that nobody foresaw.
+    """Jobs and the threads that do them. `knock` asks whether the engine answers and raises `NoAnswer` if not. `failures`
+    counts unforeseen errors.
 
-    Threads start with the first chore. `threads` 0: `turn` does the work, on whoever calls it."""
+    Threads start with the first chore. `threads` 0: `turn` does the work, on the caller's thread.
+    """
 
     def __init__(self, knock: Callable[[], None], *, threads: int = 4, clock: Callable[[], float] = time.monotonic) -> None:
         self.failures = 0
         self._knock, self._clock = knock, clock
         self._lock = threading.Lock()
         self._work, self._quiet = threading.Condition(self._lock), threading.Condition(self._lock)
-        """Woken are a thread when there is something to do, those in `settle` when nothing is under way."""
+        """Conditions: `_work` wakes a thread when there is something to do, `_quiet` wakes `settle` when nothing is under
+        way."""
         self._waiting: dict[Hashable, _Chore] = {}
         self._under_way: set[Hashable] = set()
         self._waits: dict[Hashable, float] = {}
@@ -62,17 +65,17 @@ class Chores:
 
     @property
     def away(self) -> bool:
-        """The last that was heard of the engine is that it did not answer."""
+        """True if the engine did not answer the last time."""
         return self._away_since is not None
 
     @property
     def alive(self) -> bool:
-        """Whether what is asked for will be done: a watchdog's question."""
+        """True if what is asked for will be done: a watchdog's question."""
         return not self._started or all(thread.is_alive() for thread in self._threads)
 
     def ask(self, key: Hashable, job: Callable[[], None], *, delay_s: float = 0.0) -> None:
-        """Returns at once. The newest `job` of a key counts; a key that waits keeps the earlier of the two times, and one
-        that failed keeps its back-off."""
+        """Add a job and return at once. The newest `job` of a key counts; a key that waits keeps the earlier of the two
+        times, and a key that failed keeps its back-off."""
         with self._lock:
             if self._closed:
                 return
@@ -88,7 +91,7 @@ class Chores:
             self._work.notify()
 
     def settle(self, timeout_s: float) -> bool:
-        """Waits until nothing is due or under way, but not for an engine that is away. Whether nothing is left."""
+        """Wait until nothing is due or under way, but not for an engine that is away; return True if nothing is left."""
         end_s = time.monotonic() + timeout_s
         with self._lock:
             while not self.away and (self._under_way or self._next_s() <= self._clock()):
@@ -99,7 +102,7 @@ class Chores:
             return not self._waiting and not self._under_way
 
     def close(self, then: Callable[[], None]) -> None:
-        """What waits is dropped; what is under way is not waited for. `then` is called when it has ended, too."""
+        """Drop the jobs that wait; those under way are not waited for. `then` is called when they have ended, too."""
         with self._lock:
             self._closed = True
             self._then = then
@@ -116,7 +119,7 @@ class Chores:
             then()
 
     def turn(self) -> bool:
-        """Does one thing that is due; False when there is none."""
+        """Do one thing that is due; return False when nothing is."""
         with self._lock:
             found = self._take()
         if found is None:
@@ -147,13 +150,13 @@ class Chores:
                 self._work.wait(None if math.isinf(wait_s) else wait_s)
 
     def _next_s(self) -> float:
-        """When something can be done; inf: not before something changes."""
+        """Return the time when something can be done; inf: not before something changes."""
         if self.away:
             return math.inf if self._knocking else self._knock_at
         return min((chore.due_s for key, chore in self._waiting.items() if key not in self._under_way), default=math.inf)
 
     def _take(self) -> tuple[Hashable, _Chore | None] | None:
-        """The next thing to do, taken from what waits; without a chore: to knock."""
+        """Return the next thing to do, taken from what waits; without a chore: to knock."""
         now_s = self._clock()
         if self._closed or self._next_s() > now_s:
             return None
@@ -168,7 +171,7 @@ class Chores:
         error: Exception | None = None
         try:
             chore.job()
-        except Exception as raised:  # noqa: BLE001 - see the module: told, counted, tried again
+        except Exception as raised:  # noqa: BLE001 - see the module: logged, counted, tried again
             error = raised
         with self._lock:
             self._under_way.discard(key)
@@ -195,14 +198,14 @@ class Chores:
                 log.warning("%s; tried again", error)
             case _:
                 self.failures += 1
-                log.error("%s failed in a way that nobody foresaw and is tried again", key, exc_info=error)
+                log.error("%s failed in an unforeseen way and is tried again", key, exc_info=error)
 
     # ---------------------------------------------------------------- an engine that is away
 
     def _go_away(self, error: Exception) -> None:
         if not self.away:
             self._away_since = self._clock()
-            log.warning("%s; going on without the engine, which is told everything once it answers", error)
+            log.warning("%s; going on without the engine, which gets all changes once it answers", error)
         self._knock_at = self._clock() + self._knock_wait
         self._knock_wait = min(LAST_KNOCK_S, 2 * self._knock_wait)
 
@@ -221,7 +224,7 @@ class Chores:
             else:
                 if not isinstance(error, NoAnswer):
                     self.failures += 1
-                    log.error("knocking failed in a way that nobody foresaw and is tried again", exc_info=error)
+                    log.error("knocking failed in an unforeseen way and is tried again", exc_info=error)
                 self._go_away(error)
             self._work.notify_all()
         self._end()

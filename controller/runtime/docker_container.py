@@ -31,24 +31,25 @@ WORKER = "sparkpace.worker"
 APPLICATION = "sparkpace.application"
 EXECUTOR = "sparkpace.executor"
 PROGRAM = "sparkpace.program"
-"""On containers that run a program to its end."""
+"""Label of containers that run a program to its end."""
 
 PIDS_LIMIT = 4096
-"""Threads count: a JVM with many slots and Python workers needs some hundreds; a fork bomb is stopped."""
+"""Largest number of threads, which count as processes: a JVM with many slots and Python workers needs some hundreds; a fork
+bomb is stopped."""
 LEAST_FILES, MOST_FILES = 16_384, 65_536
-"""Open files of one process: a shuffle opens one for each of its parts, and some programs walk through all that they may
-have, which newer engines put at a milliard."""
+"""Limits for the open files of one process: a shuffle opens one for each of its parts, and some programs walk through all
+that they may have, which newer engines put at a milliard."""
 PROGRAM_TMP_MB = 64
 PROGRAM_LOG = "1m"
-"""Of a program's output, the engine keeps so much."""
+"""Size of a program's output that the engine keeps."""
 TMP, USERS = "/tmp", "/etc/passwd"  # noqa: S108 - inside a container
 MASK_BYTES = 1 << 20
-"""Of a masked directory, which holds mount points at most."""
+"""Size of a masked directory, which holds mount points at most."""
 LAST_LINES = 100
-"""Of a program's output: an engine sends it whole otherwise."""
+"""Number of lines of a program's output that are read: an engine sends it whole otherwise."""
 
 PERMANENT = ("no such file", "not a directory", "permission denied", "executable file not found", "mount")
-"""What the engine's 500 on start says when trying again cannot help."""
+"""Words in the engine's 500 on start that mean that trying again cannot help."""
 
 
 def labels(cluster_id: str, worker_id: str, key: ExecutorKey) -> dict[str, str]:
@@ -57,22 +58,22 @@ def labels(cluster_id: str, worker_id: str, key: ExecutorKey) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ContainerLimits:
-    """Of an executor's container, beside those of its `Launch`. `files`: open files of a process, None for the engine's own
-    limit, which this one may be too high for."""
+    """Limits of an executor's container in addition to those of its `Launch`. `files`: open files of a process, None for the
+    engine's own limit, for which this one may be too high."""
 
     tmp_mb: int = TMP_MB
     files: int | None = None
 
 
 def most_files() -> int:
-    """Open files for a process in a container: an engine mostly may have as many as an agent."""
+    """Return the number of open files for a process in a container: an engine mostly may have as many as an agent."""
     return min(MOST_FILES, max(LEAST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSetting:
-    """What this worker gives an executor's container, beside its `Launch`. `network` is an id, `users` its /etc/passwd (None:
-    the image's). `hold`: the engine finds this process's descriptors (`Holding`)."""
+    """A worker's settings for an executor's container in addition to its `Launch`. `network` is an id, `users` its
+    /etc/passwd (None: the image's). `hold`: the engine finds this process's descriptors (`Holding`)."""
 
     image: str
     labels: Mapping[str, str]
@@ -83,7 +84,7 @@ class ContainerSetting:
 
 
 def create(client: docker.APIClient, name: str, launch: Launch, setting: ContainerSetting) -> str:
-    """Creates (does not start) an executor's container and returns its id. Raises the client's errors."""
+    """Create (do not start) an executor's container and return its id. Raise the client's errors."""
     script = launching.LOG_SCRIPT if setting.network == "host" else launching.ADDRESS_SCRIPT
     shown = mounts([*launch.binds, Bind(launch.log_dir, writable=True)], hold=setting.hold)
     if setting.users is not None and all(mount["Target"] != USERS for mount in shown):
@@ -115,9 +116,9 @@ def create(client: docker.APIClient, name: str, launch: Launch, setting: Contain
 
 
 def hardening(shown: Sequence[Mount], tmp_mb: int, files: int | None = None) -> dict[str, Any]:
-    """Host options that every container of ours has. `init` reaps what executors leave behind. Nothing of the image can be
-    written; /tmp is memory of the container, unless it is one of the mounts `shown`. JVMs unpack libraries there and map
-    them, for which an engine's usual tmpfs is not good (noexec)."""
+    """Return the host options that every container of ours has. `init` reaps what executors leave behind. Nothing of the
+    image can be written; /tmp is memory of the container, unless it is one of the mounts `shown`. JVMs unpack libraries there
+    and map them, for which an engine's usual tmpfs is not good (noexec)."""
     tmp = {TMP: f"rw,exec,nosuid,nodev,mode=1777,size={tmp_mb}m"}
     return {
         "cap_drop": ["ALL"],
@@ -133,9 +134,9 @@ def hardening(shown: Sequence[Mount], tmp_mb: int, files: int | None = None) -> 
 
 
 def mounts(binds: Sequence[Bind], *, hold: bool = False) -> list[Mount]:
-    """Bind mounts, same path inside, and their masks. A path given twice is writable if one of the two is; a missing one is
-    an error. The engine mounts shorter paths first, so a mask hides what is bound above it and not what is bound below.
-    `hold`: the engine finds this process's descriptors (`can_hold`)."""
+    """Return bind mounts, same path inside, and their masks. A path given twice is writable if one of the two is; a missing
+    path is an error. The engine mounts shorter paths first, so a mask hides what is bound above it and not what is bound
+    below. `hold`: the engine finds this process's descriptors (`Holding`)."""
     writable: dict[str, bool] = {}
     for bind in binds:
         writable[str(bind.path)] = bind.writable or writable.get(str(bind.path), False)
@@ -146,9 +147,9 @@ def mounts(binds: Sequence[Bind], *, hold: bool = False) -> list[Mount]:
 
 
 def _shown(bind: Bind, *, writable: bool, hold: bool) -> Mount:
-    """A held directory whose path may lead elsewhere by then is a volume of the engine's, which mounts the descriptor in the
-    host's own file system: a container's may not mount what lies there (EINVAL). It goes with its container. Of a file there
-    is no volume: `changed` looks at it."""
+    """Return the mount of one bind. A held directory whose path may lead elsewhere by then is a volume of the engine's, which
+    mounts the descriptor in the host's own file system: a container's may not mount what lies there (EINVAL). The volume goes
+    with its container. A file has no volume: `changed` looks at it."""
     if bind.held is None or bind.firm or not (hold and bind.held.folder):
         source = str(bind.path if bind.held is None else bind.held.real)
         return Mount(target=str(bind.path), source=source, type="bind", read_only=not writable)
@@ -158,8 +159,8 @@ def _shown(bind: Bind, *, writable: bool, hold: bool) -> Mount:
 
 
 def changed(binds: Sequence[Bind], pid: int) -> Bind | None:
-    """The first of `binds` in whose place process `pid`, a container's, sees something else than what was held; None also
-    where that cannot be seen: the process has ended, or this one is not root."""
+    """Return the first of `binds` in whose place process `pid`, a container's, sees something else than what was held; None
+    also where that cannot be seen: the process has ended, or this one is not root."""
     for bind in binds:
         if bind.held is not None:
             with contextlib.suppress(OSError):
@@ -169,17 +170,17 @@ def changed(binds: Sequence[Bind], pid: int) -> Bind | None:
 
 
 def _mask(path: str, folder: bool) -> Mount:
-    """An empty directory in which the engine can still make mount points, or an empty file."""
+    """Return an empty directory in which the engine can still make mount points, or an empty file."""
     if folder:
         return Mount(path, None, type="tmpfs", read_only=True, tmpfs_size=MASK_BYTES, tmpfs_mode=0o555)
     return Mount(path, os.devnull, type="bind", read_only=True)
 
 
 def refusal(launch: Launch, error: APIError) -> PaceError:
-    """`RuntimeRefused` when this launch can never work here, else `RuntimeFailed`."""
+    """Return `RuntimeRefused` when this launch can never work here, else `RuntimeFailed`."""
     said = str(error.explanation or error)
     executor = "/".join(launch.key)
-    # another agent may have removed the application's network as nobody was in it
+    # another agent may have removed the application's network because it was empty
     again = "network" in said.lower() and error.status_code == 404
     permanent = not again and (error.status_code in (400, 404) or any(word in said.lower() for word in PERMANENT))
     if permanent:
@@ -188,7 +189,7 @@ def refusal(launch: Launch, error: APIError) -> PaceError:
 
 
 def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
-    """An inspect answer. Use of CPU and memory is not in it and stays 0."""
+    """Read an inspect answer. Use of CPU and memory is not in it and stays 0."""
     state, host = inspected["State"], inspected["HostConfig"]
     running = bool(state["Running"])
     never_ran = state["Status"] == "created"
@@ -210,7 +211,7 @@ def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
 
 
 def with_stats(found: Observed, stats: Mapping[str, Any]) -> Observed:
-    """Adds the engine's stats answer; memory without file cache, as the cgroup reader counts it."""
+    """Add the engine's stats answer; memory without file cache, as the cgroup reader counts it."""
     memory = stats.get("memory_stats", {})
     detail = memory.get("stats", {})
     droppable = sum(detail.get(f"total_{name}", detail.get(name, 0)) for name in ("inactive_file", "active_file"))
@@ -226,7 +227,7 @@ def with_stats(found: Observed, stats: Mapping[str, Any]) -> Observed:
 def run_program(
     client: docker.APIClient, image: str, program: Program, tags: Mapping[str, str], *, hold: bool = False
 ) -> str:
-    """Runs a program in a throw-away container without network. Raises `RuntimeRefused` when it does not run to a good end.
+    """Run a program in a throw-away container without network. Raise `RuntimeRefused` when it does not run to a good end.
 
     `tags` are its labels: containers that have them are what an earlier agent left behind, and go first.
     """
@@ -273,7 +274,7 @@ def run_program(
 
 
 def clear(client: docker.APIClient, tags: Mapping[str, str]) -> None:
-    """Ends and removes the containers that have these labels."""
+    """End and remove the containers that have these labels."""
     for found in client.containers(all=True, filters={"label": [f"{name}={value}" for name, value in tags.items()]}):
         with contextlib.suppress(NotFound):
             client.remove_container(found["Id"], force=True, v=True)

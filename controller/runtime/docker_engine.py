@@ -1,13 +1,14 @@
 """The docker runtime: every executor is a container of the local Docker engine, found again by its labels and by records.
 
 Nothing that runs every control period waits for the engine, which may hang. Containers are read, paced and limited through
-the kernel's files. The engine is told afterwards, in the background (`chores`): so `docker inspect` tells the truth, and no
-update of the engine's own puts an older value back for long. The list of containers, how one ended and removals are left to
-the background, too. Records (`executor_record`) let an agent find its containers while the engine does not answer.
+the kernel's files. The engine is informed afterwards, in the background (`chores`): so `docker inspect` shows the truth, and
+no update of the engine's own puts an older value back for long. The list of containers, how a container ended and removals
+are left to the background, too. Records (`executor_record`) let an agent find its containers while the engine does not
+answer.
 
-Where the files are not visible (agent in a container, Docker Desktop) what is seen is what the background last heard, and
-quotas wait for the engine. One thread may start and stop while another observes and removes. Not here: building the image
-(`image`), container options (`docker_container`).
+Where the files are not visible (agent in a container, Docker Desktop), `observe` shows the engine's last answer to the
+background, and quotas wait for the engine. One thread may start and stop while another observes and removes. Not here:
+building the image (`image`), container options (`docker_container`).
 """
 
 from __future__ import annotations
@@ -46,27 +47,27 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
 EXIT_S, EXIT_LATE_S = 10.0, 60.0
-"""How long an executor whose process is gone counts as running until the engine tells its exit code: while the engine does
-not answer, and while it answers but has not noticed."""
+"""Time in which an executor whose process is gone counts as running until the engine reports its exit code: while the engine
+does not answer, and while it answers but has not noticed."""
 NOTICED_S = 0.1
-"""An engine needs about so long to notice that a container's process is gone."""
+"""Time that an engine needs to notice that a container's process is gone, about."""
 AGAIN_S = 2.0
-"""An update that was not answered may be carried out when the engine comes back, after a newer one: so the newest is sent
-once more, so much later."""
+"""Delay of a second update after one that was not answered: the engine may carry that out when it comes back, after a newer
+one, so the newest is sent once more."""
 RLIMIT = "setting rlimit"
-"""What an engine says that may not have as much of something as it was to allow."""
+"""Words of an engine that may not have as much of something as it was to allow."""
 CLOSE_S = 3.0
-"""What the engine is still to be told gets so long at the end."""
+"""Longest wait at the end for the updates that the engine is still to get."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Known:
-    """One container. `process` and `group` are None when its files are not visible; `kill_at` is when `stop`'s grace is over,
+    """A container. `process` and `group` are None when its files are not visible; `kill_at` is when `stop`'s grace is over,
     `gone_at` when its process was first seen to be gone. `lock` is held while files are written or compared with what is
-    wanted: `quota_us` and `memory_bytes`, None until they are set here. `refused`: the files are another user's.
-    `doubtful`: updates that were not answered."""
+    wanted: `quota_us` and `memory_bytes`, None until they are set here. `refused`: the files are another user's. `doubtful`:
+    updates that were not answered."""
 
     id: str
     last: Observed
@@ -82,17 +83,18 @@ class _Known:
     doubtful: set[str] = field(default_factory=set)
 
     def writable(self) -> Group | None:
-        """Its control group, where its files may be written."""
+        """Return the container's control group, where its files may be written."""
         return None if self.refused else self.group
 
     def lives(self) -> bool:
-        """Whether its process is there; False also where that is not visible."""
+        """Return True if the container's process is there; False also where that is not visible."""
         return self.process is not None and process_identity.is_alive(self.process)
 
 
 class DockerRuntime:
-    """See the module. `image` is for launches that name none (None: the executor image, built on `base_image`). `records`
-    is a directory for its records alone; `networks` are for launches that have one. `tmp_mb`: of /tmp in each container.
+    """The runtime, see the module. `image` is for launches that name none (None: the executor image, built on `base_image`).
+    `records` is a directory only for its records; `networks` are for launches that have one. `tmp_mb`: of /tmp in each
+    container.
 
     `base_url` None means DOCKER_HOST and its kin, else the default socket. Raises `Unavailable` when no engine answers and
     there are no records of an earlier runtime to go on with.
@@ -132,11 +134,12 @@ class DockerRuntime:
         self._known: dict[ExecutorKey, _Known] = {}
         self._starting: set[ExecutorKey] = set()
         self._touched: set[ExecutorKey] = set()
-        """Started or removed since the engine was last asked for its list: the answer may be older than that."""
+        """Executors that were started or removed since the engine was last asked for its list: its answer may be older than
+        that."""
         self._removing: set[str] = set()
         self._list_at = -math.inf
         self._listed = records is not None and records.is_dir()
-        """What is known is all there is. The directory of records is made with the first list."""
+        """True if all containers are known. The directory of records is made with the first list."""
         self._program_labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id, container.PROGRAM: "1"}
         self._holding = Holding(self._engine, self._program_labels)
         if self._listed:
@@ -146,7 +149,7 @@ class DockerRuntime:
                 self._engine.quick()
 
     def _recall(self) -> None:
-        """Takes over what an earlier runtime knew."""
+        """Take over what an earlier runtime knew."""
         assert self._records is not None
         for _, record in executor_record.read_all(self._records, ContainerRecord, self._cluster_id, self._worker_id):
             pid = record.process.pid if record.process else None
@@ -160,7 +163,7 @@ class DockerRuntime:
     # ---------------------------------------------------------------- images
 
     def prepare_image(self, image: str | None = None) -> str:
-        """The image executors will run in, built or pulled now if it is missing. Raises as `start` does."""
+        """Return the image that executors will run in, built or pulled now if it is missing. Raise as `start` does."""
         image = image or self._image
         with for_callers(f"image {image or 'of executors'}"):
             if image is not None:
@@ -168,7 +171,7 @@ class DockerRuntime:
             return images.ensure_executor_image(self._engine.patient(), self._base_image, self._lock_file)
 
     def java(self, java_home: str, image: str | None) -> JavaProgram:  # noqa: ARG002 - the driver's Java is not in the image
-        """The image's own `java`, by PATH: the default image and the usual public ones have it there."""
+        """Return the image's own `java`, by PATH: the default image and the usual public ones have it there."""
         name = self.prepare_image(image)
         with for_callers(f"image {name}"):
             return JavaProgram("java", images.image_id(self._engine.patient(), name) or name)
@@ -232,7 +235,7 @@ class DockerRuntime:
             self._see_that_shown(launch, created, client)
 
     def _see_that_shown(self, launch: Launch, created: str, client: docker.APIClient) -> None:
-        """Ends at once what sees something else than what was looked at. Raises `RuntimeRefused`."""
+        """End at once an executor that sees something else than what was checked. Raise `RuntimeRefused`."""
         known = self._known.get(launch.key)
         bind = container.changed(launch.binds, known.process.pid) if known is not None and known.process is not None else None
         if known is not None and bind is not None:
@@ -244,7 +247,8 @@ class DockerRuntime:
             )
 
     def _clear_name(self, name: str, key: ExecutorKey) -> bool:
-        """The name is taken: False if by this very executor, running; else what is left of it is removed."""
+        """Free the container name that is taken: return False if this very executor has it and runs; else remove what is left
+        of it."""
         client = self._engine.patient()
         try:
             found = client.inspect_container(name)
@@ -260,7 +264,7 @@ class DockerRuntime:
         return True
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        """As the protocol says; returns at once: SIGKILL after the grace is sent by `observe`."""
+        """Stop as the protocol says; return at once: SIGKILL after the grace is sent by `observe`."""
         known = self._find(key)
         if known is None or not self._look(known).running:
             return
@@ -271,14 +275,14 @@ class DockerRuntime:
                 self._have_signalled(known, number)
 
     def _kill(self, key: ExecutorKey, known: _Known) -> None:
-        """Its grace is over."""
+        """Kill an executor whose grace is over."""
         if _signal(known, signal.SIGKILL):
             return
         kill = partial(self._have_signalled, known, signal.SIGKILL)
         self.chores.ask(("kill", known.id), for_chores(f"the end of executor {'/'.join(key)}")(kill))
 
     def _have_signalled(self, known: _Known, number: signal.Signals) -> None:
-        """By the engine. Raises its errors."""
+        """Send a signal by the engine. Raise its errors."""
         if self.chores.away:
             raise TimeoutError("it did not answer the last time")
         try:
@@ -288,7 +292,7 @@ class DockerRuntime:
                 raise
 
     def remove(self, key: ExecutorKey) -> None:
-        """As the protocol says; the container itself goes in the background."""
+        """Remove as the protocol says; the container itself goes in the background."""
         known = self._find(key)
         if known is None:
             return
@@ -311,7 +315,7 @@ class DockerRuntime:
         self._leave_network(key)
 
     def _leave_network(self, key: ExecutorKey) -> None:
-        """The network of its application goes, if nobody is in it any more."""
+        """Remove the network of the executor's application in the background, if no container is in it any more."""
         if self._networks is not None:
             self.chores.ask(("network", key.application_id), partial(self._have_dropped, self._networks, key.application_id))
 
@@ -333,7 +337,8 @@ class DockerRuntime:
         return self.chores.alive
 
     def close(self) -> None:
-        """As the protocol says; a program that is under way ends. An engine that answers is still told what it is to know."""
+        """Close as the protocol says; a program that is under way ends. An engine that answers still gets the updates that
+        are due."""
         self.chores.ask("clear", self._clear)
         self.chores.settle(CLOSE_S)
         self.chores.close(self._hang_up)
@@ -362,7 +367,8 @@ class DockerRuntime:
         return True
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
-        """As the protocol says. On cgroups v2 the kernel would kill rather than refuse, so use is looked at first."""
+        """Set the limit as the protocol says. On cgroups v2 the kernel would kill rather than refuse, so use is looked at
+        first."""
         launching.checked_memory(memory_bytes)
         known = self._find(key)
         if known is None or not self._alive(known):
@@ -387,7 +393,8 @@ class DockerRuntime:
         return True
 
     def _written(self, key: ExecutorKey, known: _Known, write: Callable[[Group], bool]) -> bool:
-        """Writes a file of its group, where there are files that may be written. False when the group is gone."""
+        """Write a file of the container's group, where there are files that may be written. Return False when the group is
+        gone."""
         group = known.writable()
         if group is None:
             return True
@@ -402,8 +409,8 @@ class DockerRuntime:
         return True
 
     def _have_limited(self, key: ExecutorKey, known: _Known, memory_bytes: int) -> bool:
-        """A memory limit by the engine. Who asks must know whether it holds before others get the memory, so this waits, but
-        not for an engine that is known to be away."""
+        """Set a memory limit by the engine. The caller must know whether it holds before others get the memory, so this
+        waits, but not for an engine that is known to be away."""
         with for_callers(f"the memory limit of executor {'/'.join(key)}"):
             if self.chores.away:
                 raise TimeoutError("it did not answer the last time")
@@ -417,7 +424,7 @@ class DockerRuntime:
         return True
 
     def _tell(self, key: ExecutorKey, known: _Known, what: str, delay_s: float = 0.0) -> None:
-        """Has the engine know the newest value of `what`, "quota" or "memory"."""
+        """Send the engine the newest value of `what`, "quota" or "memory"."""
         self.chores.ask((what, known.id), partial(self._have_told, key, known, what), delay_s=delay_s)
 
     def _have_told(self, key: ExecutorKey, known: _Known, what: str) -> None:
@@ -442,7 +449,7 @@ class DockerRuntime:
             self._tell(key, known, what, AGAIN_S)
 
     def _put_right(self, key: ExecutorKey, known: _Known) -> None:
-        """The engine may have written a value that is older than the newest, also of what it was not told to change."""
+        """Write the newest values again where the engine has written older ones, also of what it was not asked to change."""
         with known.lock:
             group = known.writable()
             if group is None:
@@ -482,14 +489,14 @@ class DockerRuntime:
         return self._known.get(key)
 
     def _see_that_known(self) -> None:
-        """The engine is waited for only before the first list or record: an empty answer would mean that nothing runs."""
+        """Wait for the engine, only before the first list or record: an empty answer would mean that nothing runs."""
         if not self._listed:
             with for_callers("the list of containers"):
                 self._list()
             self._list_at = self._clock() + LIST_EVERY_S
 
     def _list(self) -> None:
-        """Brings `_known` in line with the engine."""
+        """Bring `_known` in line with the engine."""
         known_before = set(self._known)
         self._touched.clear()
         client = self._engine.quick()
@@ -515,7 +522,7 @@ class DockerRuntime:
         self._listed = True
 
     def _adopt(self, key: ExecutorKey, identity: str, client: docker.APIClient) -> None:
-        """Learns a container's process and where the kernel counts for it."""
+        """Learn a container's process and where the kernel counts for it."""
         with suppress(NotFound):
             self._learn(key, identity, client.inspect_container(identity))
 
@@ -529,11 +536,11 @@ class DockerRuntime:
         self._known[key] = known
 
     def _alive(self, known: _Known) -> bool:
-        """False once it has surely ended."""
+        """Return False once the container has surely ended."""
         return known.last.running and (known.process is None or known.lives())
 
     def _look(self, known: _Known) -> Observed:
-        """What is true of one container now; where its files are not visible, what the engine last said."""
+        """Return the state of one container now; where its files are not visible, the engine's last answer."""
         if not known.last.running or known.process is None:
             return known.last
         if not known.lives():
@@ -551,7 +558,7 @@ class DockerRuntime:
         return known.last
 
     def _ended(self, known: _Known) -> Observed:
-        """Its process is gone: how it ended is the engine's to say, which gets some time for it."""
+        """Return the state of a container whose process is gone: the engine gets some time to say how it ended."""
         now = self._clock()
         known.gone_at = now if known.gone_at is None else known.gone_at
         self._inquire(known)
@@ -565,7 +572,7 @@ class DockerRuntime:
         self.chores.ask(("inquire", known.id), partial(self._have_inquired, known), delay_s=delay_s)
 
     def _have_inquired(self, known: _Known) -> None:
-        """The engine's word: the process is gone, or its files are not visible here."""
+        """Take over the engine's answer: the process is gone, or its files are not visible here."""
         key = known.last.key
         if self._known.get(key) is not known:
             return
@@ -595,7 +602,8 @@ class DockerRuntime:
     # ---------------------------------------------------------------- records
 
     def _record(self, key: ExecutorKey, known: _Known) -> None:
-        """So that the next agent finds it while the engine does not answer; an engine that answers tells of it anyway."""
+        """Write a record by which the next agent finds the executor while the engine does not answer; an engine that answers
+        lists it anyway."""
         if self._records is None or not known.last.running:
             return
         record = ContainerRecord(
@@ -610,7 +618,7 @@ class DockerRuntime:
             executor_record.write(self._record_path(key), record)
 
     def _drop(self, key: ExecutorKey, known: _Known) -> None:
-        """It is known no more, unless another of its key is by now."""
+        """Forget a container, unless another container of its key is known by now."""
         if self._known.get(key) is known:
             del self._known[key]
             if self._records is not None:
@@ -626,18 +634,19 @@ class DockerRuntime:
 
 
 def _over(last: Observed, reason: str) -> Observed:
-    """It has ended, nobody knows how."""
+    """Return the state of a container that has ended, its end unknown."""
     return replace(last, running=False, quota_cores=None, reason=reason, pid=None, memory_limit_bytes=None)
 
 
 def _signal(known: _Known, number: signal.Signals) -> bool:
-    """Straight to the container's first process, which is what the engine does, too; False where that is not possible."""
+    """Send a signal straight to the container's first process, as the engine does, too; return False where that is not
+    possible."""
     return known.process is not None and process_identity.send_signal(known.process, number)
 
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """A file that cannot be written (a full disk) is said and stops nothing."""
+    """Log a file that cannot be written (a full disk); such a file stops nothing."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,5 @@
-"""Whether the Docker engine mounts what this process holds open (`held`), so that nobody swaps it after it was checked.
+"""Check for whether the Docker engine mounts what this process holds open (`held`), so that it cannot be swapped after it was
+checked.
 
 The engine must see this process's number and have the same mounts: it is not remote, and neither is in a container.
 """
@@ -20,14 +21,15 @@ log = logging.getLogger(__name__)
 
 
 class Holding:
-    """Of one engine; found out once. `labels` are for the container that this may take."""
+    """The check of one engine; its answer is kept. `labels` are for the container that the check may need."""
 
     def __init__(self, engine: EngineClients, labels: Mapping[str, str]) -> None:
         self._engine, self._labels = engine, labels
         self._holds: bool | None = None
 
     def used_for(self, binds: Sequence[Bind], image: str) -> bool:
-        """Asked only if there is something to hold. Raises the client's errors."""
+        """Return True if held files are used for these binds; the engine is asked only if there is something to hold. Raise
+        the client's errors."""
         if all(bind.firm or bind.held is None or not bind.held.folder for bind in binds):
             return False
         if self._holds is None:
@@ -45,7 +47,7 @@ class Holding:
             return False
         try:
             return all(Path(f"/proc/{pid}/ns/{kind}").samefile(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt"))
-        except OSError:  # another user's process: tried with what nobody changes
+        except OSError:  # another user's process: tried with a file that stays
             own = HeldPath(os.open(Path(__file__).parent, os.O_PATH | os.O_CLOEXEC))
             seen = Program(["/bin/ls", "/held"], os.getuid(), os.getgid(), [Bind(Path("/held"), held=own, firm=False)])
             try:

@@ -1,7 +1,7 @@
 """The networks of applications in a Docker engine: each has one on this host, made with its first executor, shared by the
 workers here, removed with its last; and the packet rules that go with it (`packet_rules`).
 
-The rules are there before any container of the network runs, are set anew with each executor that starts, and go after the
+The rules are there before any container of the network runs, are set again with each executor that starts, and go after the
 network has. Agents of one home take turns. Not here: names and subnets (`networks`).
 """
 
@@ -27,9 +27,9 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 INTERFACE = "com.docker.network.bridge.name"
 ROUTES = Path("/proc/net/route")
 RESOLVER_FILES = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))
-"""Those that an engine may give containers."""
+"""Files of name servers that an engine may give containers."""
 MOST_TRIES = 64
-"""Subnets that the engine may refuse as it knows of something there."""
+"""Number of subnets that are tried: the engine may refuse one because it knows of something there."""
 TURN_S = 60.0
 """Longest wait for the other agents of the home; each call to the engine and to iptables has a time-out of its own."""
 IN_USE, GONE = 403, 404
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class DockerNetworks:
-    """Those of one cluster. `lock` is a file that all its agents of this host share."""
+    """The networks of one cluster. `lock` is a file that all its agents of this host share."""
 
     def __init__(self, cluster_id: str, pool: NetworkPool, lock: Path) -> None:
         self._cluster_id, self._pool, self._lock = cluster_id, pool, lock
@@ -46,8 +46,8 @@ class DockerNetworks:
         self._can_filter = False
 
     def ensure(self, client: docker.APIClient, application_id: str, own: OwnNetwork) -> str:
-        """The id of the application's network, with its rules. Raises the client's errors, `RuntimeFailed`, and
-        `RuntimeRefused` for one that is to be closed and cannot be."""
+        """Return the id of the application's network, with its rules. Raise the client's errors, `RuntimeFailed`, and
+        `RuntimeRefused` for a network that is to be closed and cannot be."""
         names = networks.network_names(self._cluster_id, application_id)
         doubt = self._why_not() or ("" if own.ports else "its driver does not tell its ports")
         if doubt and own.closed:
@@ -65,7 +65,7 @@ class DockerNetworks:
         return found
 
     def drop(self, client: docker.APIClient, application_id: str) -> None:
-        """Removes the application's network, unless containers of it run. Raises as `ensure` does."""
+        """Remove the application's network, unless containers of it run. Raise as `ensure` does."""
         names = networks.network_names(self._cluster_id, application_id)
         with locked(self._lock, TURN_S):
             found = _find(client, names, self._labels(application_id))
@@ -73,7 +73,8 @@ class DockerNetworks:
                 packet_filter.remove(names.chain)
 
     def clear(self, client: docker.APIClient) -> int:
-        """Removes all of the cluster that no container is in, and rules without a network; how many networks went."""
+        """Remove all networks of the cluster that no container is in, and rules without a network; return how many networks
+        went."""
         with locked(self._lock, TURN_S):
             label = {"label": f"{CLUSTER}={self._cluster_id}"}
             gone = [one for one in client.networks(filters=label) if _removed(client, one["Id"])]
@@ -117,7 +118,8 @@ class DockerNetworks:
         )
 
     def _why_not(self) -> str:
-        """Why no packet rules can be set, empty where they can. That they can is remembered; why they cannot may pass."""
+        """Return the reason why no packet rules can be set, empty where they can. That they can is remembered; the reason why
+        they cannot may pass."""
         why = "" if self._can_filter else packet_filter.why_not()
         self._can_filter = not why
         return why
@@ -132,7 +134,7 @@ class DockerNetworks:
 
 
 def bridge_address(client: docker.APIClient) -> str | None:
-    """The gateway of the engine's default bridge: an address of the host that containers of all its networks reach."""
+    """Return the gateway of the engine's default bridge: an address of the host that containers of all its networks reach."""
     try:
         found = client.inspect_network("bridge")
     except NotFound:
@@ -148,13 +150,13 @@ def bridge_address(client: docker.APIClient) -> str | None:
 
 def _not_closed(application_id: str, doubt: str) -> RuntimeRefused:
     return RuntimeRefused(
-        f"the network of {application_id} is to be closed and cannot be, as {doubt}; run the agent as root with iptables, or "
-        "submit without --network closed"
+        f"the network of {application_id} is to be closed and cannot be, because {doubt}; run the agent as root with "
+        "iptables, or submit without --network closed"
     )
 
 
 def _find(client: docker.APIClient, names: NetworkNames, labels: dict[str, str]) -> str | None:
-    """Raises `RuntimeRefused` for a stranger's of that name."""
+    """Return the id of the network with that name. Raise `RuntimeRefused` if the network is a stranger's."""
     for one in client.networks(names=[names.network]):
         if one["Name"] == names.network:
             if any((one["Labels"] or {}).get(label) != value for label, value in labels.items()):
@@ -164,7 +166,7 @@ def _find(client: docker.APIClient, names: NetworkNames, labels: dict[str, str])
 
 
 def _removed(client: docker.APIClient, network: str) -> bool:
-    """False when containers are in it."""
+    """Remove a network; return False when containers are in it."""
     try:
         client.remove_network(network)
     except APIError as error:

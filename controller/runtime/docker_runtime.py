@@ -1,4 +1,4 @@
-"""The row `docker`: executors in containers. Ends those that outlived their agent, and any others by their labels."""
+"""The row `docker`: executors in containers. The row ends those that outlived their agent, and any others by their labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GONE, UNDER_WAY = 404, 409
 
 
 def check() -> None:
-    """Raises `Unavailable` when no engine answers."""
+    """Raise `Unavailable` when no engine answers."""
     docker_version()
 
 
@@ -47,7 +47,7 @@ def make(owner: Owner) -> Runtime:
 
 
 def _lock(owner: Owner) -> Path:
-    """Of all agents of the home."""
+    """Return the lock file of all agents of the home."""
     return owner.folder.parent / "networks.lock"
 
 
@@ -60,8 +60,8 @@ def end_all(owner: Owner) -> int:
 
 
 def driver_address() -> str:
-    """An address of this machine that executors in networks of their own reach: the gateway of the engine's default bridge.
-    Raises `Unavailable`."""
+    """Return an address of this machine that executors in networks of their own reach: the gateway of the engine's default
+    bridge. Raise `Unavailable`."""
     with _answering("its networks") as client:
         found = bridge_address(client)
     if found is None or not is_local(found):
@@ -74,15 +74,15 @@ def driver_address() -> str:
 
 
 def end_containers(labels: Mapping[str, str]) -> int:
-    """Removes those with these labels; how many there were, ended ones included. Raises `Unavailable` when the engine does
-    not answer or remove them."""
+    """Remove the containers with these labels; return how many there were, ended ones included. Raise `Unavailable` when the
+    engine does not answer or remove them."""
     with _answering("its containers") as client:
         return _remove_all(client, [f"{name}={value}" for name, value in labels.items()])
 
 
 @contextmanager
 def _answering(what: str) -> Iterator[APIClient]:
-    """A client of which answers are awaited for a while. Raises `Unavailable` instead of its errors."""
+    """Provide a client whose answers are awaited for a while. Raise `Unavailable` instead of its errors."""
     client = connect(None)
     try:
         client.timeout = ENGINE_S

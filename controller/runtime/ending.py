@@ -1,4 +1,4 @@
-"""Ending what outlived its agent, for runtimes that know their executors from records."""
+"""The end of executors that outlived their agent, for runtimes that know their executors from records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ GONE_S = 20.0
 
 
 def end_recorded(runtime: Runtime) -> int:
-    """Ends and removes its executors, and closes it; how many ran. Raises `RuntimeFailed` for those that stay."""
+    """End and remove the runtime's executors, and close the runtime; return how many ran. Raise `RuntimeFailed` for those
+    that stay."""
     try:
         ran = sum(seen.running for seen in runtime.observe().values())
         if not wait_until(lambda: not _left(runtime), GONE_S) and (left := _left(runtime)):
@@ -22,7 +23,7 @@ def end_recorded(runtime: Runtime) -> int:
 
 
 def _left(runtime: Runtime) -> str:
-    """Ends those that run and removes those that have ended; a sentence on what is there still."""
+    """End the executors that run and remove those that have ended; return a sentence on what is there still."""
     left = ""
     for key, seen in runtime.observe().items():
         try:

@@ -1,4 +1,4 @@
-"""Clients of a Docker engine, and what their errors mean to whoever asked."""
+"""Clients of a Docker engine, and what their errors mean to the caller."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from controller.runtime.chores import NoAnswer, NotYet
 from stage_model.errors import RuntimeFailed, Unavailable
 
 REQUEST_TIMEOUT_S = 30
-"""Of what starts containers and builds images, which takes time."""
+"""Time-out for what starts containers and builds images, which takes time."""
 QUICK_TIMEOUT_S = 5
-"""Of everything else."""
+"""Time-out for everything else."""
 
 
 UCRED = struct.Struct("iII")
-"""The kernel's `ucred`."""
+"""Layout of the kernel's `ucred`."""
 
 
 DEFAULT_URL = "unix:///var/run/docker.sock"
@@ -47,8 +47,9 @@ class EnginePlace:
 
 
 def engine_place(environment: Mapping[str, str] = os.environ) -> EnginePlace:
-    """The engine that the `docker` command uses: DOCKER_HOST names it, else the context that DOCKER_CONTEXT or the command's
-    configuration names, else it is the one at the default socket. Raises `Unavailable` for a context that does not exist."""
+    """Return the engine that the `docker` command uses: DOCKER_HOST names it, else the context that DOCKER_CONTEXT or the
+    command's configuration names, else it is the one at the default socket. Raise `Unavailable` for a context that does not
+    exist."""
     settings = docker.utils.kwargs_from_env(environment=dict(environment))
     if "base_url" in settings:
         return EnginePlace(settings, "DOCKER_HOST")
@@ -71,19 +72,20 @@ def engine_place(environment: Mapping[str, str] = os.environ) -> EnginePlace:
 
 
 class EngineClients:
-    """Clients of one engine, made when they are first needed: the engine's version must be known for that."""
+    """Clients of one engine, made when they are first needed: making them takes the engine's version."""
 
     def __init__(self, base_url: str | None) -> None:
-        """Raises `Unavailable` where `engine_place` does."""
+        """Find the engine. Raise `Unavailable` where `engine_place` does."""
         self.settings: Mapping[str, Any] = {"base_url": base_url} if base_url else engine_place().settings
         self._clients: dict[int, docker.APIClient] = {}
 
     def patient(self) -> docker.APIClient:
-        """Raises `DockerException` or `OSError` when the engine does not answer, as every use of a client does."""
+        """Return a client. Raise `DockerException` or `OSError` when the engine does not answer, as every use of a client
+        does."""
         return self._client(REQUEST_TIMEOUT_S)
 
     def quick(self) -> docker.APIClient:
-        """As `patient`, within `QUICK_TIMEOUT_S`."""
+        """Return a client like `patient`, with answers within `QUICK_TIMEOUT_S`."""
         return self._client(QUICK_TIMEOUT_S)
 
     def _client(self, timeout_s: int) -> docker.APIClient:
@@ -96,20 +98,21 @@ class EngineClients:
         return found
 
     def _version(self, timeout_s: int) -> str:
-        """The engine's own API version. The library can ask for it, too, but leaves its connection open when none answers."""
+        """Return the engine's own API version. The library can ask for it, too, but leaves its connection open when no engine
+        answers."""
         for other in list(self._clients.values()):
             return str(other.api_version)
         with closing(docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, timeout=timeout_s, **self.settings)) as asking:
             return str(asking.version(api_version=False)["ApiVersion"])
 
     def knock(self) -> None:
-        """Raises `NoAnswer`."""
+        """Raise `NoAnswer` if the engine does not answer."""
         with for_chores("a knock"):
             self.quick().ping()
 
     def pid(self) -> int | None:
-        """The engine's process, or that of who made its socket, as it is numbered here; None if it is not on this host or not
-        in sight. The kernel's word."""
+        """Return the process of the engine or of whatever made its socket, as it is numbered here; None if it is not on this
+        host or not in sight. The number comes from the kernel."""
         url = str(self.settings.get("base_url") or DEFAULT_URL)
         kind, _, path = url.partition("://")
         if kind not in ("unix", "http+unix"):
@@ -129,7 +132,7 @@ class EngineClients:
 
 
 def connect(base_url: str | None) -> docker.APIClient:
-    """A client that speaks the engine's own API version. Raises `Unavailable` when no engine answers."""
+    """Return a client that speaks the engine's own API version. Raise `Unavailable` when no engine answers."""
     engine = EngineClients(base_url)
     with there(engine.settings):
         return engine.patient()
@@ -137,7 +140,7 @@ def connect(base_url: str | None) -> docker.APIClient:
 
 @contextmanager
 def there(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Turns the client's errors into `Unavailable`: where an engine must be."""
+    """Turn the client's errors into `Unavailable`: where an engine must be."""
     try:
         yield
     except (DockerException, OSError) as error:
@@ -149,7 +152,7 @@ def there(settings: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def for_callers(what: str) -> Iterator[None]:
-    """Turns the client's errors into `RuntimeFailed`: the engine is away, slow, or in trouble; later it may work."""
+    """Turn the client's errors into `RuntimeFailed`: the engine is away, slow, or in trouble; later it may work."""
     try:
         yield
     except (DockerException, OSError) as error:  # requests' errors are OSErrors
@@ -158,7 +161,7 @@ def for_callers(what: str) -> Iterator[None]:
 
 @contextmanager
 def for_chores(what: str) -> Iterator[None]:
-    """The same for chores: `NotYet` when the engine refused, `NoAnswer` when it did not answer."""
+    """Turn the client's errors into those of chores: `NotYet` when the engine refused, `NoAnswer` when it did not answer."""
     try:
         yield
     except APIError as error:

@@ -1,4 +1,5 @@
-"""Tells an engine a container's CPU quota or memory limit over its socket, as `docker update` does: an agent's usual request.
+"""Updates of a container's CPU quota or memory limit, sent over the engine's socket as `docker update` does: an agent's usual
+request.
 
 The same request through the client library costs the agent more than twice the CPU, and would keep its threads apart. Engines
 that are not reached over a local socket are asked through the library. Not here: when and how often (`chores`), which errors
@@ -22,7 +23,8 @@ TIMEOUT_S = 5.0
 
 
 class Updates:
-    """Usable on several threads at once; each has a connection of its own, kept open. `client` is called when needed."""
+    """Sender of updates, usable on several threads at once; each has a connection of its own, kept open. `client` is called
+    when needed."""
 
     def __init__(self, client: Callable[[], docker.APIClient]) -> None:
         self._client = client
@@ -30,15 +32,15 @@ class Updates:
         self._open: list[_Connection] = []
 
     def set_quota(self, container: str, quota_us: int) -> None:
-        """Raises `APIError` when the engine refuses, `OSError` when it does not answer in time."""
+        """Set the quota. Raise `APIError` when the engine refuses, `OSError` when it does not answer in time."""
         self._update(container, {"CpuPeriod": CPU_PERIOD_US, "CpuQuota": quota_us})
 
     def set_memory_limit(self, container: str, memory_bytes: int) -> None:
-        """Without swap. Raises as `set_quota`."""
+        """Set the limit, without swap. Raise as `set_quota`."""
         self._update(container, {"Memory": memory_bytes, "MemorySwap": memory_bytes})
 
     def close(self) -> None:
-        """Closes every thread's connection; none may be in use."""
+        """Close every thread's connection; none may be in use."""
         for connection in self._open:
             connection.close()
 
@@ -55,7 +57,7 @@ class Updates:
             raise APIError(f"the engine refused with status {status}: {answer[:200].decode(errors='replace')}")
 
     def _post(self, path_of_socket: str, path: str, body: str) -> tuple[int, bytes]:
-        """Status and answer. After an `OSError` the next request opens this thread's connection anew."""
+        """Return status and answer. After an `OSError` the next request opens this thread's connection again."""
         connection: _Connection | None = getattr(self._own, "connection", None)
         if connection is None:
             connection = self._own.connection = _Connection(path_of_socket)
@@ -68,7 +70,7 @@ class Updates:
         except (OSError, http.client.HTTPException) as error:
             if not was_open:
                 raise OSError(f"no answer at {path_of_socket}: {error}") from error
-        # the engine may have closed a connection that was idle, or started anew; a value may be set twice
+        # the engine may have closed a connection that was idle, or started again; a value may be set twice
         return self._post(path_of_socket, path, body)
 
 

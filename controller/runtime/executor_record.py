@@ -1,7 +1,7 @@
-"""What a runtime writes down about each executor (a 0600 JSON file), so that the next agent finds it again.
+"""Records of executors (a 0600 JSON file each), by which the next agent finds them again.
 
-No environment in it: that may hold a secret. Files are hostile until they are checked: whoever reads a record checks that the
-process it names still is that process. Not here: processes (`process`), containers (`docker_engine`).
+No environment in it: that may hold a secret. Files are hostile until they are checked: code that reads a record checks that
+the process it names still is that process. Not here: processes (`process`), containers (`docker_engine`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class RecordedExecutor(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose executor a record is about."""
+    """The owner of an executor: the fields that every record has."""
 
     cluster_id: str
     worker_id: str
@@ -38,7 +38,7 @@ class RecordedExecutor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(RecordedExecutor, frozen=True, kw_only=True):
-    """A process. `group` is None when the executor is paced by signals; `quota_cores` then is what it was last given."""
+    """A process. `group` None: the executor is paced by signals, and `quota_cores` is its last quota."""
 
     process: ProcessIdentity
     quota_cores: float
@@ -54,9 +54,9 @@ class ContainerRecord(RecordedExecutor, frozen=True, kw_only=True):
 
 
 class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
-    """A process that somebody else has started. `group` paces it (None: signals do): `own` is its own, whose quota was
-    `before_cores`; another one was made for it below `outer`. `counted`: the group counts its CPU, since it had used
-    `before_cpu_s`; else its processes tell."""
+    """A process that another service has started. `group` paces it (None: signals do): `own` is its own, whose quota was
+    `before_cores`; another group was made for it below `outer`. `counted`: the group counts its CPU, since it had used
+    `before_cpu_s`; else the CPU of its processes counts."""
 
     process: ProcessIdentity
     quota_cores: float
@@ -69,7 +69,7 @@ class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
 
 
 class PodRecord(RecordedExecutor, frozen=True, kw_only=True):
-    """A pod that somebody else has started, with what its CPU was in thousandths of a core when it was first seen."""
+    """A pod that another service has started, with its CPU in thousandths of a core when it was first seen."""
 
     uid: str
     namespace: str
@@ -82,7 +82,7 @@ R = TypeVar("R", bound=RecordedExecutor)
 
 
 def write(path: Path, record: RecordedExecutor) -> None:
-    """Atomic: a reader sees the old record or the new one. Raises OSError."""
+    """Write a record atomically: a reader sees the old record or the new one. Raise OSError."""
     path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     # a process or a container ends with this boot, a pod elsewhere does not
     write_whole(path, msgspec.json.encode(record, enc_hook=str), lasting=isinstance(record, PodRecord))
@@ -92,8 +92,8 @@ P = TypeVar("P", Record, AdoptedRecord)
 
 
 def with_quota(path: Path, record: P, cores: float) -> P:
-    """The record of an executor that signals pace, with what it is given now. Where that cannot be written down, it is paced
-    all the same, and the next agent begins with an older quota."""
+    """Return the record of an executor that signals pace, with its new quota. Where that cannot be written down, the executor
+    is paced all the same, and the next agent begins with an older quota."""
     if cores == record.quota_cores:
         return record
     record = msgspec.structs.replace(record, quota_cores=cores)
@@ -105,19 +105,20 @@ def with_quota(path: Path, record: P, cores: float) -> P:
 
 
 def read_all(directory: Path, kind: type[R], cluster_id: str, worker_id: str) -> Iterator[tuple[Path, R]]:
-    """The records of one worker of one cluster."""
+    """Yield the records of one worker of one cluster."""
     for path, record in read_everybodys(directory, kind):
         if (record.cluster_id, record.worker_id) == (cluster_id, worker_id):
             yield path, record
 
 
 def read_everybodys(directory: Path, kind: type[R]) -> Iterator[tuple[Path, R]]:
-    """Of any cluster and worker. A file that is no record, or not this user's alone, is reported and left alone."""
+    """Yield the records of any cluster and worker. A file that is no record, or that other users can write, is reported and
+    left as it is."""
     for path in sorted(directory.glob("*.json")):
         try:
             record = msgspec.json.decode(_own_file(path), type=kind, dec_hook=_path)
         except (OSError, *UNREADABLE) as error:
-            log.warning("executor record %s is not readable (%s) and is left alone", path.name, error)
+            log.warning("executor record %s is not readable (%s) and is left as it is", path.name, error)
             continue
         yield path, record
 
@@ -126,12 +127,12 @@ def _own_file(path: Path) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise PermissionError("it is not a file that this user alone can write")
+            raise PermissionError("it is not a file that only this user can write")
         return file.read()
 
 
 def _path(kind: type, value: object) -> object:
-    """`Group` holds paths; JSON holds their text."""
+    """Turn JSON's text into a path: `Group` holds paths."""
     if not issubclass(kind, Path) or not isinstance(value, str):
         raise TypeError(f"{value!r} is no path")
     return kind(value)

@@ -1,7 +1,7 @@
-"""A path that was looked at once and is held open since: what it names may change, what is held does not.
+"""A path that was checked once and is held open since: what it names may change, what is held does not.
 
-The engine mounts by name, as root and later. For a held directory it is given the name that the kernel has for the descriptor
-(/proc/PID/fd/N), which leads to that very directory whatever became of its path.
+The engine mounts by name, as root and later. A held directory goes to the engine by the name that the kernel has for the
+descriptor (/proc/PID/fd/N), which leads to that very directory whatever became of its path.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ FD = Path("/proc/self/fd")
 
 
 class HeldPath:
-    """Takes over a descriptor (O_PATH) and closes it when nobody needs it any more. `real` is where the kernel says that it
-    lies. Raises `FileNotFoundError` for what was removed meanwhile."""
+    """A held path. It takes over a descriptor (O_PATH) and closes it when it is no longer needed. `real` is where the kernel
+    says that it lies. Raises `FileNotFoundError` for what was removed meanwhile."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -39,18 +39,18 @@ class HeldPath:
 
     @property
     def name(self) -> str:
-        """By which any process that sees this one's number finds it."""
+        """Name by which any process that sees this one's number finds the held path."""
         return f"/proc/{os.getpid()}/fd/{self.descriptor}"
 
     def same_as(self, path: Path) -> bool:
-        """Whether `path`, which is no link, is still what is held."""
+        """Return True if `path`, which is no link, is still what is held."""
         try:
             return os.path.samestat(path.lstat(), self.found)
         except OSError:
             return False
 
     def is_firm(self, uid: int) -> bool:
-        """Whether neither that user nor others can make its path lead elsewhere: everything above it is root's or this
+        """Return True if neither that user nor others can make the path lead elsewhere: everything above it is root's or this
         process's, and closed to changes by others."""
         trusted = {0, os.geteuid()} - ({uid} - {0})
         above = self.real.parents

@@ -25,30 +25,30 @@ log = logging.getLogger("sparkpace.agent")
 
 REPOSITORY = "sparkpace-executor"
 LOCAL_BASE = "sparkpace-base:bookworm"
-"""Made by dockerfiles/engine.sh where no registry can be reached."""
+"""Base image that dockerfiles/engine.sh makes where no registry can be reached."""
 BUILD_TIMEOUT_S = 1800
 KEPT_LINES = 8
-"""Lines of a failed build that are shown."""
+"""Number of lines of a failed build that are shown."""
 
 
 def dockerfile() -> bytes:
-    """The executor's Dockerfile, from the source tree or the installed package."""
+    """Return the executor's Dockerfile, from the source tree or the installed package."""
     return (resources.files("dockerfiles") / "executor" / "Dockerfile").read_bytes()
 
 
 def choose_base(client: docker.APIClient, base_image: str | None) -> str | None:
-    """The base image's name: the given one, else `LOCAL_BASE` if it is here; None leaves it to the Dockerfile."""
+    """Return the base image's name: the given one, else `LOCAL_BASE` if it is here; None leaves it to the Dockerfile."""
     return base_image or (LOCAL_BASE if exists(client, LOCAL_BASE) else None)
 
 
 def tag_of(base: str | None) -> str:
-    """Name and tag of the executor image on `base`."""
+    """Return name and tag of the executor image on `base`."""
     digest = hashlib.sha256(dockerfile() + b"\0" + (base or "").encode()).hexdigest()[:12]
     return f"{REPOSITORY}:{digest}"
 
 
 def image_id(client: docker.APIClient, image: str) -> str | None:
-    """The id of a local image; None when it is not here."""
+    """Return the id of a local image; None when it is not here."""
     try:
         return str(client.inspect_image(image)["Id"])  # type: ignore[no-untyped-call]
     except ImageNotFound:
@@ -60,7 +60,7 @@ def exists(client: docker.APIClient, image: str) -> bool:
 
 
 def ensure_executor_image(client: docker.APIClient, base_image: str | None, lock_file: Path) -> str:
-    """The executor image's name; builds it if it is missing (about half a minute and 250 MB on top of the base).
+    """Return the executor image's name; build the image if it is missing (about half a minute and 250 MB on top of the base).
 
     `lock_file` makes the agents of one user build one after another; two users' build the same. Raises `RuntimeRefused` when
     it cannot be built, `RuntimeFailed` when the engine goes away meanwhile.
@@ -76,7 +76,7 @@ def ensure_executor_image(client: docker.APIClient, base_image: str | None, lock
 
 @contextmanager
 def _turn(lock_file: Path) -> Iterator[None]:
-    """Waits for those that build now; where there is no place for a lock, two may build the same."""
+    """Wait for agents that build now; where there is no place for a lock, two may build the same."""
     with ExitStack() as held:
         try:
             held.enter_context(locked(lock_file, BUILD_TIMEOUT_S))
@@ -86,7 +86,7 @@ def _turn(lock_file: Path) -> Iterator[None]:
 
 
 def ensure_named_image(client: docker.APIClient, image: str) -> str:
-    """A user's image: as it is here, else pulled. Raises `RuntimeRefused` if neither works."""
+    """Return a user's image: as it is here, else pulled. Raise `RuntimeRefused` if neither works."""
     if not exists(client, image):
         try:
             for step in client.pull(image, stream=True, decode=True):

@@ -1,12 +1,12 @@
 """The runtime `kubernetes`: paces Spark executors' pods of a whole cluster by the API server, and starts and ends none.
 
-A quota is a wish here: `set_quota` writes it down, threads patch pods towards the newest wishes (`pod_patching`), another one
-watches pods (`pod_watch`), and `observe` shows what was last seen (`paced_pods`). So a period waits for no server.
+A quota is a wish here: `set_quota` writes it down, threads patch pods towards the newest wishes (`pod_patching`), another
+thread watches pods (`pod_watch`), and `observe` shows what was last seen (`paced_pods`). So a period waits for no server.
 
-A record for each executor says what its pod had at first; with it the next agent goes on. It stays until the pod has that
-again or is gone. What is patched and when is `pod_resize`'s, which pod it is `told_pod`'s.
+A record for each executor says what its pod had at first; with it the next agent goes on. The record stays until the pod has
+that again or is gone. `pod_resize` decides what is patched and when, `told_pod` which pod an executor is.
 
-The API does not tell how much CPU a pod has used: that is left to what the executor tells.
+The API does not say how much CPU a pod has used: the executor's own figure is used.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from controller.runtime.told_pod import find_told_pod
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LISTED_S = 5.0
-"""A new runtime waits so long for the first list of pods."""
+"""Longest wait of a new runtime for the first list of pods."""
 FLUSHED_S = 5.0
-"""What still waits to be patched is waited for so long at the end."""
+"""Longest wait at the end for what still waits to be patched."""
 
 
 class KubernetesRuntime:
-    """`state_dir` holds the records. `api` is closed with it."""
+    """Runtime for pods of Spark executors. `state_dir` holds the records. `api` is closed with it."""
 
     name = "kubernetes"
 
@@ -51,7 +51,7 @@ class KubernetesRuntime:
         self._cluster_id, self._worker_id, self._state_dir = cluster_id, worker_id, state_dir
         self._api, self._pods = api, PacedPods(clock)
         self._adopting: dict[ExecutorKey, str] = {}
-        """The pods of those whose records are being written: that is not waited for with the lock held."""
+        """Pods of the executors whose records are being written: that is not waited for with the lock held."""
         for path, record in executor_record.read_all(state_dir, PodRecord, cluster_id, worker_id):
             self._pods.remember(path, record)
         self._watch = PodWatch(api, self._pods, clock)
@@ -62,8 +62,8 @@ class KubernetesRuntime:
     # ---------------------------------------------------------------- taking over and letting go
 
     def adopt(self, adoption: Adoption) -> None:
-        """Paces it from now on, or does nothing if it does already. Raises `RuntimeRefused` for one that is not what it says
-        or cannot be paced, `RuntimeFailed` when a later try may work."""
+        """Pace the executor from now on, or do nothing if it is paced already. Raise `RuntimeRefused` for an executor that is
+        not what it says or cannot be paced, `RuntimeFailed` when a later try may work."""
         launching.checked_cores(adoption.cores)
         key = adoption.key
         with self._pods.changed:
@@ -103,7 +103,7 @@ class KubernetesRuntime:
             self._pods.wish(known, Wish(adoption.cores))
 
     def _pod_of(self, adoption: Adoption) -> PodCpu:
-        """Raises `RuntimeRefused` and `RuntimeFailed`."""
+        """Return the executor's pod. Raise `RuntimeRefused` and `RuntimeFailed`."""
         if self._pods.too_old:
             raise RuntimeRefused(self._pods.too_old)
         if not self._pods.listed:
@@ -121,7 +121,7 @@ class KubernetesRuntime:
         return pod
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:  # noqa: ARG002 - nothing is ended
-        """Lets it go: its pod gets back what it had, and goes on; then it counts as ended here."""
+        """Let the executor go: its pod gets back what it had, and goes on; then it counts as ended here."""
         with self._pods.changed:
             known = self._pods.known.get(key)
             if known is None or not known.last.running or known.parting:
@@ -177,7 +177,7 @@ class KubernetesRuntime:
         return self._watch.alive() and all(thread.is_alive() for thread in self._patching)
 
     def close(self) -> None:
-        """Waits a little for what is to be patched still."""
+        """Close the runtime after a short wait for what is to be patched still."""
         with self._pods.changed:
             self._pods.changed.wait_for(self._pods.idle, FLUSHED_S)
             self._pods.closing = True

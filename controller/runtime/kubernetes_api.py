@@ -1,8 +1,9 @@
-"""The API server of a Kubernetes cluster: which pods of Spark executors there are, and the resizing of their CPU.
+"""The API server of a Kubernetes cluster: its pods of Spark executors, and the resizing of their CPU.
 
-The only module that talks to it, by lightkube. It needs `get`, `list` and `watch` of pods and `patch` of `pods/resize`. Every
-call has a time-out, a watch too: the server ends one after `WATCH_S`, so one that is silent for longer hangs. A patch says
-the whole state of one container's CPU, so one that may have been lost with its connection is simply sent again.
+The only module that talks to the server, by lightkube. It needs `get`, `list` and `watch` of pods and `patch` of
+`pods/resize`. Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a watch that is silent for
+longer hangs. A patch says the whole state of one container's CPU, so a patch that may have been lost with its connection is
+simply sent again.
 """
 
 from __future__ import annotations
@@ -29,25 +30,26 @@ from stage_model.errors import RuntimeFailed, Unavailable
 CALL_S = 10.0
 """Longest wait for the next word of an answer."""
 WATCH_S = 20
-"""The server ends a watch after so long."""
+"""Time after which the server ends a watch."""
 SILENT_S = 10.0
-"""Beyond that a watch that says nothing hangs."""
+"""Time beyond that after which a watch that says nothing hangs."""
 KEPT_S = 60.0
-"""An idle connection is kept for so long; servers close them after 90 s or more."""
+"""Time for which an idle connection is kept; servers close them after 90 s or more."""
 PAGE = 500
-"""Pods in one answer."""
+"""Number of pods in one answer."""
 AGAIN = "its quota stays as it is, and it is tried again"
 EXECUTORS = {"spark-role": "executor"}
 POD = ResourceDef("", "v1", "Pod")
 FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY, OWN_FAULT, UNAVAILABLE = 403, 404, 409, 410, 429, 500, 503
 _NOBODY = (httpx2.TransportError, ConfigError, OSError)
-"""What a lost connection or a program that gives no token raises."""
+"""Errors of a lost connection or of a program that gives no token."""
 _ODD = (httpx2.HTTPError, httpx2.StreamError, LookupError, *UNREADABLE, *_NOBODY)
-"""And a strange answer."""
+"""Errors of a strange answer, and those above."""
 
 
 class ServerAway(RuntimeFailed):
-    """Nobody answers, or nobody who can. `asked_s`: for so long it wants no further call, by its `Retry-After`."""
+    """The server does not answer, or nothing that can. `asked_s`: seconds in which it wants no further call, by its
+    `Retry-After`."""
 
     def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
         super().__init__(sentence)
@@ -80,7 +82,7 @@ class _Resizes(NamespacedSubResource, Generic):  # type: ignore[misc]
 
 
 class _Line(httpx2.HTTPTransport):
-    """Gives a watch a time-out, which lightkube lets wait for ever, and can end it for good."""
+    """Connections that give a watch a time-out, which lightkube lets wait for ever, and that can end it for good."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(limits=httpx2.Limits(keepalive_expiry=KEPT_S), **options)
@@ -109,7 +111,7 @@ class _Line(httpx2.HTTPTransport):
 
 
 class KubernetesApi:
-    """One API server. `namespace` None: pods of all. Its methods raise `ServerAway` where nobody answers."""
+    """One API server. `namespace` None: pods of all. Its methods raise `ServerAway` where no server answers."""
 
     def __init__(self, config: SingleConfig, namespace: str | None = None) -> None:
         self._namespace = namespace or ALL_NS
@@ -118,11 +120,11 @@ class KubernetesApi:
         self._client = Client(config, timeout=httpx2.Timeout(CALL_S), transport=self._line)
 
     def on_answer(self, answered: Callable[[], None]) -> None:
-        """Called whenever a watch begins anew, which it does at least every `WATCH_S`."""
+        """Have `answered` called whenever a watch begins again, which it does at least every `WATCH_S`."""
         self._line.answered = answered
 
     def pods(self) -> tuple[list[PodCpu], str]:
-        """All executors' pods, and the version to watch from."""
+        """Return all executors' pods, and the version to watch from."""
         with _away():
             try:
                 return self._list()
@@ -135,7 +137,7 @@ class KubernetesApi:
         return [pod for pod in found if pod is not None], listed.resourceVersion
 
     def changes(self, version: str) -> Iterator[tuple[PodCpu, bool]]:
-        """Pods as they change, and whether they are there still, for as long as the connection lasts. Raises
+        """Yield pods as they change, each with True if it is there still, for as long as the connection lasts. Raise
         `TooOldVersion`."""
         with _away():
             events = self._client.watch(
@@ -151,8 +153,8 @@ class KubernetesApi:
                     yield pod, kind != "DELETED"
 
     def resize(self, pod: PodCpu, cpu: CpuM) -> PodCpu | None:
-        """Sets the CPU of its container; the pod as it is then. Raises `PatchRefused`, and `PatchFailed` where it may work
-        later."""
+        """Set the CPU of the pod's container; return the pod as it is then. Raise `PatchRefused`, and `PatchFailed` where it
+        may work later."""
         amounts = {"limits": cpu.limit_m, "requests": cpu.request_m}
         resources = {name: {"cpu": cores_text(amount_m)} for name, amount_m in amounts.items() if amount_m is not None}
         patch = {"spec": {"containers": [{"name": pod.container, "resources": resources}]}}
@@ -161,7 +163,7 @@ class KubernetesApi:
                 return pod_cpu(self._client.patch(_Resizes, pod.name, patch, namespace=pod.namespace))
             except httpx2.HTTPStatusError as error:
                 raise _refusal(error, pod) from error
-            except httpx2.ReadTimeout as error:  # a webhook may be slow for this pod alone
+            except httpx2.ReadTimeout as error:  # a webhook may be slow only for this pod
                 raise PatchFailed(f"the API server has not answered for its pod within {CALL_S:g} s; {AGAIN}") from error
             except _NOBODY as error:
                 if last or isinstance(error, httpx2.TimeoutException):
@@ -172,7 +174,7 @@ class KubernetesApi:
         raise AssertionError("unreachable")
 
     def end_watch(self) -> None:
-        """Ends the watch that is under way, and each that begins after it."""
+        """End the watch that is under way, and each that begins after it."""
         self._line.end_watch()
 
     def close(self) -> None:
@@ -180,7 +182,7 @@ class KubernetesApi:
 
 
 def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
-    """Of the pod that this runs in, else of KUBECONFIG or ~/.kube/config. Raises `Unavailable`."""
+    """Connect to the cluster of the pod that this runs in, else of KUBECONFIG or ~/.kube/config. Raise `Unavailable`."""
     try:
         config = KubeConfig.from_env().get()
         if config is None:
@@ -197,7 +199,7 @@ def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
 
 @contextlib.contextmanager
 def _away() -> Iterator[None]:
-    """What goes wrong while pods are looked at."""
+    """Turn the errors of looking at pods into `TooOldVersion` and `ServerAway`."""
     try:
         yield
     except httpx2.HTTPStatusError as error:
@@ -230,14 +232,14 @@ def _words(error: httpx2.HTTPStatusError) -> str:
 
 
 def _busy(error: httpx2.HTTPStatusError) -> ServerAway:
-    """It asks for seconds; a date is left to our own pause."""
-    told = getattr(error.response, "headers", {}).get("Retry-After", "")  # what a watch tells has no response of its own
+    """Return the error of a busy server, with the seconds that it asks for; a date is left to our own pause."""
+    told = getattr(error.response, "headers", {}).get("Retry-After", "")  # an event of a watch has no response of its own
     asked_s = float(told) if re.fullmatch("[0-9]{1,4}", told) else 0.0
     return ServerAway(f"the API server answers {_code(error)} ({_words(error)}), so quotas stay as they are", asked_s)
 
 
 def _refusal(error: httpx2.HTTPStatusError, pod: PodCpu) -> PatchRefused | PatchFailed | ServerAway:
-    """What the API server's answer to a patch means."""
+    """Return the error for the API server's answer to a patch."""
     code, words = _code(error), _words(error)
     if code in (TOO_MANY, UNAVAILABLE):
         return _busy(error)

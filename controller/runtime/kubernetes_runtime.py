@@ -1,5 +1,5 @@
-"""The row `kubernetes`: executors' pods of the cluster of this pod's service account or of KUBECONFIG. Lets go of those it
-paces."""
+"""The row `kubernetes`: executors' pods of the cluster of this pod's service account or of KUBECONFIG. The row lets go of
+those it paces."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make(owner: Owner) -> KubernetesRuntime:
 
 
 def driver_address() -> str:
-    """Drivers are where their cluster manager has them."""
+    """Return the loopback address: the cluster manager decides where drivers are."""
     return "127.0.0.1"
 
 
@@ -53,7 +53,7 @@ def _namespaces(owner: Owner) -> Iterator[str]:
 
 
 def _connect(namespace: str | None) -> KubernetesApi:
-    """Raises `Unavailable`, also without the library: only this runtime needs it."""
+    """Connect to the cluster. Raise `Unavailable`, also without the library: only this runtime needs it."""
     try:
         from controller.runtime.kubernetes_api import connect_kubernetes
     except ImportError as error:

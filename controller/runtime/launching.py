@@ -1,4 +1,4 @@
-"""What docker and process runtimes share when they start an executor: the log script, the log directory, names."""
+"""Parts that the docker and process runtimes share when they start an executor: the log script, the log directory, names."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, Program
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 
 LOG_FILE_BYTES = 10 << 20
-"""Of stdout and of stderr: what came before is kept in one more such file, `.1`, and older output is gone."""
+"""Size of a file of stdout and of stderr: earlier output is kept in one more such file, `.1`, and older output is gone."""
 DRAIN_S = 2
-"""What a program leaves behind may keep its output open; its last words are there long before."""
+"""Time for the output of what a program leaves behind: that may keep the output open; the program's last words are there long
+before."""
 LOG_SCRIPT = f"""\
 ulimit -c 0
 drain() {{
@@ -57,7 +58,7 @@ wait $_pumps
 kill -USR1 $timer; wait $timer
 exit $code
 """
-"""Constant, for `/bin/sh -c`: the log directory is $0 and the program with its arguments "$@", so nothing is quoted.
+"""Script for `/bin/sh -c`, constant: the log directory is $0 and the program with its arguments "$@", so nothing is quoted.
 
 The program writes to two pipes. For each a `cat` appends what comes to a file, as the program's user, until the kernel ends
 it at the file's greatest size (SIGXFSZ); then the file is renamed and the next `cat` goes on. So the bound holds at every
@@ -71,24 +72,24 @@ while read -r ip name rest; do [ "$name" != "$self" ] || address=$ip; done </etc
 [ -n "$address" ] || {{ echo "no address of $self is in /etc/hosts" >>"$0/stderr"; exit 78; }}
 for word; do shift; [ "$word" != "{OWN_ADDRESS}" ] || word=$address; set -- "$@" "$word"; done
 {LOG_SCRIPT}"""
-"""The same in a container with a network of its own, where the engine has written its address into /etc/hosts. Only what
-every shell has: an image need have no other program."""
+"""Script for a container with a network of its own, where the engine has written the container's address into /etc/hosts. The
+script needs only what every shell has: an image need have no other program."""
 
 MIN_CORES = 0.01
 MIN_MEMORY_BYTES = 16 << 20
-"""No JVM runs in less; engines refuse limits below some MiB."""
+"""Smallest memory limit: no JVM runs in less; engines refuse limits below some MiB."""
 
 OUTPUT_LIMIT = 4096
-"""Characters of a program's output that are kept."""
+"""Number of characters of a program's output that are kept."""
 
 
 def with_umask(script: str, launch: Launch) -> str:
-    """The script with a line that sets the launch's umask for its program."""
+    """Return the script with a line that sets the launch's umask for its program."""
     return script if launch.umask is None else f"umask {launch.umask:04o}\n{script}"
 
 
 def ensure_log_dir(launch: Launch) -> None:
-    """Makes the log directory if it is missing, owned by the executor's user. Raises `RuntimeRefused` if it cannot."""
+    """Make the log directory if it is missing, owned by the executor's user. Raise `RuntimeRefused` if that fails."""
     if launch.log_dir.is_dir():
         return
     try:
@@ -102,38 +103,38 @@ def ensure_log_dir(launch: Launch) -> None:
 
 
 def unique_name(cluster_id: str, worker_id: str, key: ExecutorKey) -> str:
-    """A readable name of letters, digits, dots, dashes; its hash keeps apart what sanitising or clusters would mix."""
+    """Return a readable name of letters, digits, dots, dashes; its hash keeps apart what sanitising or clusters would mix."""
     digest = hashlib.sha256("\0".join((cluster_id, worker_id, *key)).encode()).hexdigest()[:8]
     readable = re.sub(r"[^a-zA-Z0-9.-]+", "-", "-".join((worker_id, *key)))[:100]
     return f"sparkpace-{readable}-{digest}"
 
 
 def checked_cores(cores: float) -> float:
-    """`cores` if a runtime can set it. Raises `BadInput` for less than `MIN_CORES`, nan and infinity."""
+    """Return `cores` if a runtime can set it. Raise `BadInput` for less than `MIN_CORES`, nan and infinity."""
     if not MIN_CORES <= cores < float("inf"):
         raise BadInput(f"quota {cores} is not a number of cores; at least {MIN_CORES} is accepted")
     return cores
 
 
 def checked_memory(memory_bytes: int) -> int:
-    """`memory_bytes` if a runtime can set it. Raises `BadInput` for less than `MIN_MEMORY_BYTES`."""
+    """Return `memory_bytes` if a runtime can set it. Raise `BadInput` for less than `MIN_MEMORY_BYTES`."""
     if memory_bytes < MIN_MEMORY_BYTES:
         raise BadInput(f"memory limit {memory_bytes} is no limit to run in; at least {MIN_MEMORY_BYTES} bytes are accepted")
     return memory_bytes
 
 
 def in_use(key: ExecutorKey, used_bytes: int, memory_bytes: int) -> RuntimeFailed:
-    """The error of a memory limit below what is in use."""
+    """Return the error of a memory limit below what is in use."""
     return RuntimeFailed(
         f"executor {'/'.join(key)} uses {used_bytes} bytes, more than the limit of {memory_bytes} it was to have; try later"
     )
 
 
 def still_runs(key: ExecutorKey) -> RuntimeFailed:
-    """The error of `remove` for an executor that has not ended."""
+    """Return the error of `remove` for an executor that has not ended."""
     return RuntimeFailed(f"executor {'/'.join(key)} still runs and cannot be removed; stop it first")
 
 
 def does_not_run(program: Program, where: str, reason: str) -> RuntimeRefused:
-    """The error of a program that cannot run to a good end."""
+    """Return the error of a program that cannot run to a good end."""
     return RuntimeRefused(f"{program.argv[0]} does not run {where} ({reason.strip()[-300:]})")

@@ -19,7 +19,8 @@ _LOCALE = re.compile(r"(?P<language>[a-z]{2,3})(_(?P<country>[A-Z]{2}))?\.utf-?8
 
 
 def host_zone(localtime: Path = LOCALTIME) -> dict[str, str]:
-    """The variable TZ with the name of the host's time zone; empty where the host has only a copy of the zone's rules."""
+    """Return the variable TZ with the name of the host's time zone; empty where the host has only a copy of the zone's
+    rules."""
     parts = localtime.resolve().parts
     if ZONES not in parts:
         return {}
@@ -27,7 +28,8 @@ def host_zone(localtime: Path = LOCALTIME) -> dict[str, str]:
 
 
 def in_image(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables; if they name a locale of the character set UTF-8, with the UTF-8 locale that images have instead."""
+    """Return the variables; if they name a locale of the character set UTF-8, with the UTF-8 locale that images have
+    instead."""
     named = _locale(environment)
     return {**environment, **({"LC_ALL": UTF8} if _LOCALE.fullmatch(named) else {})}
 
@@ -42,5 +44,5 @@ def language_words(environment: Mapping[str, str]) -> list[str]:
 
 
 def _locale(environment: Mapping[str, str]) -> str:
-    """The locale that the variables name for characters (setlocale(3))."""
+    """Return the locale that the variables name for characters (setlocale(3))."""
     return next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "")

@@ -12,15 +12,15 @@ from ipaddress import IPv4Address, IPv4Network
 from stage_model.errors import BadInput, RuntimeFailed
 
 DEFAULT_POOL = "10.201.0.0/16,172.30.0.0/16,192.168.224.0/19"
-"""Apart from what engines and home routers take first; three, as a company's routes may cover one."""
+"""Networks apart from those that engines and home routers take first; three, because a company's routes may cover one."""
 SUBNET_BITS = 28
 LOST_ADDRESSES = 3
-"""Of each subnet: its own, the gateway's, the broadcast's."""
+"""Number of addresses that each subnet loses: its own, the gateway's, the broadcast's."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkPool:
-    """`bits` is the prefix length of each application's subnet."""
+    """Address space of applications' networks. `bits` is the prefix length of each application's subnet."""
 
     bases: tuple[IPv4Network, ...]
     bits: int = SUBNET_BITS
@@ -31,13 +31,14 @@ class NetworkPool:
 
     @property
     def subnets(self) -> int:
-        """How many there are."""
+        """Number of subnets."""
         return sum(1 << (self.bits - base.prefixlen) for base in self.bases)
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkNames:
-    """`network` is the engine's name, `interface` the host's (15 characters at most), `chain` what chains begin with."""
+    """Names of one network. `network` is the engine's name, `interface` the host's (15 characters at most), `chain` the
+    beginning of its chains' names."""
 
     network: str
     interface: str
@@ -45,7 +46,7 @@ class NetworkNames:
 
 
 def parse_pool(text: str) -> NetworkPool:
-    """From 10.201.0.0/16, several with commas, and :26 behind them for subnets of another size. Raises `BadInput`."""
+    """Parse 10.201.0.0/16, several with commas, and :26 behind them for subnets of another size. Raise `BadInput`."""
     bases, _, bits = text.partition(":")
     try:
         pool = NetworkPool(tuple(IPv4Network(base.strip()) for base in bases.split(",")), int(bits or SUBNET_BITS))
@@ -60,13 +61,14 @@ def parse_pool(text: str) -> NetworkPool:
 
 
 def room_for(pool: NetworkPool, executors: int) -> NetworkPool:
-    """The same pool with subnets that hold so many executors of one application; never smaller than they were."""
+    """Return the same pool with subnets that hold that number of executors of one application; never smaller than they
+    were."""
     bits = min(pool.bits, 32 - (executors + LOST_ADDRESSES - 1).bit_length())
     return NetworkPool(pool.bases, max(bits, *(base.prefixlen for base in pool.bases)))
 
 
 def free_subnet(pool: NetworkPool, taken: Iterable[IPv4Network]) -> IPv4Network:
-    """The first of the pool that overlaps nothing that is taken. Raises `RuntimeFailed` when there is none."""
+    """Return the first subnet of the pool that overlaps nothing that is taken. Raise `RuntimeFailed` when none is left."""
     size = 1 << (32 - pool.bits)
     used = sorted((int(one.network_address), int(one.broadcast_address)) for one in taken)
     for base in pool.bases:
@@ -83,7 +85,7 @@ def free_subnet(pool: NetworkPool, taken: Iterable[IPv4Network]) -> IPv4Network:
 
 
 def routes(table: str) -> list[IPv4Network]:
-    """Where /proc/net/route (its text) leads to, default routes apart."""
+    """Return the networks that /proc/net/route (its text) leads to, default routes apart."""
     found = []
     for line in table.splitlines()[1:]:
         words = line.split()
@@ -94,24 +96,24 @@ def routes(table: str) -> list[IPv4Network]:
 
 
 def network_names(cluster_id: str, application_id: str) -> NetworkNames:
-    """The same for all agents of a cluster, so that its workers on one host share an application's network."""
+    """Return the same names for all agents of a cluster, so that its workers on one host share an application's network."""
     digest = _digest(cluster_id) + _digest(cluster_id, application_id)
     readable = re.sub(r"[^a-zA-Z0-9.-]+", "-", application_id)[:60]
     return NetworkNames(f"sparkpace-{readable}-{digest}", f"sp{digest}", f"{chain_prefix(cluster_id)}{digest[6:]}")
 
 
 def chain_prefix(cluster_id: str) -> str:
-    """What all chains of a cluster begin with, and no others."""
+    """Return the beginning of all chain names of a cluster, and of no others."""
     return f"SPARKPACE-{_digest(cluster_id)}"
 
 
 def interface_of(chain: str) -> str:
-    """Of the network that a chain (or the beginning of its name) belongs to."""
+    """Return the interface of the network that a chain (or the beginning of its name) belongs to."""
     return f"sp{chain.removeprefix('SPARKPACE-')[:12]}"
 
 
 def resolvers(texts: Collection[str]) -> tuple[str, ...]:
-    """The name servers of resolv.conf files (their texts) that containers ask by themselves; the engine asks those on
+    """Return the name servers of resolv.conf files (their texts) that containers ask by themselves; the engine asks those on
     loopback for them."""
     found = re.findall(r"^nameserver\s+(\d+\.\d+\.\d+\.\d+)\s*$", "\n".join(texts), re.MULTILINE)
     named = set()

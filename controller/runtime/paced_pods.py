@@ -1,11 +1,10 @@
-"""What the runtime `kubernetes` knows: pods as last seen, executors with what is wished of them, and which patch is due.
+"""Knowledge of the runtime `kubernetes`: pods as last seen, executors with what is wished of them, and which patch is due.
 
-One lock guards it. Nobody who holds it waits for a server, or writes a record.
+One lock guards it. No thread that holds it waits for a server, or writes a record.
 
-After each failure the wait is longer. One that says something of a pod holds back that pod alone: 409, 500, an answer that is
-late or that nobody can read. One that says something of the server holds back all: no connection, 503, and 429, as API
-Priority and Fairness counts the calls of a user together. By Kubernetes' API conventions, `Retry-After` says how long to wait
-then.
+After each failure the wait is longer. A failure that concerns a pod holds back only that pod: 409, 500, an answer that is
+late or cannot be read. A failure that concerns the server holds back all: no connection, 503, and 429, because API Priority
+and Fairness counts the calls of a user together. By Kubernetes' API conventions, `Retry-After` says how long to wait then.
 
 Not here: what to patch (`pod_resize`), and who sends it (`pod_patching`).
 """
@@ -35,8 +34,8 @@ LEFT = "it is paced no more"
 @dataclass(slots=True)
 class Known:
     """An executor. `parting`: patches that give back what it had, once it has been let go. `refusal`: why its last patch was
-    refused; `trouble`: why that failed otherwise. `under_way`: a patch of it is; there is never a second one, as they could
-    overtake each other."""
+    refused; `trouble`: why that failed otherwise. `under_way`: a patch of it is; there is never a second one, because they
+    could overtake each other."""
 
     path: Path
     record: PodRecord
@@ -53,7 +52,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One that is on its way."""
+    """A patch that is on its way."""
 
     key: ExecutorKey
     pod: PodCpu
@@ -62,8 +61,8 @@ class Patch:
 
 
 class PacedPods:
-    """`changed` guards all of it; whoever reads or writes a field holds it. `away`: why pods are not seen now; `too_old`: why
-    their server can resize none."""
+    """All pods and executors. `changed` guards them; every reader or writer of a field holds it. `away`: why pods are not
+    seen now; `too_old`: why their server can resize none."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -73,7 +72,7 @@ class PacedPods:
         self.listed = self.closing = False
         self.away = self.too_old = ""
         self.pause = Pause()
-        """Of all patches."""
+        """Pause of all patches."""
 
     # ---------------------------------------------------------------- executors
 
@@ -90,7 +89,7 @@ class PacedPods:
             self._want(known)
 
     def let_go(self, known: Known) -> None:
-        """Begins to give back what its pod had. Where there is nothing to give back, it is over at once."""
+        """Begin to give back what the executor's pod had. Where there is nothing to give back, it is over at once."""
         with self.changed:
             pod = self.by_uid.get(known.record.uid)
             known.parting = pod_resize.let_go(pod, known.done, known.record.slots) if pod is not None else ()
@@ -105,7 +104,7 @@ class PacedPods:
         known.last = replace(known.last, running=False, quota_cores=None, reason=reason, remark="", risk="")
 
     def _want(self, known: Known) -> None:
-        """To be looked at by who patches."""
+        """Have the threads that patch look at the executor."""
         if known.wish is not None or known.parting:
             known.due_s = min(known.due_s, self._clock())
             self.changed.notify_all()
@@ -140,7 +139,7 @@ class PacedPods:
         return known.refusal or pod_resize.risk(pod, known.done)
 
     def held_back(self) -> dict[ExecutorKey, str]:
-        """Those whose pod may not have as much as is wished yet, each with why, as a sentence."""
+        """Return the executors whose pod may not have as much as is wished yet, each with the reason as a sentence."""
         with self.changed:
             found = {}
             for key, known in self.known.items():
@@ -152,7 +151,7 @@ class PacedPods:
             return found
 
     def idle(self) -> bool:
-        """Whether nothing waits to be patched that could be now."""
+        """Return True if nothing waits to be patched that could be now."""
         with self.changed:
             return bool(self.away) or not any(
                 one.under_way or (one.due_s < math.inf and self._differs(one)) for one in self.known.values()
@@ -206,8 +205,8 @@ class PacedPods:
     # ---------------------------------------------------------------- patches
 
     def next(self) -> Patch | None:
-        """Waits for the next patch that is due; None at the end. Whoever gets one says what became of it, by one of the
-        methods below."""
+        """Wait for the next patch that is due and return it; None at the end. The caller reports what became of it, by one of
+        the methods below."""
         with self.changed:
             while not self.closing:
                 if (patch := self.due()) is not None:
@@ -218,7 +217,7 @@ class PacedPods:
             return None
 
     def due(self) -> Patch | None:
-        """As `next`, but None if none is due now."""
+        """Return the next patch like `next`, but None if none is due now."""
         with self.changed:
             now_s = self._clock()
             if now_s < self.pause.until_s:
@@ -231,7 +230,7 @@ class PacedPods:
             return patch
 
     def _patch_of(self, key: ExecutorKey, now_s: float) -> Patch | None:
-        """What to send for it now, if anything; notes when to look again."""
+        """Return the patch to send for the executor now, if any; note when to look again."""
         known = self.known[key]
         pod = self.by_uid.get(known.record.uid)
         known.due_s = math.inf
@@ -255,7 +254,7 @@ class PacedPods:
         return None if step.patch is None else Patch(key, pod, step.patch)
 
     def accepted(self, patch: Patch, pod: PodCpu | None) -> None:
-        """`pod`: as the server has it then."""
+        """Book a patch that was accepted. `pod`: as the server has it then."""
         with self.changed:
             self.pause.worked()
             if (known := self._ended(patch)) is not None:
@@ -269,7 +268,8 @@ class PacedPods:
                 self.take(pod, there=True)
 
     def refused(self, patch: Patch, error: PatchRefused) -> None:
-        """What was to be given back stays to be given back: only its record says what that is."""
+        """Book a patch that was refused. What was to be given back stays to be given back: only its record says what that
+        is."""
         log.warning("executor %s: %s", "/".join(patch.key), error)
         with self.changed:
             self.pause.worked()
@@ -288,7 +288,7 @@ class PacedPods:
                 known.done = pod_resize.refused(known.done, patch.pod, self._clock(), wholly=error.wholly)
 
     def failed(self, patch: Patch, reason: str) -> None:
-        """That pod's patch, and it may not have arrived."""
+        """Book a failed patch, which may not have arrived; this concerns only its pod."""
         log.warning("executor %s: %s", "/".join(patch.key), reason)
         with self.changed:
             if (known := self._ended(patch)) is not None:
@@ -296,7 +296,7 @@ class PacedPods:
                 known.pause.failed(self._clock())
 
     def not_answered(self, patch: Patch, reason: str, asked_s: float = 0.0) -> None:
-        """The server takes no patches now, and asks to be left alone for `asked_s` seconds."""
+        """Pause all patches: the server takes none now, and asks to be left alone for `asked_s` seconds."""
         with self.changed:
             now_s = self._clock()
             if now_s >= self.pause.until_s:
@@ -306,7 +306,7 @@ class PacedPods:
                 known.trouble = reason
 
     def _ended(self, patch: Patch) -> Known | None:
-        """Whose it was, unless that has gone meanwhile; its next one may begin."""
+        """Return the executor of a patch that is over, unless it has gone meanwhile; its next patch may begin."""
         known = self.known.get(patch.key)
         if known is None or known.record.uid != patch.pod.uid:
             return None
@@ -317,5 +317,5 @@ class PacedPods:
 
 
 def _newer(pod: PodCpu, known: PodCpu | None) -> PodCpu:
-    """An answer to a patch may come before what was watched until then."""
+    """Return the newer of the two: an answer to a patch may come before what was watched until then."""
     return known if known is not None and known.version > pod.version else pod

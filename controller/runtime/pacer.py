@@ -4,7 +4,7 @@ Every `TICK_S` each executor's budget grows by its cores and shrinks by the CPU 
 stopped until it has half a window's budget again. What a tick overshoots is repaid, so the mean over seconds follows
 the quota (over 4 s, a tree wanting 2 cores: within 3% from 0.3 cores up, 10% at 0.1), while within a second the share
 is coarse: on C CPUs a tick may overshoot by C * `TICK_S` core-seconds. Not seen: CPU of a process before its first
-scan (`SCAN_S`) and of one that lives less than a tick. `close` continues everything; if the agent is killed with
+scan (`SCAN_S`) and of processes that live less than a tick. `close` continues everything; if the agent is killed with
 SIGKILL, stopped executors wait for the next agent's adoption.
 """
 
@@ -22,10 +22,10 @@ from controller.runtime.base import ExecutorKey
 from controller.runtime.process_identity import ProcessIdentity
 
 WINDOW_S = 0.1
-"""As long as a cgroup period: the most budget that can be saved up."""
+"""Length of a cgroup period, too: the most budget that can be saved up."""
 TICK_S = 0.02
 SCAN_S = 0.2
-"""How often new processes of a tree are looked for."""
+"""Interval between two looks for new processes of a tree."""
 MAX_DEBT_S = 2.0
 """Seconds of quota that can be owed: a stalled pacer thread must not stop an executor for long."""
 
@@ -37,7 +37,7 @@ Members = Callable[[ProcessIdentity], tuple[int, ...]]
 
 @dataclass(slots=True)
 class Budget:
-    """Pure: when a tree of `cores` may run."""
+    """CPU budget of a tree of `cores`, which says when the tree may run. Pure."""
 
     cores: float
     credit_s: float = 0.0
@@ -45,7 +45,7 @@ class Budget:
     stopped_s: float = 0.0
 
     def step(self, elapsed_s: float, used_s: float) -> bool:
-        """Books `used_s` CPU seconds of the last `elapsed_s` seconds; whether the tree may run until the next step."""
+        """Book `used_s` CPU seconds of the last `elapsed_s` seconds; return True if the tree may run until the next step."""
         if not self.running:
             self.stopped_s += elapsed_s
         credit = self.credit_s + self.cores * elapsed_s - used_s
@@ -68,7 +68,7 @@ class _Tree:
 
 
 class Pacer:
-    """Quotas by SIGSTOP and SIGCONT. Its thread runs from the first `set_cores` to `close`. `members` are the processes of an
+    """Quotas by SIGSTOP and SIGCONT. The thread runs from the first `set_cores` to `close`. `members` are the processes of an
     executor."""
 
     def __init__(self, members: Members = process_tree.members) -> None:
@@ -80,11 +80,11 @@ class Pacer:
 
     @property
     def alive(self) -> bool:
-        """Whether its thread runs, if there is need for one."""
+        """True if the thread runs, or is not needed yet."""
         return self._thread is None or self._thread.is_alive()
 
     def set_cores(self, key: ExecutorKey, leader: ProcessIdentity, cores: float) -> None:
-        """Paces the tree at `cores` from now on."""
+        """Pace the tree at `cores` from now on."""
         with self._lock:
             tree = self._trees.setdefault(key, _Tree(leader, Budget(cores)))
             tree.budget.cores = cores
@@ -97,19 +97,20 @@ class Pacer:
             return self._trees[key].budget.cores if key in self._trees else None
 
     def stopped_s(self, key: ExecutorKey) -> float:
-        """Seconds that the tree has stood still since pacing began. A second counts once, however many threads there are."""
+        """Return the seconds that the tree has stood still since pacing began. A second counts once, however many threads
+        there are."""
         with self._lock:
             return self._trees[key].budget.stopped_s if key in self._trees else 0.0
 
     def forget(self, key: ExecutorKey) -> None:
-        """Lets the tree run freely; nothing if it is not paced."""
+        """Let the tree run freely; do nothing if it is not paced."""
         with self._lock:
             tree = self._trees.pop(key, None)
             if tree is not None:
                 self._continue(tree)
 
     def close(self) -> None:
-        """Ends the thread and continues every tree."""
+        """End the thread and continue every tree."""
         self._done.set()
         if self._thread is not None:
             self._thread.join()

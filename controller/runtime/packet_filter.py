@@ -1,7 +1,8 @@
-"""Sets and removes the packet rules of application networks with iptables, where this process may. Which: `packet_rules`.
+"""Setting and removing of the packet rules of application networks with iptables, where this process may. The rules:
+`packet_rules`.
 
-Each program takes some 5 ms; a lock that somebody else holds is waited for a while. IPv4 alone, as the networks have nothing
-else.
+Each program takes some 5 ms; a lock that another process holds is waited for a while. Only IPv4, because the networks have
+nothing else.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from controller.runtime.packet_rules import Chain, both, restore_text
 from stage_model.errors import RuntimeFailed
 
 LOCK_S, TIMEOUT_S = "5", 15.0
-"""How long iptables waits for its own lock, and how long we wait for iptables."""
+"""Seconds that iptables waits for its own lock, and seconds that we wait for iptables."""
 MOST_JUMPS = 16
-"""To one chain: each agent that set the same rules at the same moment may have added one."""
+"""Largest number of jumps to one chain: each agent that set the same rules at the same moment may have added one."""
 INTERFACES = Path("/sys/class/net")
 ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where iptables lies is on root's PATH alone in some systems."""
+"""Path with the folders of iptables: in some systems they are only on root's PATH."""
 BEYOND = (
     "so authentication alone keeps executors from what listens on this machine, such as other drivers; for packet rules an "
     "agent needs runtime docker, --network open or closed, root and iptables"
@@ -29,7 +30,7 @@ BEYOND = (
 
 
 def why_not() -> str:
-    """Why this process cannot set packet rules; empty where it can."""
+    """Return the reason why this process cannot set packet rules; empty where it can."""
     if shutil.which("iptables", path=ADMIN_PATH) is None:
         return "there is no iptables here"
     try:
@@ -40,13 +41,12 @@ def why_not() -> str:
 
 
 def visible(interface: str) -> bool:
-    """Whether the host's side of a network is in this process's network namespace, so that rules here hold for it."""
+    """Return True if the host's side of a network is in this process's network namespace, so that rules here hold for it."""
     return (INTERFACES / interface).exists()
 
 
 def ensure(chains: Sequence[Chain]) -> None:
-    """Brings about that exactly these rules hold, whatever was there; the chains are never without them. Raises
-    `RuntimeFailed`."""
+    """Set exactly these rules, whatever was there; the chains are never without them. Raise `RuntimeFailed`."""
     _done(["iptables-restore", "--noflush", "--wait", LOCK_S], restore_text(chains))
     for chain in chains:
         if not any(_takes("-C", at, *chain.jump) or _takes("-I", at, *chain.jump) for at in chain.parents):
@@ -54,7 +54,7 @@ def ensure(chains: Sequence[Chain]) -> None:
 
 
 def remove(name: str) -> None:
-    """Removes the two chains of a network (`NetworkNames.chain`) and what leads there. Raises `RuntimeFailed`."""
+    """Remove the two chains of a network (`NetworkNames.chain`) and what leads there. Raise `RuntimeFailed`."""
     for chain in both(name):
         for parent in chain.parents:
             for _ in range(MOST_JUMPS):
@@ -65,7 +65,7 @@ def remove(name: str) -> None:
 
 
 def remove_all(prefix: str) -> None:
-    """The same for all chains that begin so."""
+    """Remove all chains whose names begin with `prefix`, like `remove`."""
     made = (line.split() for line in _done(["iptables", "-w", LOCK_S, "-S"]).splitlines())
     names = [words[1] for words in made if words[0] == "-N" and words[1].startswith(prefix)]
     for name in sorted({name.rpartition("-")[0] for name in names}):
@@ -73,7 +73,7 @@ def remove_all(prefix: str) -> None:
 
 
 def _takes(*words: str) -> bool:
-    """Whether iptables does it, or finds it."""
+    """Return True if iptables does what these words ask for, or finds it."""
     return _run(["iptables", "-w", LOCK_S, *words]).returncode == 0
 
 
@@ -95,5 +95,5 @@ def _run(words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[st
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:
-    """The first line of what went wrong."""
+    """Return the first line of the program's error."""
     return next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}")[:200]

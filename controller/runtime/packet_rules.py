@@ -1,4 +1,4 @@
-"""Which packets from an application's network the host takes in and hands on: rules of iptables' table `filter`. Pure.
+"""Rules of iptables' table `filter` for the packets that the host takes in and hands on from an application's network. Pure.
 
 Two chains per network, which only its packets come through. To this host: to the driver's ports and to name servers, and
 answers to what the host began. Beyond it: to the application's other executors, and outside unless that is closed; never to a
@@ -15,14 +15,14 @@ from controller.runtime.base import OwnNetwork
 from controller.runtime.networks import NetworkNames, interface_of
 
 METADATA = ("169.254.0.0/16", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32")
-"""Where clouds hand out credentials: link-local (most), Alibaba, Oracle, Azure."""
+"""Addresses where clouds hand out credentials: link-local (most), Alibaba, Oracle, Azure."""
 ANSWERS = ("-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED")
 Rule = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`parents`: the first of these that exists leads here, by `jump`."""
+    """A chain of rules. `parents`: the first of these that exists leads here, by `jump`."""
 
     name: str
     parents: tuple[str, ...]
@@ -31,7 +31,7 @@ class Chain:
 
 
 def chains(names: NetworkNames, own: OwnNetwork, resolvers: Sequence[str]) -> tuple[Chain, Chain]:
-    """Of packets to the host and of those handed on. `resolvers` are addresses of name servers."""
+    """Return the chain of packets to the host and that of packets handed on. `resolvers` are addresses of name servers."""
     servers = () if own.closed else resolvers
     names_asked = [("-p", kind, "-d", server, "--dport", "53") for server in servers for kind in ("udp", "tcp")]
     ports = ",".join(map(str, sorted(set(own.ports))))
@@ -53,16 +53,16 @@ def chains(names: NetworkNames, own: OwnNetwork, resolvers: Sequence[str]) -> tu
 
 
 def both(chain: str) -> tuple[Chain, Chain]:
-    """The two chains of a network without their rules."""
+    """Return the two chains of a network without their rules."""
     interface = interface_of(chain)
-    # DOCKER-USER is where the engine lets others decide before it does; one that keeps no rules does not have it
+    # DOCKER-USER is where the engine lets others decide before it does; an engine that keeps no rules does not have it
     places = (("H", ("INPUT",)), ("F", ("DOCKER-USER", "FORWARD")))
     made = [Chain(f"{chain}-{end}", parents, ("-i", interface, "-j", f"{chain}-{end}")) for end, parents in places]
     return made[0], made[1]
 
 
 def restore_text(chains: Sequence[Chain]) -> str:
-    """For `iptables-restore --noflush`: all of these chains at once, whatever was in them before."""
+    """Return text for `iptables-restore --noflush`: all of these chains at once, whatever was in them before."""
     made = [f":{chain.name} - [0:0]" for chain in chains]
     rules = [" ".join(("-A", chain.name, *rule)) for chain in chains for rule in chain.rules]
     return "\n".join(("*filter", *made, *rules, "COMMIT", ""))

@@ -1,7 +1,7 @@
-"""What a pod of a Spark executor says of itself and its CPU, from the API server's JSON. Pure.
+"""A Spark executor's pod as it describes itself and its CPU, from the API server's JSON. Pure.
 
-Whoever may create pods writes most of this, so it is hostile input: what does not fit its type makes no `PodCpu`. Cores are
-whole thousandths here, as Kubernetes counts them ("250m" is 250), because sums of floats drift.
+Any user who may create pods writes most of this, so it is hostile input: what does not fit its type makes no `PodCpu`. Cores
+are whole thousandths here, as Kubernetes counts them ("250m" is 250), because sums of floats drift.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 CONTAINER = "spark-kubernetes-executor"
-"""As Spark names it, unless a pod template does."""
+"""Name that Spark gives the container, unless a pod template names another."""
 APPLICATION_LABEL, EXECUTOR_LABEL = "spark-app-selector", "spark-exec-id"
 DRIVER_ENV, EXECUTOR_ENV, APPLICATION_ENV = "SPARK_DRIVER_URL", "SPARK_EXECUTOR_ID", "SPARK_APPLICATION_ID"
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
@@ -26,7 +26,7 @@ _EXPONENT = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3}
 
 @dataclass(frozen=True, slots=True)
 class CpuM:
-    """Thousandths of a core. None: none is set."""
+    """Amounts in thousandths of a core. None: none is set."""
 
     limit_m: int | None = None
     request_m: int | None = None
@@ -34,7 +34,7 @@ class CpuM:
 
 @dataclass(frozen=True, slots=True)
 class PodCpu:
-    """`wanted` is what the pod's spec asks for, `actual` what its node has put into force (None: it does not tell yet).
+    """A pod. `wanted` is what the pod's spec asks for, `actual` what its node has put into force (None: it does not say yet).
     `pending` is why its last resize has not been carried out: Deferred, Infeasible, or another word of the node's (empty:
     none waits). `driver_url` and what follows is what its environment and its labels say it is."""
 
@@ -43,12 +43,12 @@ class PodCpu:
     name: str
     container: str
     version: int = 0
-    """Grows with every change."""
+    """Number that grows with every change."""
     node: str = ""
     ip: str = ""
     ended: bool = False
     leaving: bool = False
-    """It is about to be ended."""
+    """True if the pod is about to be ended."""
     qos: str = BURSTABLE
     wanted: CpuM = CpuM()
     actual: CpuM | None = None
@@ -58,11 +58,11 @@ class PodCpu:
     executor_id: str = ""
     application_id: str = ""
     labels: tuple[str, str] = ("", "")
-    """Application and executor, as its labels have them."""
+    """Application and executor, as the pod's labels have them."""
 
 
 def parse_cores_m(quantity: object) -> int | None:
-    """Thousandths of a core, rounded up; None for what is no amount of CPU."""
+    """Return thousandths of a core, rounded up; None for what is no amount of CPU."""
     found = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int | float) else None
     if found is None:
         return None
@@ -74,7 +74,7 @@ def parse_cores_m(quantity: object) -> int | None:
 
 
 def cores_text(cores_m: int) -> str:
-    """As a patch has it."""
+    """Return the amount as a patch has it."""
     return f"{cores_m}m"
 
 
@@ -144,7 +144,7 @@ class _Pod(msgspec.Struct):
 
 
 def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:
-    """None for what is no pod with a container."""
+    """Return the pod; None for what is no pod with a container."""
     try:
         read = msgspec.convert(dict(pod), _Pod)
     except (msgspec.ValidationError, RecursionError):
@@ -181,7 +181,8 @@ def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:
 
 
 def _actual(shown: _ContainerStatus | None) -> CpuM | None:
-    """What is in force. The request is what the node has set aside, where it says so: it may be ahead of what runs."""
+    """Return the amounts in force. The request is what the node has set aside, where it says so: it may be ahead of what
+    runs."""
     if shown is None or shown.resources is None:
         return None
     cpu = shown.resources.cpu()
@@ -190,7 +191,8 @@ def _actual(shown: _ContainerStatus | None) -> CpuM | None:
 
 
 def _pending(conditions: Sequence[_Condition]) -> tuple[str, str]:
-    """Of a resize that waits, or that was begun and failed. One that is merely under way is no news."""
+    """Return reason and message of a resize that waits, or that was begun and failed. A resize that is merely under way is no
+    news."""
     for one in conditions:
         if one.status == "False":
             continue

@@ -11,11 +11,12 @@ from controller.runtime.paced_pods import PacedPods, Patch
 log = logging.getLogger(__name__)
 
 AT_ONCE = 4
-"""Patches under way together. So a slow one keeps few others waiting, and an API server spends few of its seats on it."""
+"""Number of patches under way together. So a slow patch keeps few others waiting, and an API server spends few of its seats
+on it."""
 
 
 def start_patching(api: KubernetesApi, pods: PacedPods) -> list[threading.Thread]:
-    """Until `pods` are closing."""
+    """Start the threads, which run until `pods` are closing."""
     threads = [
         threading.Thread(target=_run, args=(api, pods), name=f"kubernetes-patch-{number}", daemon=True)
         for number in range(AT_ONCE)

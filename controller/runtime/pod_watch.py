@@ -1,4 +1,4 @@
-"""The thread that keeps what is known of pods as their API server has it."""
+"""The thread that keeps the known pods as their API server has them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from controller.runtime.pause import Pause
 log = logging.getLogger(__name__)
 
 HANGS_S = 120.0
-"""A watch is begun anew every 20 s, so one that is not for so long hangs."""
+"""Time after which a watch hangs: it is begun again every 20 s."""
 STEADY_S = 10.0
-"""After a watch that lasted so long the next one is begun soon."""
+"""Time after which a watch that ends is soon followed by the next one."""
 
 
 class PodWatch:
-    """Until `pods` are closing."""
+    """A watch of pods, until `pods` are closing."""
 
     def __init__(self, api: KubernetesApi, pods: PacedPods, clock: Callable[[], float]) -> None:
         self._api, self._pods, self._clock = api, pods, clock
@@ -50,12 +50,13 @@ class PodWatch:
                 asked_s = error.asked_s
                 self._pods.lost(str(error))
             except Exception:
-                # the watch is a loop of its own: what nobody thought of must not end it
+                # the watch is a loop of its own: an unforeseen error must not end it
                 log.exception("watching pods failed and is begun again")
             self._wait(asked_s)
 
     def _follow(self, version: str) -> None:
-        """Until the watch ends: then all is listed again, and only if that fails, too, is the server away."""
+        """Take over changes until the watch ends: then all is listed again, and only if that fails, too, is the server
+        away."""
         try:
             for pod, there in self._api.changes(version):
                 self._beat()

@@ -30,8 +30,8 @@ from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 GATE_SCRIPT = f"read -r _ || exit 125\n{launching.LOG_SCRIPT}"
-"""The child waits for a line, which comes when its record is on disk and its quota is set: no executor runs unrecorded
-or unpaced, and if the agent dies in between, the child reads end-of-file and ends."""
+"""Script of the child, which waits for a line; that comes when the child's record is on disk and its quota is set: no
+executor runs unrecorded or unpaced, and if the agent dies in between, the child reads end-of-file and ends."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -46,7 +46,8 @@ class _Known:
 
 
 class ProcessRuntime:
-    """`state_dir` holds the records. Without `use_cgroups` signals pace even where control groups could."""
+    """Runtime for plain processes. `state_dir` holds the records. Without `use_cgroups` signals pace even where control
+    groups could."""
 
     name = "process"
 
@@ -110,7 +111,7 @@ class ProcessRuntime:
         self._known[launch.key] = known
 
     def _refuse(self, launch: Launch) -> None:
-        """Raises `RuntimeRefused` for what no later try can mend."""
+        """Raise `RuntimeRefused` for what no later try can mend."""
         reason: str | None = None
         program = Path(launch.argv[0])
         if program.is_absolute() and not (program.is_file() and os.access(program, os.X_OK)):
@@ -127,7 +128,7 @@ class ProcessRuntime:
             raise RuntimeRefused(f"executor {'/'.join(launch.key)} cannot start: {reason}")
 
     def _register(self, launch: Launch, child: subprocess.Popen[bytes], group: Group | None, path: Path) -> _Known:
-        """Gives the waiting child its quota and its record."""
+        """Give the waiting child its quota and its record."""
         identity = process_identity.of(child.pid)
         if identity is None:
             raise OSError("its process ended at once")
@@ -150,7 +151,7 @@ class ProcessRuntime:
         return _Known(path, record, _starting(record), child)
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        """As the protocol says; returns at once: SIGKILL after the grace is sent by `observe`."""
+        """Stop as the protocol says; return at once: SIGKILL after the grace is sent by `observe`."""
         known = self._known.get(key)
         if known is None or not self._look(known).running:
             return
@@ -202,7 +203,7 @@ class ProcessRuntime:
         return True
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
-        """As the protocol says; without a control group there is no limit, and `Observed` says so."""
+        """Set the limit as the protocol says; without a control group there is no limit, and `Observed` says so."""
         launching.checked_memory(memory_bytes)
         known = self._known.get(key)
         if known is None or not self._look(known).running or known.record.group is None:
@@ -234,7 +235,7 @@ class ProcessRuntime:
         return known.last
 
     def _usage(self, known: _Known) -> dict[str, Any]:
-        """The fields of `Observed` that move, counters never backwards."""
+        """Return the fields of `Observed` that move, counters never backwards."""
         if known.record.group is not None:
             used = self._cgroups.read(known.record.group, known.files.text)
             if used is None:
@@ -257,7 +258,7 @@ class ProcessRuntime:
         }
 
     def _end(self, known: _Known) -> None:
-        """Its first process ended: so does the rest of the tree."""
+        """End the rest of the tree: its first process has ended."""
         if process_identity.is_this_boot(known.record.process):
             self._kill(known)
         self._pacer.forget(known.record.key)
@@ -278,11 +279,11 @@ class ProcessRuntime:
     # ---------------------------------------------------------------- programs
 
     def java(self, java_home: str, image: str | None) -> JavaProgram:  # noqa: ARG002 - plain processes have no image
-        """The driver's; its files tell when it is replaced."""
+        """Return the driver's Java; its files show when it is replaced."""
         return JavaProgram(str(Path(java_home, "bin/java")), java_identity(Path(java_home)))
 
     def run_program(self, program: Program) -> str:
-        """As the protocol says: here, as it is, without limits."""
+        """Run the program as the protocol says: here, as it is, without limits."""
         try:
             done = subprocess.run(
                 program.argv,
@@ -303,7 +304,7 @@ class ProcessRuntime:
 
 
 def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
-    """Starts the gate: a shell that starts the executor when it is told to. Raises OSError."""
+    """Start the gate: a shell that starts the executor when a line arrives. Raise OSError."""
     environment: Mapping[str, str] = {"PATH": PATH, **_home(launch.uid), **launch.environment}
     return subprocess.Popen(
         ["/bin/sh", "-c", launching.with_umask(GATE_SCRIPT, launch), str(launch.log_dir), *launch.argv],
@@ -318,7 +319,7 @@ def _spawn(launch: Launch) -> subprocess.Popen[bytes]:
 
 
 def _home(uid: int) -> dict[str, str]:
-    """The variable HOME of a user; empty for a user that this machine does not know."""
+    """Return the variable HOME of a user; empty for a user that this machine does not know."""
     try:
         return {"HOME": pwd.getpwuid(uid).pw_dir}
     except KeyError:
@@ -326,7 +327,7 @@ def _home(uid: int) -> dict[str, str]:
 
 
 def _identity(uid: int, gid: int, groups: Sequence[int] = ()) -> dict[str, Any]:
-    """Popen's arguments to become the submitter; none when that is who we are."""
+    """Return Popen's arguments to become the submitter; none when that is who we are."""
     if os.geteuid() != 0 or uid == os.geteuid():
         return {}
     return {"user": uid, "group": gid, "extra_groups": groups}

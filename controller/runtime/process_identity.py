@@ -1,4 +1,4 @@
-"""Which process a pid means: pid, start time and boot together are never used twice. Linux /proc only."""
+"""Identity of the process that a pid means: pid, start time and boot together are never used twice. Linux /proc only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATE, STARTTIME = 0, 19
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """`start_ticks` is field 22 of /proc/PID/stat: clock ticks after boot."""
+    """The identity of a process. `start_ticks` is field 22 of /proc/PID/stat: clock ticks after boot."""
 
     pid: int
     start_ticks: int
@@ -30,7 +30,8 @@ def boot_id() -> str:
 
 @cache
 def pid_namespace() -> str:
-    """That of this process, as "pid:[NUMBER]": process numbers mean something within one alone. Empty where none is told."""
+    """Return this process's namespace as "pid:[NUMBER]": process numbers mean something only within one. Empty where it is
+    not known."""
     try:
         return str((PROC / "self/ns/pid").readlink())
     except OSError:
@@ -38,17 +39,18 @@ def pid_namespace() -> str:
 
 
 def seen_here(namespace: str) -> bool:
-    """Whether process numbers of that namespace (empty: not told) are those of this process's own."""
+    """Return True if process numbers of that namespace (empty: not known) are those of this process's own."""
     return namespace in ("", pid_namespace())
 
 
 def uptime() -> str:
-    """This moment on the machine's own clock, which nobody sets: "SECONDS@BOOT_ID", to be compared within one boot."""
+    """Return the current time on the machine's own clock, which is never set: "SECONDS@BOOT_ID", to be compared within one
+    boot."""
     return f"{(PROC / 'uptime').read_text().split()[0]}@{boot_id()}"
 
 
 def of(pid: int) -> ProcessIdentity | None:
-    """The identity of a live process; None when it is gone (a zombie is gone)."""
+    """Return the identity of a live process; None when it is gone (a zombie is gone)."""
     fields = _fields(pid)
     if fields is None or fields[STATE] in "ZX":
         return None
@@ -56,26 +58,26 @@ def of(pid: int) -> ProcessIdentity | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process (a zombie too) of that number started; None when there is none."""
+    """Return when the process (a zombie too) of that number started; None without such a process."""
     fields = _fields(pid)
     return None if fields is None else int(fields[STARTTIME])
 
 
 def owner(pid: int) -> int | None:
-    """The real user id of the process; None when it is gone."""
+    """Return the real user id of the process; None when it is gone."""
     found = status(pid).get("Uid")
     return int(found[0]) if found else None
 
 
 def numbered(inner: int) -> Iterator[int]:
-    """Processes that have this number in a namespace of their own."""
+    """Yield the processes that have this number in a namespace of their own."""
     for entry in PROC.iterdir():
         if entry.name.isdecimal() and status(int(entry.name)).get("NSpid", [])[1:][-1:] == [str(inner)]:
             yield int(entry.name)
 
 
 def command_line(pid: int) -> list[str]:
-    """The words of its command line; none of a process that is gone, hidden or the kernel's."""
+    """Return the words of the process's command line; none of a process that is gone, hidden or the kernel's."""
     try:
         data = (PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
@@ -84,7 +86,7 @@ def command_line(pid: int) -> list[str]:
 
 
 def status(pid: int) -> dict[str, list[str]]:
-    """The fields of /proc/PID/status; none of a process that is gone or hidden."""
+    """Return the fields of /proc/PID/status; none of a process that is gone or hidden."""
     try:
         text = (PROC / str(pid) / "status").read_text(errors="replace")
     except OSError:
@@ -93,7 +95,7 @@ def status(pid: int) -> dict[str, list[str]]:
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Whether that very process still runs."""
+    """Return True if that very process still runs."""
     fields = _fields(identity.pid) if is_this_boot(identity) else None
     return fields is not None and fields[STATE] not in "ZX" and int(fields[STARTTIME]) == identity.start_ticks
 
@@ -103,7 +105,7 @@ def is_this_boot(identity: ProcessIdentity) -> bool:
 
 
 def send_signal(identity: ProcessIdentity, number: int) -> bool:
-    """Signals that very process, or nobody if it is gone; False where this process may not."""
+    """Send a signal to that very process, or to none if it is gone; return False where this process may not."""
     try:
         descriptor = os.pidfd_open(identity.pid)
     except ProcessLookupError:

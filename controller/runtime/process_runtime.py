@@ -1,4 +1,4 @@
-"""The row `process`: executors as processes of this machine, without isolation. Ends those that outlived their agent."""
+"""The row `process`: executors as processes of this machine, not isolated. The row ends those that outlived their agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from controller.runtime.table import Owner
 
 
 def check() -> None:
-    """Works everywhere."""
+    """Do nothing: `process` works everywhere."""
 
 
 def make(owner: Owner) -> ProcessRuntime:
@@ -16,7 +16,7 @@ def make(owner: Owner) -> ProcessRuntime:
 
 
 def driver_address() -> str:
-    """They are processes of this machine."""
+    """Return the loopback address: executors are processes of this machine."""
     return "127.0.0.1"
 
 

@@ -2,8 +2,8 @@
 
 Python workers change their process group, not their session.
 
-One that somebody else has started has no session of its own: there it is what descends from it. Used where no control group
-does the accounting. Linux only. Not here: pacing (`pacer`).
+An executor that another service has started has no session of its own: its processes are what descends from it. Used where no
+control group does the accounting. Linux only. Not here: pacing (`pacer`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from controller.runtime.process_identity import ProcessIdentity
 
 
 def members(leader: ProcessIdentity) -> tuple[int, ...]:
-    """Pids of the session `leader` began, also after its death. Empty when the number now means another process."""
+    """Return the pids of the session that `leader` began, also after its death. Empty when the number now means another
+    process."""
     now = process_identity.start_ticks(leader.pid)
     if now is not None and now != leader.start_ticks:
         return ()
@@ -28,8 +29,8 @@ def members(leader: ProcessIdentity) -> tuple[int, ...]:
 
 
 def descendants(leader: ProcessIdentity) -> tuple[int, ...]:
-    """Pids of the process and of all that it has started and those have, as far as none in between has ended. Empty when the
-    number now means another process."""
+    """Return the pids of the process and of its descendants, as far as no process in between has ended. Empty when the number
+    now means another process."""
     try:
         found = psutil.Process(leader.pid).children(recursive=True)
     except psutil.Error:
@@ -40,7 +41,7 @@ def descendants(leader: ProcessIdentity) -> tuple[int, ...]:
 
 
 def ancestors(process: ProcessIdentity) -> tuple[int, ...]:
-    """Pids of what has started it, of what has started that, and so on."""
+    """Return the pids of the process's parent, of that one's parent, and so on."""
     try:
         return tuple(one.pid for one in psutil.Process(process.pid).parents())
     except psutil.Error:
@@ -48,7 +49,7 @@ def ancestors(process: ProcessIdentity) -> tuple[int, ...]:
 
 
 def resident(process: ProcessIdentity) -> int:
-    """Resident bytes of that process alone; 0 when it is gone."""
+    """Return the resident bytes of only that process; 0 when it is gone."""
     try:
         return int(psutil.Process(process.pid).memory_info().rss)
     except psutil.Error:
@@ -63,7 +64,7 @@ def _session(pid: int) -> int | None:
 
 
 def signal_all(pids: tuple[int, ...], number: int) -> None:
-    """Those that are there and that this process may signal."""
+    """Send a signal to the processes that are there and that this process may signal."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -78,7 +79,7 @@ def may_signal(process: ProcessIdentity) -> bool:
 
 
 def kill(leader: ProcessIdentity) -> None:
-    """SIGKILLs the session, again for what was forked meanwhile."""
+    """Send SIGKILL to the session, again for what was forked meanwhile."""
     for _ in range(3):
         left = tuple(pid for pid in members(leader) if process_identity.of(pid) is not None)
         if not left:
@@ -87,7 +88,8 @@ def kill(leader: ProcessIdentity) -> None:
 
 
 def cpu_clock_s(pid: int) -> float | None:
-    """CPU seconds of one process (all threads, nanosecond steps), from its POSIX CPU clock; None when it is gone."""
+    """Return the CPU seconds of one process (all threads, nanosecond steps), from its POSIX CPU clock; None when it is
+    gone."""
     try:
         return time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid(3) encodes it
     except OSError:
@@ -95,7 +97,8 @@ def cpu_clock_s(pid: int) -> float | None:
 
 
 def usage(pids: tuple[int, ...]) -> tuple[float, int]:
-    """CPU seconds (ended children included, in clock ticks) and resident bytes (shared pages count often) of `pids`."""
+    """Return the CPU seconds (ended children included, in clock ticks) and resident bytes (shared pages count often) of
+    `pids`."""
     cpu_s, resident = 0.0, 0
     for pid in pids:
         with contextlib.suppress(psutil.Error):

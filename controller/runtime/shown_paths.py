@@ -15,7 +15,7 @@ WHOLE = (
 
 
 def no_mount_name(path: str) -> str:
-    """The reason why a path cannot be a mount, as the end of a sentence about it; empty if it can."""
+    """Return the reason why a path cannot be a mount, as the end of a sentence about it; empty if it can."""
     name = PurePosixPath(path)
     if name.is_absolute() and not path.startswith("//") and ".." not in name.parts and ":" not in path:
         return ""
@@ -23,5 +23,5 @@ def no_mount_name(path: str) -> str:
 
 
 def not_shown(path: str) -> str:
-    """The same for a path that no one asked for by name, such as the directory of submission."""
+    """Return the same for a path that no one asked for by name, such as the directory of submission."""
     return no_mount_name(path) or (WHOLE if str(PurePosixPath(path)) in SYSTEM_ROOTS else "")

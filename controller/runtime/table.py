@@ -1,4 +1,4 @@
-"""The runtimes by name: the table. Another one is a module that offers what `RuntimeModule` says, and a row below."""
+"""Table of the runtimes by name. A new runtime is a module that offers what `RuntimeModule` says, and a row below."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ RUNTIMES: Mapping[str, str] = {
     "adopt": "controller.runtime.adopt_runtime",
     "kubernetes": "controller.runtime.kubernetes_runtime",
 }
-"""Modules, imported when used: an agent carries the libraries of its own runtime alone."""
+"""Modules, imported when used: an agent carries only the libraries of its own runtime."""
 STARTING = ("docker", "process")
-"""Those that start executors themselves: `auto` takes the first one that works on this machine."""
+"""Runtimes that start executors themselves: `auto` takes the first one that works on this machine."""
 MOUNTING = ("docker",)
 """Runtimes whose executors see only those files of the host that are mounted for them."""
 ADOPTING = tuple(name for name in RUNTIMES if name not in STARTING)
-"""Those whose executors other cluster managers start."""
+"""Runtimes whose executors other cluster managers start."""
 EVERYWHERE = ("kubernetes",)
-"""Of these, those whose executors may be on any machine, not on the agent's alone."""
+"""Runtimes of `ADOPTING` whose executors may be on any machine, not only on the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose executors a runtime runs: a cluster's on one worker. `folder` is the agent's own; `image` the name of a container
-    image (None: the runtime's own); `pool` is where networks of applications come from, where there are any; `tmp_mb` of /tmp
-    in a container; `signals`: executors that cannot be paced otherwise may be stopped and continued; `namespace`: Kubernetes'
-    (None: all)."""
+    """The owner of a runtime's executors: a cluster on one worker. `folder` is the agent's own; `image` the name of a
+    container image (None: the runtime's own); `pool` is where networks of applications come from, where there are any;
+    `tmp_mb` of /tmp in a container; `signals`: executors that cannot be paced otherwise may be stopped and continued;
+    `namespace`: Kubernetes' (None: all)."""
 
     cluster_id: str
     worker_id: str
@@ -47,23 +47,23 @@ class Owner:
 
 
 class RuntimeModule(Protocol):
-    """What a row's module offers."""
+    """Functions that a row's module offers."""
 
     def check(self) -> None:
-        """Raises `Unavailable` where it cannot work on this machine."""
+        """Raise `Unavailable` where the runtime cannot work on this machine."""
 
     def make(self, owner: Owner) -> Starter | Adopter:
-        """Raises `Unavailable` when it cannot work and has never run here."""
+        """Make the runtime. Raise `Unavailable` when it cannot work and has never run here."""
         ...
 
     def driver_address(self) -> str:
-        """An address of this machine that executors reach which have networks of their own where there are any: for drivers.
-        Raises `Unavailable` when there is none."""
+        """Return an address of this machine for drivers, which executors reach that have networks of their own where there
+        are any. Raise `Unavailable` without such an address."""
         ...
 
     def end_all(self, owner: Owner) -> int:
-        """Ends and removes the executors that outlived their agent; how many there were. Raises `PaceError` for those that
-        cannot be removed: the next call tries again."""
+        """End and remove the executors that outlived their agent; return how many there were. Raise `PaceError` for those
+        that cannot be removed: the next call tries again."""
         ...
 
 
@@ -81,8 +81,8 @@ class Choice:
 
 
 def choose_runtime(wanted: str) -> Choice:
-    """The runtime asked for; for "auto" the first one that works here. Raises `Unavailable` if that does not work.
-    Raises `Unusable` with "auto" if a better runtime is here and cannot be used, because an engine that is too old or too new
+    """Return the runtime asked for; for "auto" the first one that works here. Raise `Unavailable` if that does not work.
+    Raise `Unusable` with "auto" if a better runtime is here and cannot be used, because an engine that is too old or too new
     must not cost isolation."""
     if wanted != "auto":
         runtime_module(wanted).check()

@@ -1,7 +1,7 @@
-"""Which pod an executor is: pure. Its driver tells, and only what the pod itself shows is believed.
+"""Search for the pod that an executor is: pure. The driver names it, and only what the pod itself shows is believed.
 
 Anybody who may create pods can give one the labels of another's. So labels, environment and address must all be those of this
-executor: Spark has started the pod for this driver, application and number, and it is where the driver has heard it from.
+executor: Spark has started the pod for this driver, application and number, and the driver has heard from it at that address.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 
 def find_told_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCpu:
-    """The pod of that executor, which its driver knows at the address `host`. Raises `RuntimeRefused` for one that is not
-    what it says, `RuntimeFailed` where there is none yet."""
+    """Return the pod of that executor, which its driver knows at the address `host`. Raise `RuntimeRefused` for a pod that is
+    not what it says, `RuntimeFailed` while no such pod is seen."""
     labels = (serves.spark_application_id, serves.executor_id)
     labelled = [pod for pod in pods if pod.labels == labels and not pod.ended]
     if not labelled:

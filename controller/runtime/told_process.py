@@ -1,7 +1,9 @@
-"""Which process an executor that somebody else has started is: it tells, and only what the kernel confirms is believed.
+"""Search for the process of an executor that another service has started: the executor names it, and only what the kernel
+confirms is believed.
 
-What it tells comes from user code, which could name any process. So its number, start and owner must be the kernel's, and its
-command line must be that of a Spark executor of this very application, number and driver: its owner has started it for them.
+The executor's words come from user code, which could name any process. So the process's number, start and owner must be the
+kernel's, and its command line must be that of a Spark executor of this very application, number and driver: its owner has
+started it for them.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class ToldProcess:
 
 @dataclass(frozen=True, slots=True)
 class Serves:
-    """What an executor was started for: options of its command line."""
+    """The purpose of an executor: options of its command line."""
 
     spark_application_id: str
     executor_id: str
@@ -42,7 +44,8 @@ class Serves:
 
 
 def find_told(told: ToldProcess, serves: Serves) -> ProcessIdentity:
-    """The process as it is numbered here. Raises `RuntimeRefused` for one that is not here, or not what it says."""
+    """Return the process as it is numbered here. Raise `RuntimeRefused` for a process that is not here, or not what it
+    says."""
     if told.boot_id != process_identity.boot_id():
         raise RuntimeRefused("it runs on another machine; accepted: an executor of this one")
     pids = [told.pid] if process_identity.seen_here(told.pid_namespace) else process_identity.numbered(told.pid)
@@ -61,7 +64,7 @@ def find_told(told: ToldProcess, serves: Serves) -> ProcessIdentity:
 
 
 def _namespace(pid: int) -> str:
-    """Empty where this process may not see it."""
+    """Return the process's namespace, empty where this process may not see it."""
     try:
         return str((PROC / str(pid) / "ns/pid").readlink())
     except OSError:
@@ -69,7 +72,7 @@ def _namespace(pid: int) -> str:
 
 
 def _what_is_wrong(pid: int, uid: int, serves: Serves) -> str:
-    """Empty of one that is what it says."""
+    """Return the first thing that is wrong with a process; empty if it is what it says."""
     owner = process_identity.owner(pid)
     if owner != uid:
         return f"process {pid} is of uid {owner}, not {uid} as it says; accepted: its real owner"

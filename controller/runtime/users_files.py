@@ -1,4 +1,4 @@
-"""Names for users in containers: an /etc/passwd for each submitter, as an image knows none of them.
+"""Names for users in containers: an /etc/passwd for each submitter, because an image knows none of them.
 
 Hadoop's login, which every executor goes through, fails for a uid that has no name.
 """
@@ -14,14 +14,15 @@ from stage_model.errors import RuntimeFailed
 
 
 class UsersFiles:
-    """In `folder`, which is private to the agent; None: in a temporary one, which goes with `close`. `home` is theirs."""
+    """The files, in `folder`, which is private to the agent; None: in a temporary one, which goes with `close`. `home` is the
+    users'."""
 
     def __init__(self, folder: Path | None, home: str) -> None:
         self._folder, self._home = folder, home
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def of(self, uid: int, gid: int) -> Path | None:
-        """The file that names them; None for root, who has a name everywhere. Raises `RuntimeFailed`."""
+        """Return the file that names the user; None for root, who has a name everywhere. Raise `RuntimeFailed`."""
         if uid == 0:
             return None
         if self._folder is None:

@@ -257,7 +257,7 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
     assert rig.reached(runtime, surroundings.own, [*surroundings.drivers, (stranger, PORT)]) == [True, True, False]
     assert "there is no iptables here, so authentication alone keeps executors" in caplog.text
     closed = replace(surroundings.own, closed=True)
-    with pytest.raises(RuntimeRefused, match=r"is to be closed and cannot be, as there is no iptables here; run"):
+    with pytest.raises(RuntimeRefused, match=r"is to be closed and cannot be, because there is no iptables here; run"):
         runtime.start(rig.python(LISTEN, application="third", own=closed))
     monkeypatch.undo()
     runtime.start(rig.python(LISTEN, application="fourth", own=closed))  # why it could not be is not remembered
