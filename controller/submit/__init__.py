@@ -1,1 +1,1 @@
-"""What happens before and around a driver's run: an application is read, checked, planned and started."""
+"""Steps before and around a driver's run: an application is read, checked, planned and started."""

@@ -11,18 +11,19 @@ from stage_model.errors import BadInput
 
 JARS, PLUGINS = "spark.jars", "spark.plugins"
 MEMORY = ("spark.memory.", "spark.buffer.")
-"""Off-heap memory is the cluster manager's affair, so nothing of ours is set about it."""
+"""Settings of off-heap memory, which is the cluster manager's affair, so nothing of ours is set about it."""
 SUBMIT_SECRET, SUBMIT_PATH = "sparkpace-submit", "/etc/sparkpace"
-"""Of Kubernetes, with `ca.pem` and `submit.token`, and where it is in the driver's pod."""
+"""Kubernetes secret with `ca.pem` and `submit.token`, and its path in the driver's pod."""
 BRIDGE_SECRET, BRIDGE_PATH = "sparkpace-bridge", "/opt/sparkpace"
-"""Of Kubernetes, with the bridge jar, and where it is in all pods of a job. The jar is no secret, but of what can hold a file
-Spark mounts these by settings alone."""
+"""Kubernetes secret with the bridge jar, and its path in all pods of a job. The jar is no secret, but of all that can hold a
+file, secrets are what Spark mounts by settings only."""
 STARTING = ("image", "python", "mounts", "network", "after", "placement.", "locality.")
 """Settings that say how and where executors start, below `spark.pace.`."""
 
 
 def attach_settings(home: Home, cluster: Cluster) -> dict[str, str]:
-    """What any driver needs to attach to this cluster's master; the jar's path and the home's are this machine's."""
+    """Return the settings that any driver needs to attach to this cluster's master; the jar's path and the home's are this
+    machine's."""
     return {
         **_attaching(cluster),
         JARS: str(bridge_jar()),
@@ -32,11 +33,11 @@ def attach_settings(home: Home, cluster: Cluster) -> dict[str, str]:
 
 
 def pod_settings(cluster: Cluster) -> dict[str, str]:
-    """The same for a driver in a pod of Kubernetes: all files come from the two secrets, so images and pod templates need
-    nothing. Raises `BadInput` for a master that no pod reaches."""
+    """Return the settings for a driver in a pod of Kubernetes: all files come from the two secrets, so images and pod
+    templates need nothing. Raise `BadInput` for a master that no pod reaches."""
     if _is_ones_own(cluster.host):
         raise BadInput(
-            f"the master's address is {cluster.host}, where a pod reaches itself alone; accepted: one that pods reach, by "
+            f"the master's address is {cluster.host}, where a pod reaches only itself; accepted: one that pods reach, by "
             "`up --host` or SPARKPACE_MASTER"
         )
     jar = f"{BRIDGE_PATH}/{JAR.name}"
@@ -66,13 +67,13 @@ def _is_ones_own(host: str) -> bool:
 
 
 def joined(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
-    """Ours where the user says nothing; of lists (jars, plugins) both."""
+    """Return our settings where the user says nothing; of lists (jars, plugins) both."""
     lists = {key: f"{users[key]},{ours[key]}" for key in (JARS, PLUGINS) if users.get(key, "").strip()}
     return {**{key: value for key, value in ours.items() if key not in users}, **lists}
 
 
 def check_attached(settings: Mapping[str, str]) -> None:
-    """Raises `BadInput` for what only whoever starts executors can keep; names are those below `spark.pace.`."""
+    """Raise `BadInput` for settings that only a starter of executors can keep; names are those below `spark.pace.`."""
     for name in settings:
         if name.startswith(STARTING):
             raise BadInput(

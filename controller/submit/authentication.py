@@ -21,8 +21,8 @@ def make_secret() -> str:
 
 
 def authenticated(file: Mapping[str, str], conf: Mapping[str, str], *, encrypt: bool = False) -> dict[str, str]:
-    """The settings of the user's `file` with authentication on, unless it or `conf`, the command line's, says that it is off.
-    A secret in `file` stays. `encrypt`: what Spark's processes tell each other, too. Raises `BadInput`."""
+    """Return the settings of the user's `file` with authentication on, unless it or `conf`, the command line's, says that it
+    is off. A secret in `file` stays. `encrypt`: also the traffic between Spark's processes. Raise `BadInput`."""
     said = {**file, **conf}
     if SECRET in conf:
         raise BadInput(
@@ -40,8 +40,8 @@ def authenticated(file: Mapping[str, str], conf: Mapping[str, str], *, encrypt: 
 
 @contextmanager
 def in_memory(text: str) -> Iterator[int]:
-    """The descriptor of a file (0600) that lies on no disk and goes with the last process that has it open: not even SIGKILL
-    leaves anything behind. A child that it is passed to reads `path_of` it, as often as it likes."""
+    """Provide the descriptor of a file (0600) that lies on no disk and goes with the last process that has it open: not even
+    SIGKILL leaves anything behind. A child that gets the descriptor reads `path_of` it, as often as it likes."""
     descriptor = os.memfd_create("spark.conf")
     try:
         os.fchmod(descriptor, 0o600)

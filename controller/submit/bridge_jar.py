@@ -13,14 +13,15 @@ SETTINGS = "org/sparkpace/bridge/driver-settings.properties"
 
 
 def bridge_jar(jar: Path = JAR) -> Path:
-    """Raises `Unavailable` when the project was not built."""
+    """Return the path of the jar. Raise `Unavailable` when the project was not built."""
     if not jar.is_file():
         raise Unavailable(f"the bridge jar {jar} is missing; build it with `make` in the project's root")
     return jar
 
 
 def driver_settings(jar: Path = JAR) -> dict[str, str]:
-    """Settings a driver needs so that squeezed executors are never declared lost; a user's own values win over them."""
+    """Return the settings that a driver needs so that squeezed executors are never declared lost; a user's own values win
+    over them."""
     try:
         with zipfile.ZipFile(bridge_jar(jar)) as archive:
             return parse_properties(archive.read(SETTINGS).decode("utf-8"))

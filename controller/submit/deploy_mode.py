@@ -14,8 +14,8 @@ CLIENT = "client"
 def check_deploy_mode(
     arguments: SubmitArguments, file: Mapping[str, str], environment: Mapping[str, str], master: str | None
 ) -> None:
-    """Checks the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
-    files of settings (`file`), the environment. `master` is the URL of another cluster manager; None means Sparkpace. Raises
+    """Check the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
+    files of settings (`file`), the environment. `master` is the URL of another cluster manager; None means Sparkpace. Raise
     `BadInput` for a mode in which the driver would run where it cannot be attached."""
     asked = {
         "--deploy-mode": arguments.spark_options.get("--deploy-mode"),
@@ -27,7 +27,7 @@ def check_deploy_mode(
     if mode == CLIENT:
         return
     if master is None:
-        raise BadInput(f"{where} {mode[:80]!r} is not offered; accepted: {CLIENT}, as the driver runs here")
+        raise BadInput(f"{where} {mode[:80]!r} is not offered; accepted: {CLIENT}, because the driver runs here")
     if master.startswith("k8s://"):
         raise BadInput(
             f"{where} {mode[:80]!r} is not offered by `sparkpace submit`, which stays with its driver; accepted: {CLIENT}, "

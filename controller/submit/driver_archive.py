@@ -25,16 +25,16 @@ CLASS_LIST = Path(__file__).with_name("driver_classes.txt.gz")
 VARIABLE = "SPARK_SUBMIT_OPTS"
 """Options of the JVM that spark-submit starts (SparkSubmitCommandBuilder); what comes later wins."""
 IN_THE_CLASS_PATH = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""Spark's launcher puts these there."""
+"""Variables whose paths Spark's launcher puts into the class path."""
 OPTIONS = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
-"""A JVM takes options from these, too; its archive is to be what ours say."""
+"""Variables from which a JVM takes options, too; the archive is to be what our options say."""
 TIMEOUT_S = 300.0
 KEPT = 2
-"""Archives, of 200 MB each; the oldest go."""
+"""Number of archives that are kept, of 200 MB each; the oldest go."""
 
 
 def archive_options(environment: Mapping[str, str], java_home: Path, spark: SparkInstall, jar: Path) -> dict[str, str]:
-    """For the driver's environment; nothing where there is no archive of this user's own."""
+    """Return variables for the driver's environment; nothing where there is no archive of this user's own."""
     with suppress(OSError):
         archive = _path(environment, java_home, spark, jar)
         if _as_made(archive):
@@ -43,8 +43,8 @@ def archive_options(environment: Mapping[str, str], java_home: Path, spark: Spar
 
 
 def make_archive(environment: Mapping[str, str], java_home: Path, spark: SparkInstall, jar: Path) -> None:
-    """The archive, unless it is there, or cannot be: no JVM uses one with a directory in its class path that is not empty.
-    Raises `RuntimeFailed`, `OSError`."""
+    """Make the archive, unless it is there, or cannot be: no JVM uses one with a directory in its class path that is not
+    empty. Raise `RuntimeFailed`, `OSError`."""
     archive, java = _path(environment, java_home, spark, jar), str(java_home / "bin" / "java")
     folder = archive.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -76,7 +76,7 @@ def _path(environment: Mapping[str, str], java_home: Path, spark: SparkInstall, 
 
 
 def _as_made(archive: Path) -> bool:
-    """Whether nobody has written to it since it was tried."""
+    """Return True if the archive has not been written to since it was tried."""
     try:
         return _stamp_file(archive).read_bytes() == _stamp(archive)
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def _stamp_file(archive: Path) -> Path:
 
 
 def _class_path(environment: Mapping[str, str], spark: SparkInstall, jar: Path) -> str:
-    """That of the driver's JVM, as spark-submit says it (SPARK_PRINT_LAUNCH_COMMAND, launcher.Main)."""
+    """Return the class path of the driver's JVM, as spark-submit prints it (SPARK_PRINT_LAUNCH_COMMAND, launcher.Main)."""
     asked = [str(spark.submit), "--conf", f"spark.driver.extraClassPath={jar}", "--version"]
     told = _run(asked, {**environment, **spark.environment, "SPARK_PRINT_LAUNCH_COMMAND": "1"})
     found = re.search(r"^Spark Command: .*? -cp (.*?) -X", told, re.MULTILINE)
@@ -102,7 +102,7 @@ def _class_path(environment: Mapping[str, str], spark: SparkInstall, jar: Path) 
 
 
 def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What it prints."""
+    """Run a program and return what it prints."""
     quiet = {name: value for name, value in environment.items() if name not in OPTIONS}
     try:
         done = subprocess.run(

@@ -1,4 +1,5 @@
-"""A program in place of this process: with this one's number, so that whoever started this one can signal and kill it."""
+"""A program in place of this process: with its number, so that the starter of this process can signal and kill the
+program."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from stage_model.errors import Unavailable
 
 
 def go_on_as(words: Sequence[str], environment: Mapping[str, str], passed: Sequence[int] = ()) -> NoReturn:
-    """It gets the descriptors `passed`. Raises `Unavailable` when it cannot be started."""
+    """Become the program, which gets the descriptors `passed`. Raise `Unavailable` when it cannot be started."""
     for descriptor in passed:
         os.set_inheritable(descriptor, True)
     # Python ignores SIGPIPE, and what is ignored stays so in the program.

@@ -1,6 +1,6 @@
 """Paths that a user wants executors to see: `--mount PATH[:ro|:rw]` and its form as a Spark setting.
 
-Only what the text says; whether a worker allows the path is its agent's to decide.
+This module takes only what the text says; whether a worker allows the path is its agent's to decide.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stage_model.errors import BadInput
 
 
 def parse_mount(text: str, working_dir: Path, option: str = "--mount") -> Mount:
-    """PATH, PATH:ro or PATH:rw; a relative path starts at `working_dir`. Read-only unless said. Raises `BadInput`."""
+    """Parse PATH, PATH:ro or PATH:rw; a relative path starts at `working_dir`. Read-only unless said. Raise `BadInput`."""
     path, colon, mode = text.rpartition(":")
     if not colon:
         path, mode = text, "ro"
@@ -30,10 +30,10 @@ def parse_mount(text: str, working_dir: Path, option: str = "--mount") -> Mount:
 
 
 def parse_mounts(text: str, working_dir: Path, option: str = "spark.pace.mounts") -> tuple[Mount, ...]:
-    """The comma-separated form of `parse_mount`, as a Spark setting carries it."""
+    """Parse the comma-separated form of `parse_mount`, as a Spark setting carries it."""
     return tuple(parse_mount(part.strip(), working_dir, option) for part in text.split(",") if part.strip())
 
 
 def format_mounts(mounts: tuple[Mount, ...]) -> str:
-    """Back to the form that `parse_mounts` reads."""
+    """Return the form that `parse_mounts` reads."""
     return ",".join(f"{mount.path}:{'rw' if mount.writable else 'ro'}" for mount in mounts)

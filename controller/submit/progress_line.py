@@ -1,4 +1,4 @@
-"""What `submit` shows while the driver runs: one line that rewrites itself, and notes that come once. On stderr.
+"""Progress of `submit` while the driver runs: one line that rewrites itself, and notes that come once. On stderr.
 
 The line is for terminals that can rewrite one; the notes (Spark UI, forecast past the deadline, place and reason of waiting)
 always come.
@@ -14,7 +14,7 @@ from stage_model.units import format_duration
 
 
 class ProgressLine:
-    """`show` it every second, `clear` it at the end."""
+    """The line and the notes: `show` is called every second, `clear` at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -55,7 +55,7 @@ class ProgressLine:
 
 
 def late_warning(view: ApplicationView) -> str | None:
-    """What to say when the forecast end has passed the deadline; else None."""
+    """Return a warning when the forecast end has passed the deadline; else None."""
     if view.forecast_end_s is None or view.deadline_s is None or view.forecast_end_s <= view.deadline_s:
         return None
     return (
@@ -65,14 +65,14 @@ def late_warning(view: ApplicationView) -> str | None:
 
 
 def waiting_note(view: ApplicationView) -> str:
-    """Place and reason of an application that waits for memory; else empty."""
+    """Return place and reason of an application that waits for memory; else empty."""
     if view.queue_position is None or view.state == "ended":
         return ""
     return f"sparkpace: waits, place {view.queue_position}: {view.reason}"
 
 
 def describe(view: ApplicationView) -> str:
-    """One line of text: time, progress, cores, forecast end against deadline, and the stage, which may be cut off."""
+    """Return one line of text: time, progress, cores, forecast end against deadline, and the stage, which may be cut off."""
     total = f"/{view.stages_total}" if view.stages_total else ""
     stage = view.stage or ("waiting" if view.state == "waiting" else "driver")
     parts = [
@@ -90,7 +90,7 @@ def describe(view: ApplicationView) -> str:
 
 
 def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
-    """The line at the end of a run; one that did not end by itself was neither early nor late."""
+    """Return the line at the end of a run; a run that did not end by itself was neither early nor late."""
     record = f"; it taught nothing, because {view.untaught.sentence}" if view.untaught is not None else ""
     record += f"; run folder {view.run_dir}" if view.run_dir else ""
     if view.state != "ended":
@@ -117,5 +117,5 @@ UNPACED = (
     "nothing was paced: the program made no SparkContext, or one with a master of its own; leave out .master(...) there, "
     "which wins over every setting"
 )
-"""The line at the end of a driver that ended well and of which the master has seen no application. The last line of one that
-failed is its own."""
+"""Line at the end of a driver that ended well and of which the master has seen no application. A failed driver's own last
+line stays the last."""

@@ -9,7 +9,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Key and value of every line; comments, continued lines and backslash escapes as java.util.Properties has them."""
+    """Return key and value of every line; comments, continued lines and backslash escapes as java.util.Properties has
+    them."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         match = _KEY.match(line)
@@ -20,7 +21,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(settings: dict[str, str]) -> str:
-    """One `key=value` per line, sorted; read back unchanged by `parse_properties` and by Spark."""
+    """Return one `key=value` per line, sorted; read back unchanged by `parse_properties` and by Spark."""
     return "".join(f"{_escape(key, key=True)}={_escape(settings[key])}\n" for key in sorted(settings))
 
 
@@ -46,7 +47,7 @@ def _unescape(text: str) -> str:
         return _ESCAPES.get(match[2], match[2])
 
     found = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
-    # Java's characters are halves of UTF-16: two make one, and one alone is none that could be written anywhere
+    # Java's characters are halves of UTF-16: two make one, and a single half cannot be written anywhere
     return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

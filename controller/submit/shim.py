@@ -1,4 +1,5 @@
-"""A `spark-submit` of ours before the real one: its text, who gets which words of a call, and where the real one is.
+"""A `spark-submit` of ours before the real one: its text, the words of a call that each of the two gets, and the real one's
+place.
 
 Running them is `controller.cli.shimmed`.
 """
@@ -19,13 +20,13 @@ from stage_model.errors import Unavailable
 NAMES = ("spark-submit", "spark3-submit")
 MARK = "# Written by `sparkpace shim`, which may write it anew."
 TELLING = frozenset(("--help", "-h", "--version", "--usage-error"))
-"""Of spark-submit, which tells of itself, whatever stands beside them."""
+"""Options by which spark-submit describes itself, whatever stands next to them."""
 OF_OTHERS = frozenset(("--kill", "--status"))
-"""Of spark-submit, about what was submitted before; `sparkpace submit` says what to use for jobs of ours."""
+"""Options of spark-submit about what was submitted before; `sparkpace submit` says what to use for jobs of ours."""
 OURS = (OWN_VALUES | OWN_FLAGS) - {"--master"}
 MASTER = "spark.master"
 BRIDGE = "org.sparkpace.bridge."
-"""What the names of the bridge's classes begin with."""
+"""Beginning of the names of the bridge's classes."""
 
 
 def shim_text() -> str:
@@ -41,8 +42,8 @@ def is_shim(file: Path) -> bool:
 
 
 def words_for_submit(arguments: Sequence[str]) -> list[str] | None:
-    """Those for `sparkpace submit`; None where nothing of ours stands before the application or in the file of settings named
-    there. What the file says of us comes as `--conf`, before the call's own."""
+    """Return the words for `sparkpace submit`; None where nothing of ours stands before the application or in the file of
+    settings named there. The file's settings of ours come as `--conf`, before the call's own."""
     options, _ = read_options(arguments)
     names = {option.name for option in options}
     if names & TELLING or (names & OF_OTHERS and not names & OURS):
@@ -58,13 +59,13 @@ def words_for_submit(arguments: Sequence[str]) -> list[str] | None:
 
 
 def words_for_the_real_one(arguments: Sequence[str]) -> list[str]:
-    """All but options of ours, which may stand beside `--help` and the like."""
+    """Return all words but options of ours, which may stand next to `--help` and the like."""
     options, rest = read_options(arguments)
     return [*(word for option in options if option.name not in OURS for word in option.words), *rest]
 
 
 def real_submit(environment: Mapping[str, str]) -> Path:
-    """That of SPARK_HOME, else the first on PATH that is no shim. Raises `Unavailable`."""
+    """Return the spark-submit of SPARK_HOME, else the first on PATH that is no shim. Raise `Unavailable`."""
     given = environment.get("SPARK_HOME")
     folders = (
         [Path(given) / "bin"] if given else [Path(part) for part in environment.get("PATH", "").split(os.pathsep) if part]
@@ -78,8 +79,9 @@ def real_submit(environment: Mapping[str, str]) -> Path:
 
 
 def _settings_of_file(options: Sequence[OptionWord]) -> dict[str, str]:
-    """Settings `spark.pace.*` and the master. None of a file that names the bridge itself, as those of `sparkpace conf` do;
-    nor of one that cannot be read, as spark-submit says so; nor of a pipe, which can be read but once."""
+    """Return the settings `spark.pace.*` and the master of the file. Return none for a file that names the bridge itself, as
+    those of `sparkpace conf` do; for a file that cannot be read, because spark-submit says so; and for a pipe, which can be
+    read only once."""
     named = [Path(option.value) for option in options if option.name == "--properties-file" and option.value]
     try:
         found = parse_properties(named[-1].read_text(encoding="utf-8")) if named and named[-1].is_file() else {}

@@ -19,7 +19,7 @@ from stage_model.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class SparkInstall:
-    """`environment` is what must be set for this Spark beyond the user's own environment."""
+    """A Spark. `environment` is what must be set for this Spark beyond the user's own environment."""
 
     submit: Path
     source: str
@@ -31,7 +31,7 @@ class SparkInstall:
 
 
 def find_spark(environment: Mapping[str, str]) -> SparkInstall:
-    """Raises `Unavailable` when there is none, or SPARK_HOME names none."""
+    """Return the Spark. Raise `Unavailable` without any, or if SPARK_HOME names none."""
     given = environment.get("SPARK_HOME")
     if given:
         submit = Path(given).absolute() / "bin" / "spark-submit"
@@ -41,21 +41,21 @@ def find_spark(environment: Mapping[str, str]) -> SparkInstall:
     own = importlib.util.find_spec("pyspark")
     if own is not None and own.origin is not None:
         home = Path(own.origin).parent
-        # pip's spark-submit would search for its Spark through PYSPARK_PYTHON: told both, it need not. A Python that
+        # pip's spark-submit would search for its Spark through PYSPARK_PYTHON: with both, it need not. A Python that
         # the user chose stays, and settings (spark.pyspark.python) win over this variable.
         chosen = environment.get("PYSPARK_PYTHON")
         python = {} if chosen else {"PYSPARK_PYTHON": _active_python(environment) or sys.executable}
         return SparkInstall(home / "bin" / "spark-submit", "pyspark", {"SPARK_HOME": str(home), **python})
     found = shutil.which("spark-submit", path=environment.get("PATH", ""))
     if found is None:
-        raise Unavailable("no Spark was found; set SPARK_HOME, or pip install pyspark beside sparkpace")
+        raise Unavailable("no Spark was found; set SPARK_HOME, or pip install pyspark next to sparkpace")
     return SparkInstall(Path(os.path.realpath(found)), "PATH")
 
 
 def _active_python(environment: Mapping[str, str]) -> str | None:
-    """The Python of the active virtual environment, which spark-submit would find first on PATH. It needs no pyspark, because
-    spark-submit shows its own to the driver (PythonUtils.sparkPythonPath). None if no environment is active, if its Python is
-    gone, or if it is our own."""
+    """Return the Python of the active virtual environment, which spark-submit would find first on PATH. This Python needs no
+    pyspark, because spark-submit shows its own to the driver (PythonUtils.sparkPythonPath). None if no environment is active,
+    if its Python is gone, or if it is our own."""
     active = environment.get("VIRTUAL_ENV")
     if not active or Path(active).resolve() == Path(sys.prefix).resolve():
         return None
@@ -64,10 +64,10 @@ def _active_python(environment: Mapping[str, str]) -> str | None:
 
 
 def spark_of(submit: Path) -> Path:
-    """The SPARK_HOME of a spark-submit: the folder above its own, or, where pip has put a copy of it into an environment, the
-    pyspark there. Raises `Unavailable`."""
+    """Return the SPARK_HOME of a spark-submit: the folder above its own, or, where pip has put a copy of it into an
+    environment, the pyspark there. Raise `Unavailable`."""
     above = submit.resolve().parents[1]
     for home in (above, *above.glob("lib*/python3*/*-packages/pyspark")):
         if (home / "jars").is_dir():
             return home
-    raise Unavailable(f"{submit} lies in no Spark, so which one it runs cannot be told; set SPARK_HOME to a Spark")
+    raise Unavailable(f"{submit} lies in no Spark, so which one it runs is not known; set SPARK_HOME to a Spark")
