@@ -1,1 +1,1 @@
-"""What runs leave behind: their folders, event logs, pictures and profiles."""
+"""The remains of runs: their folders, event logs, pictures and profiles."""

@@ -1,6 +1,6 @@
-"""How a run went, from its folder: what was recorded behind an offset, and all ended runs in short.
+"""Course of a run, from its folder: what was recorded behind an offset, and all ended runs in short.
 
-Read by the master for the live page. Not covered: the files themselves (`run_folder`).
+The master reads it for the live page. Not covered: the files themselves (`run_folder`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("sparkpace.master")
 def read_course(
     run_dir: Path, samples: int, quotas: int, since_s: float, stages: Sequence[StageSpan] | None, most: int = COURSE_BYTES
 ) -> Course:
-    """`stages` None: those of the folder. Raises `BadInput`."""
+    """Return the course of a run. `stages` None: those of the folder. Raise `BadInput`."""
     rows, samples_next = samples_from(run_dir, samples, most)
     ordered, quotas_next = quotas_from(run_dir, quotas, most)
     spans = read_stages(run_dir) if stages is None else stages
@@ -43,7 +43,8 @@ def _since(spans: Iterable[StageSpan], since_s: float) -> Iterable[StageCourse]:
 
 
 def ended_runs(runs: Path) -> tuple[EndedRun, ...]:
-    """In the order in which they ended. A record that cannot be read is left out, and the log says so."""
+    """Return the ended runs in the order in which they ended. A record that cannot be read is left out, and the log says
+    so."""
     dated: list[tuple[float, Path]] = []
     for file in runs.glob(f"*/{SUMMARY}"):
         try:

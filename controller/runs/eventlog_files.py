@@ -1,4 +1,4 @@
-"""Opens Spark event logs: a file, an archive with one, or a folder with one, which may be in parts (`eventlog_v2_*`).
+"""Opening of Spark event logs: a file, an archive with one, or a folder with one, which may be in parts (`eventlog_v2_*`).
 
 The content decides how a file is packed, and its name does not. Logs are other people's files, so they are read as a stream
 with bounded lines, and none fills the memory. Not covered: what unpacks them (`log_archives`), which files of a folder are a
@@ -16,20 +16,19 @@ from stage_model.errors import BadInput
 from stage_model.history.eventlog import EventLog, read_event_log
 
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes. The longest real lines are SQL plans, below some MB."""
+"""Size in bytes of the longest line. The longest real lines are SQL plans, below some MB."""
 LARGEST_RATIO = 1000
-"""An unpacked log may be as many times as large as its file, and a longest line more. Real logs are 10 to 100 times as
-large."""
+"""Largest ratio of an unpacked log to its file; a longest line more is allowed. Real logs are 10 to 100 times as large."""
 
 
 def read_event_log_file(path: Path) -> EventLog:
-    """The run in the log at `path`. Raises `BadInput`: not readable, no event log, several of them, corrupt, truncated, other
-    compression."""
+    """Return the run in the log at `path`. Raise `BadInput`: not readable, no event log, several of them, corrupt, truncated,
+    other compression."""
     return read_event_log(event_log_lines(path), str(path))
 
 
 def event_log_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a log, parts of one in order. Raises `BadInput` as above."""
+    """Yield the lines of a log, parts of one in order. Raise `BadInput` as above."""
     if path.is_dir():
         for name in one_log(_logs_in(path), f"directory {path}"):
             yield from _lines(path / name)
@@ -41,7 +40,7 @@ def event_log_lines(path: Path) -> Iterator[bytes]:
 
 
 def _logs_in(folder: Path) -> Iterator[str]:
-    """The names of what may be logs or parts of logs in a folder, and in the folders in it."""
+    """Yield the names of what may be logs or parts of logs in a folder, and in the folders in it."""
     try:
         for path in sorted(folder.iterdir()):
             for file in sorted(path.iterdir()) if path.is_dir() else (path,):

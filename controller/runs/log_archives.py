@@ -31,7 +31,7 @@ UNPACKABLE = (
 )
 """Errors of damaged and hostile files; files that are cut off raise `EOFError`."""
 LARGEST_LIST = 2 * 1024 * 1024
-"""Bytes of an archive's list of files: ten thousand names in a zip, a thousand files in a tar."""
+"""Size in bytes of an archive's list of files: ten thousand names in a zip, a thousand files in a tar."""
 _ZIPS = (b"PK\x03\x04", b"PK\x05\x06")
 _TAR_AT, _TAR = 257, b"ustar"
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -53,18 +53,19 @@ blocks that Spark writes with the first three."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _LONGEST_MARK = 8
 HEAD = _TAR_AT + len(_TAR)
-"""Bytes from which the kind of a file follows."""
+"""Number of bytes from which the kind of a file follows."""
 
 
 def is_log_like(head: bytes) -> bool:
-    """True if a file with these first `HEAD` bytes may be an event log, packed or not."""
+    """Return True if a file with these first `HEAD` bytes may be an event log, packed or not."""
     return head.startswith((b'{"Event"', _GZIP, _ZSTD, *_ZIPS, *_CODECS)) or head[_TAR_AT:] == _TAR
 
 
 def log_streams(file: io.BufferedReader, source: str, most: int) -> Iterator[BinaryIO]:
-    """The parts of the log in a file, in order. `most`: bytes that an archive may hold.
+    """Yield the parts of the log in a file, in order. `most`: bytes that an archive may hold.
 
-    Raises `BadInput`: packed in a way that is not read here, or no archive of one log; else one of `UNPACKABLE`."""
+    Raises `BadInput`: packed in a way that is not read here, or no archive of one log; else one of `UNPACKABLE`.
+    """
     if file.peek(_LONGEST_MARK).startswith(_ZIPS):
         members = _in_zip(file, source)
     else:

@@ -16,21 +16,22 @@ _OTHERS = (".", "appstatus_", "__MACOSX")
 """Beginnings of names that are no part of a log: hidden files, a mark of Spark's, an addition of a Mac's archives."""
 _PART = re.compile(r"^events_(?P<number>\d+)_(?P<application>.+?)(?:\.(?!compact)[a-z0-9]+)?(?P<compact>\.compact)?$")
 _DATABRICKS_PART = re.compile(r"^eventlog(?P<date>-\d{4}-\d\d-\d\d--\d\d-\d\d)?(?:\.[a-z0-9]+)?$")
-"""Databricks appends to `eventlog`, and gives it a date when it begins the next."""
+"""Names of Databricks, which appends to `eventlog`, and gives it a date when it begins the next."""
 _ATTEMPT = re.compile(r"(?P<application>application_\d+_\d+)_(?P<attempt>\d{1,9})\b")
 """The name of a log in YARN's cluster mode, which starts a driver that died again."""
 
 
 def is_log_part(file: str) -> bool:
-    """True if a file with this name is a part of a log, whatever it holds."""
+    """Return True if a file with this name is a part of a log, whatever it holds."""
     return bool(_PART.match(file) or _DATABRICKS_PART.match(file))
 
 
 def one_log(names: Iterable[str], source: str, *, how: str = "name one of them") -> list[str]:
-    """The names that make up a log, in order; of several attempts of one application the last attempt. `names` are relative,
-    with "/" between folders; `source` is what holds them, and `how` is what to do where it holds several logs.
+    """Return the names that make up a log, in order; of several attempts of one application the last attempt. `names` are
+    relative, with "/" between folders; `source` is what holds them, and `how` is what to do where it holds several logs.
 
-    Raises `BadInput`: no log, several of them, too many names, a part is missing."""
+    Raises `BadInput`: no log, several of them, too many names, a part is missing.
+    """
     logs: defaultdict[str, list[str]] = defaultdict(list)
     for count, name in enumerate(names):
         if count >= MOST_FILES:
@@ -47,7 +48,7 @@ def one_log(names: Iterable[str], source: str, *, how: str = "name one of them")
 
 
 def _log_of(name: str) -> str:
-    """The name of the log that a file belongs to: of a file, of a folder, or of the parts of one application."""
+    """Return the name of the log that a file belongs to: of a file, of a folder, or of the parts of one application."""
     folder, _, file = name.rpartition("/")
     if (part := _PART.match(file)) is None:
         return f"{folder}/eventlog".lstrip("/") if _DATABRICKS_PART.match(file) else name
@@ -65,7 +66,7 @@ def _last_attempts(logs: Iterable[str]) -> list[str]:
 
 
 def _in_order(files: Mapping[str, str], source: str) -> list[str]:
-    """The values, by the files' own names."""
+    """Return the values, by the files' own names."""
     parts = [(part, name) for file, name in files.items() if (part := _PART.match(file))]
     return _numbered(parts, source) if parts else [files[file] for file in sorted(files, key=_dated)]
 
@@ -76,7 +77,7 @@ def _dated(file: str) -> tuple[bool, str]:
 
 
 def _numbered(parts: Iterable[tuple[re.Match[str], str]], source: str) -> list[str]:
-    """The parts of a rolling log of Spark in order. A compacted part stands for all parts before it."""
+    """Return the parts of a rolling log of Spark in order. A compacted part stands for all parts before it."""
     found: dict[int, str] = {}
     compacted = 0
     for part, name in sorted(parts, key=lambda one: one[1]):

@@ -1,4 +1,4 @@
-"""A profile of what event logs tell, for a plan without a cluster: every log is a run of one application.
+"""A profile of what event logs teach, for a plan without a cluster: every log is a run of one application.
 
 Not covered: opening logs (`eventlog_files`), what they lack (`stage_model.history.gaps`), keeping profiles (`profile_store`).
 """
@@ -29,8 +29,8 @@ class LoggedRun(NamedTuple):
 
 
 def logged_run(file: Path) -> LoggedRun:
-    """The run in the log at `file`. Raises `BadInput` for a log that cannot be read, or of a run from which nothing can be
-    learned."""
+    """Return the run in the log at `file`. Raise `BadInput` for a log that cannot be read, or of a run from which nothing can
+    be learned."""
     log = read_event_log_file(file)
     if not (log.run.complete and log.run.seems_well):
         raise BadInput(
@@ -50,8 +50,9 @@ def logged_run(file: Path) -> LoggedRun:
 
 
 def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile, tuple[str, ...]]:
-    """The profile of the runs in these logs, the last 20, and a sentence for each gap and remark. `cores`: what those runs
-    could use, where that was less than their executors' cores. Raises `BadInput`, also for logs of different applications."""
+    """Return the profile of the runs in these logs, the last 20, and a sentence for each gap and remark. `cores`: what those
+    runs could use, where that was less than their executors' cores. Raise `BadInput`, also for logs of different
+    applications."""
     runs: list[RunRecord] = []
     notes: list[str] = []
     for file in files:
@@ -73,7 +74,7 @@ def _key(run: RunRecord) -> str:
 
 
 def _or_one_name(run: RunRecord, first: RunRecord) -> str:
-    """Advice for two runs whose names may belong to one job; else empty."""
+    """Return advice for two runs whose names may belong to one job; else empty."""
     if not like_named(_key(run), [_key(first)]):
         return ""
     name = shlex.quote(_key(first))

@@ -1,4 +1,5 @@
-"""The paper's Fig. 3 of one run: progress against set-point, allocated and used cores, stage borders, deadline and end.
+"""Picture of one run, the paper's Fig. 3: progress against set-point, allocated and used cores, stage borders, deadline and
+end.
 
 Left axis: progress and set-point of each stage (0 to 1). Right axis: cores, summed over the executors. Needs matplotlib
 (extra `plots`). Not covered: several runs in one picture (`controller.runs.plot_runs`), the files
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LABELS = 25
-"""With more stages than this their names would cover each other; the borders stay."""
+"""Largest number of stages with names: more names would cover each other; the borders stay."""
 TICK_S = 0.2
-"""Samples of one tick carry times closer than this; executors are summed per tick of it."""
+"""Seconds that a tick lasts: its samples carry times closer than this, and executors are summed per tick."""
 LOST_S = 5.0
-"""An executor that sent no sample for so long no longer counts."""
+"""Silence in seconds after which an executor no longer counts."""
 
 # Two pairs that stay apart for colour-blind eyes and in grey print: blue and violet are progress, orange is cores.
 PROGRESS, SET_POINT, ALLOCATED, USED, BORDER, DEADLINE = (
@@ -42,7 +43,8 @@ PROGRESS, SET_POINT, ALLOCATED, USED, BORDER, DEADLINE = (
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """What is drawn. Per tick: cores over all executors. Stage after stage: its progress; nan ends a stage's line."""
+    """The lines of the picture. Per tick: cores over all executors. Stage after stage: its progress; nan ends a stage's
+    line."""
 
     time_s: tuple[float, ...]
     allocated: tuple[float, ...]
@@ -53,7 +55,7 @@ class Curves:
 
 
 def plot_run(run_dir: Path, out: Path) -> None:
-    """Draws the run recorded in `run_dir` into `out`; the name's ending gives the kind (png, svg, pdf).
+    """Draw the run recorded in `run_dir` into `out`; the name's ending gives the kind (png, svg, pdf).
 
     Raises `BadInput` for a folder without samples or an unknown ending, `Unavailable` without matplotlib.
     """
@@ -68,7 +70,8 @@ def plot_run(run_dir: Path, out: Path) -> None:
 
 
 def new_figure(out: Path, *, height: float) -> Figure:
-    """An empty figure that `out` can hold: Agg's canvas, so no display is looked for and pyplot's state stays untouched.
+    """Return an empty figure that `out` can hold: Agg's canvas, so no display is looked for and pyplot's state stays
+    untouched.
 
     Raises `BadInput` when the ending of `out` is no kind of picture, `Unavailable` without matplotlib.
     """
@@ -94,7 +97,7 @@ def save(figure: Figure, out: Path) -> None:
 
 
 def curves(samples: Sequence[Sample]) -> Curves:
-    """Sums executors per tick: each counts with its latest sample until it is silent for `LOST_S`.
+    """Sum executors per tick: each counts with its latest sample until it is silent for `LOST_S`.
 
     Every executor of a stage reports the stage's whole progress; of a tick's reports the furthest is the best informed.
     """
@@ -124,7 +127,7 @@ def curves(samples: Sequence[Sample]) -> Curves:
 
 
 def ticks(samples: Iterable[Sample]) -> Iterator[tuple[float, list[Sample], list[Sample]]]:
-    """Per tick: its time, its samples, and the latest of every executor that was not silent for `LOST_S`."""
+    """Yield for each tick its time, its samples, and the latest of every executor that was not silent for `LOST_S`."""
     together: dict[int, list[Sample]] = {}
     for sample in samples:
         together.setdefault(round(sample.time_s / TICK_S), []).append(sample)
@@ -136,7 +139,7 @@ def ticks(samples: Iterable[Sample]) -> Iterator[tuple[float, list[Sample], list
 
 
 def title(summary: dict[str, Any]) -> str:
-    """One line: who, which law, and how far from the deadline it ended."""
+    """Return one line: the run's name, its law, and how far from the deadline it ended."""
     parts = [str(summary.get("name") or summary.get("app_id") or "run")]
     if summary.get("law"):
         parts.append(f"law {summary['law']}")
@@ -189,7 +192,7 @@ def _draw(left: Axes, summary: dict[str, Any], data: Curves, stages: Sequence[St
 
 
 def _draw_borders(left: Axes, stages: Sequence[StageSpan]) -> None:
-    """A thin line where a stage attempt began, E0, E1.. above it in the order of their beginning."""
+    """Draw a thin line where a stage attempt began, E0, E1.. above it in the order of their beginning."""
     starts = sorted(stage.start_s for stage in stages)
     for number, start_s in enumerate(starts):
         left.axvline(start_s, color=BORDER, linewidth=0.7, zorder=0.5)

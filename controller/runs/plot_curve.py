@@ -12,7 +12,7 @@ from stage_model.forecast.curve import Curve
 
 
 def plot_curve(found: Curve, out: Path, *, deadline_s: float | None = None, cores: float | None = None) -> None:
-    """Draws the curve into `out`, with a deadline in seconds and the cores that it takes, where there are any.
+    """Draw the curve into `out`, with a deadline in seconds and the cores that it takes, where there are any.
 
     Raises `BadInput` when `out` is no picture or cannot be written, `Unavailable` without matplotlib.
     """

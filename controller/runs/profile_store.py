@@ -1,4 +1,4 @@
-"""Keeps profiles as files, one `<key>.json` (0600) each, in one directory.
+"""Store of profiles as files, one `<key>.json` (0600) each, in one directory.
 
 Writers (runs that end at the same time, the command line) take a lock and replace files whole. A damaged file is never
 overwritten: it is reported. Not covered: what is in a profile (`stage_model.history.profile`).
@@ -30,18 +30,18 @@ class ProfileStore:
         self.folder = folder
 
     def list(self) -> tuple[str, ...]:
-        """The keys, sorted."""
+        """Return the keys, sorted."""
         if not self.folder.is_dir():
             return ()
         names = (path.name for path in self.folder.iterdir() if not path.name.startswith("."))
         return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
 
     def path(self, key: str) -> Path:
-        """The file of a key. Raises `BadInput` for an empty one."""
+        """Return the file of a key. Raise `BadInput` for an empty one."""
         return self.folder / (profile_key(key, "", None) + _SUFFIX)
 
     def load(self, key: str) -> Profile | None:
-        """A profile, or None if there is none. Raises `BadInput` that names the file if it is damaged."""
+        """Return a profile, None without one. Raise `BadInput` that names the file if it is damaged."""
         path = self.path(key)
         content = read_plain(path, what=FILE, largest=LARGEST_BYTES, follow=False)
         if content is None:
@@ -49,9 +49,9 @@ class ProfileStore:
         return parse_profile(content, expected_key=profile_key(key, "", None), source=f"profile file {path}")
 
     def learn(self, key: str, run: RunRecord, *, newest: bool = False) -> Profile:
-        """Adds a run and returns the new profile. `newest`: it has just ended, so it comes after all that are known, whatever
-        the wall clock was when they began. Raises `BadInput` for a run that is not complete or has impossible numbers, or a
-        damaged file."""
+        """Add a run and return the new profile. `newest`: the run has just ended, so it comes after all that are known,
+        whatever the wall clock was when they began. Raise `BadInput` for a run that is not complete or has impossible
+        numbers, or a damaged file."""
         if not run.complete:
             raise BadInput(f"run {run.id!r} did not end well, so it teaches nothing; accepted: a complete run")
         with self._locked():
@@ -61,7 +61,7 @@ class ProfileStore:
             return self._add(profile(profile_key(key, "", None), (run,)))
 
     def add(self, taught: Profile) -> Profile:
-        """Merges a profile (of a file, of another cluster) into the one of its key and returns the result."""
+        """Merge a profile (of a file, of another cluster) into the one of its key and return the result."""
         with self._locked():
             return self._add(taught)
 
@@ -69,12 +69,12 @@ class ProfileStore:
         known = self.load(taught.key)
         merged = taught if known is None else merge(known, taught)
         content = profile_json(merged)
-        parse_profile(content, source=f"what profile {taught.key!r} would be")  # else nobody could read it again
+        parse_profile(content, source=f"what profile {taught.key!r} would be")  # else it could not be read again
         write_whole(self.path(taught.key), content)
         return merged
 
     def forget(self, key: str) -> bool:
-        """Removes a profile, damaged ones too; False if there was none."""
+        """Remove a profile, damaged ones too; return False without one."""
         with self._locked():
             try:
                 self.path(key).unlink()

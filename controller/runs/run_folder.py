@@ -1,8 +1,8 @@
 """The folder of one run: `summary.json`, `samples.csv`, `quotas.csv`, `stages.csv`. Written by the master, read by report,
 plot and the live page.
 
-Times are seconds since submission, cores are cores; an empty cell means unknown. `summary.json` and `stages.csv` are
-replaced as a whole (a reader never sees half of one), samples and quotas are appended. Not covered: what is in the summary
+Times are seconds since submission, cores are cores; an empty cell means unknown. `summary.json` and `stages.csv` are replaced
+as a whole (a reader never sees half of one), samples and quotas are appended. Not covered: what is in the summary
 (`controller.master`) and the picture (`controller.runs.plot`).
 """
 
@@ -46,13 +46,14 @@ QUOTA_COLUMNS = ("time_s", "executor", "before", "cores", "reason")
 STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")
 MODE = 0o600
 LONGEST_NAME = 1000
-"""Of a stage, which its driver chooses, and of a reason; a cell may not be longer than 128 KB to be read again."""
+"""Length of the name of a stage, which its driver chooses, and of a reason; a cell may not be longer than 128 KB to be read
+again."""
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """One row of `stages.csv`; `end_s` is None while the attempt runs (or was never seen to end)."""
+    """One row of `stages.csv`; without an `end_s` the attempt runs (or was never seen to end)."""
 
     stage: int
     attempt: int
@@ -63,7 +64,7 @@ class StageSpan:
 
 
 def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
-    """Replaces `summary.json`, keys in the order given. Numbers must be finite: JSON has no others."""
+    """Replace `summary.json`, keys in the order given. Numbers must be finite: JSON has no others."""
     for key, value in summary.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"summary field {key} is {value}; unknown is None")
@@ -71,7 +72,7 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
-    """Raises `BadInput` when there is none or it is not a JSON object."""
+    """Return the summary. Raise `BadInput` without a file, or if it is not a JSON object."""
     path = run_dir / SUMMARY
     try:
         return msgspec.json.decode(_read(path).encode(), type=dict[str, Any])
@@ -80,13 +81,13 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 
 
 def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
-    """Adds rows, all or none of them; the first call writes the heading. A half row that a crash left behind is cut off.
-    Raises `OSError`."""
+    """Add rows, all or none of them; the first call writes the heading. A half row that a crash left behind is cut off. Raise
+    `OSError`."""
     _append(run_dir / SAMPLES, SAMPLE_COLUMNS, [_sample_row(sample) for sample in samples])
 
 
 def append_quotas(run_dir: Path, quotas: Sequence[OrderedQuota]) -> None:
-    """As `append_samples`."""
+    """Add rows like `append_samples`."""
     rows = [[_cell(q.time_s), q.executor_id, _cell(q.before), _cell(q.cores), q.reason[:LONGEST_NAME]] for q in quotas]
     _append(run_dir / QUOTAS, QUOTA_COLUMNS, rows)
 
@@ -109,12 +110,12 @@ def _append(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 
 def samples_size(run_dir: Path) -> int:
-    """Bytes of the tables of samples and quotas, 0 before the first row."""
+    """Return the bytes of the tables of samples and quotas, 0 before the first row."""
     return sum(path.stat().st_size for path in (run_dir / SAMPLES, run_dir / QUOTAS) if path.exists())
 
 
 def read_samples(run_dir: Path) -> list[Sample]:
-    """All samples in the order written, [] when none was; an unfinished last row is left out. Raises `BadInput`."""
+    """Return all samples in the order written, [] when none was; an unfinished last row is left out. Raise `BadInput`."""
     path = run_dir / SAMPLES
     if not path.exists():
         return []
@@ -125,28 +126,28 @@ def read_samples(run_dir: Path) -> list[Sample]:
 
 
 def samples_from(run_dir: Path, offset: int, most: int) -> tuple[list[Sample], int]:
-    """The samples that begin at byte `offset` of the table (0: its begin), of `most` bytes at most, and the offset behind
-    them. Raises `BadInput`."""
+    """Return the samples that begin at byte `offset` of the table (0: its begin), of `most` bytes at most, and the offset
+    behind them. Raise `BadInput`."""
     path = run_dir / SAMPLES
     rows, end = _rows_from(path, SAMPLE_COLUMNS, offset, most)
     return [_read_row(row, path, Sample, application_id="", executor_id=row["executor"]) for row in rows], end
 
 
 def quotas_from(run_dir: Path, offset: int, most: int) -> tuple[list[OrderedQuota], int]:
-    """As `samples_from`."""
+    """Return quotas like `samples_from`."""
     path = run_dir / QUOTAS
     rows, end = _rows_from(path, QUOTA_COLUMNS, offset, most)
     return [_read_row(row, path, OrderedQuota, executor_id=row["executor"], reason=row["reason"]) for row in rows], end
 
 
 def write_stages(run_dir: Path, stages: Iterable[StageSpan]) -> None:
-    """Replaces `stages.csv`."""
+    """Replace `stages.csv`."""
     rows = [(s.stage, s.attempt, s.name[:LONGEST_NAME], _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
     write_whole(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
 
 
 def read_stages(run_dir: Path) -> list[StageSpan]:
-    """All stage attempts in the order written, [] when none was. Raises `BadInput`."""
+    """Return all stage attempts in the order written, [] when none was. Raise `BadInput`."""
     path = run_dir / STAGES
     if not path.exists():
         return []
@@ -161,7 +162,7 @@ def _sample_row(sample: Sample) -> list[str]:
 
 
 def _read_row(row: dict[str, str], path: Path, kind: type[R], **texts: str) -> R:
-    """`texts` are its fields that are no numbers."""
+    """Convert a row; `texts` are its fields that are no numbers."""
     try:
         return msgspec.convert({name: cell or None for name, cell in row.items()} | texts, kind, strict=False)
     except msgspec.ValidationError as problem:
@@ -185,7 +186,8 @@ def _rows(text: str, columns: Sequence[str], path: Path) -> Iterable[dict[str, s
 
 
 def _rows_from(path: Path, columns: Sequence[str], offset: int, most: int) -> tuple[list[dict[str, str]], int]:
-    """Whole rows alone. An offset that is no row's begin, as the table has been written anew, counts as 0."""
+    """Return only whole rows, and the offset behind them. An offset that is no row's begin, because the table has been
+    written again, counts as 0."""
     try:
         with path.open("rb") as file:
             offset = min(max(0, offset), path.stat().st_size)
@@ -213,7 +215,8 @@ def _bad_row(path: Path, problem: object) -> BadInput:
 
 
 def _cell(value: float | None) -> str:
-    """A tenth of a millisecond or of a thousandth of a core is finer than anything measured."""
+    """Return a number with four decimals: a tenth of a millisecond or of a thousandth of a core is finer than anything
+    measured."""
     return "" if value is None or not math.isfinite(value) else f"{value:.4f}".rstrip("0").rstrip(".")
 
 
@@ -229,7 +232,7 @@ def _csv(rows: Iterable[Sequence[str | int]]) -> bytes:
 
 
 def _end_of_last_line(file: io.FileIO, end: int) -> int:
-    """Offset after the last line end; rows are far shorter than a block, so one look back is enough."""
+    """Return the offset after the last line end; rows are far shorter than a block, so one look back is enough."""
     start = max(0, end - 4096)
     file.seek(start)
     position = file.read(end - start).rfind(b"\n")
