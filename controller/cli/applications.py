@@ -24,7 +24,7 @@ from stage_model.units import format_duration, parse_new_deadline, parse_priorit
 @home_option
 @click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 def kill_application(home: Home, application: str) -> None:
-    """Ends an application and its containers."""
+    """End an application and its containers."""
     client = submit_client(home)
     view = choose(client.applications(), application)
     if view.state == "ended":
@@ -49,7 +49,7 @@ def kill_application(home: Home, application: str) -> None:
 @click.option("--labels", help="Of workers for executors to come, as zone=a,disk!=hdd,gpu,!spot, or nothing.")
 @click.option("--force", is_flag=True, help="Even if that deadline cannot be met.")
 def set_(home: Home, application: str, deadline: str | None, priority: str | None, labels: str | None, force: bool) -> None:
-    """Gives a running application another deadline, priority, or workers."""
+    """Give a running application another deadline, priority, or workers."""
     if deadline is None and priority is None and labels is None:
         raise BadInput("nothing to set; accepted: --deadline, --priority, --labels, or several of them")
     if priority is not None:

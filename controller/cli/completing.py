@@ -1,4 +1,4 @@
-"""What a shell offers for an argument: ids of applications, names of profiles, workers. Silent where they cannot be had."""
+"""Offers of a shell for an argument: ids of applications, names of profiles, workers. Silent where they cannot be had."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from controller.wire.command import ApplicationView
 from stage_model.errors import PaceError
 
 TIMEOUT_S = 1.0
-"""Of each step of a call: somebody waits with a finger on the key."""
+"""Time-out of each step of a call: somebody waits with a finger on the key."""
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def complete_running(home: Home) -> Iterable[CompletionItem]:
-    """Ids of those that have not ended."""
+    """Return the ids of applications that have not ended."""
     return [_application(view) for view in reversed(_client(home).applications()) if view.state != "ended"]
 
 
 def complete_runs(home: Home) -> Iterable[CompletionItem]:
-    """Ids of runs of which a record is kept, newest last, and `last`."""
+    """Return the ids of runs of which a record is kept, newest last, and `last`."""
     folders = sorted(path.name for path in home.runs.glob("*/"))
     return map(CompletionItem, [*(["last"] if folders else []), *folders])
 
@@ -40,7 +40,7 @@ def complete_profiles(home: Home) -> Iterable[CompletionItem]:
 
 
 def completes(items: Callable[[Home], Iterable[CompletionItem]]) -> Complete:
-    """For `shell_complete` of an argument: those that begin as what was typed."""
+    """Return a function for `shell_complete` of an argument: it offers the items that begin as what was typed."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         # whatever goes wrong, the person is in the middle of a line: nothing is offered and nothing said

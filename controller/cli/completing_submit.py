@@ -1,4 +1,4 @@
-"""What a shell offers for `sparkpace submit`, which reads its words itself: options of ours and Spark's, values, files."""
+"""Offers of a shell for `sparkpace submit`, which reads its words itself: options of ours and Spark's, values, files."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ REPEATED = frozenset({"--conf", "-c", "--mount"})
 
 
 class SubmitCommand(click.Command):
-    """All its words are one argument for Click, which so knows no option of it."""
+    """Command whose words are all one argument for Click, so that Click knows none of its options."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return complete_submit(ctx, self.params[0], incomplete)
 
 
 def complete_submit(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """For the word that is typed behind those of the context; `incomplete` is what Click and the shell take for it."""
+    """Complete the word that is typed behind those of the context; `incomplete` is what Click and the shell take for it."""
     *before, word = _joined([*(context.params.get("arguments") or ()), incomplete])
     options, application = read_options(before)
     files = [CompletionItem(incomplete, type="file")]
@@ -49,7 +49,7 @@ def complete_submit(context: click.Context, parameter: click.Parameter, incomple
         return files
     if option := _waiting(options, word):
         homes = [one.value for one in options if one.name == "--home" and one.value]
-        with suppress(RuntimeError):  # the home of nobody
+        with suppress(RuntimeError):  # the home of an unknown user
             context.params["home"] = find_home(Path(homes[-1]) if homes else None, os.environ)
         kept = KEPT[option](context, parameter, incomplete) if option in KEPT else []
         return kept or _begun(CHOICES.get(option, ()), incomplete) or (files if option in PATHS else [])
@@ -59,7 +59,7 @@ def complete_submit(context: click.Context, parameter: click.Parameter, incomple
 
 
 def _waiting(options: Sequence[OptionWord], word: str) -> str | None:
-    """The option whose value the word is, or has in it."""
+    """Return the option whose value the word is, or has in it."""
     before = options[-1].name if options and options[-1].value is None else ""
     for name in (before, word.partition("=")[0] if "=" in word else ""):
         if name in OWN_VALUES | SPARK_VALUES:
@@ -72,7 +72,7 @@ def _begun(values: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """As they were typed: bash divides them at = and :, too."""
+    """Return the words as they were typed: bash divides them at = and :, too."""
     found: list[str] = []
     for before, word in zip(("", *words), words, strict=False):
         if found and any(part and not part.strip("=:") for part in (before, word)):

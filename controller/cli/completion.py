@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Prints what makes a shell complete commands, options, ids, profiles, workers: eval "$(sparkpace completion bash)"."""
+    """Print what makes a shell complete commands, options, ids, profiles, workers: eval "$(sparkpace completion bash)"."""
     made = get_completion_class(shell)
     assert made is not None
     click.echo(made(context.find_root().command, {}, "sparkpace", "_SPARKPACE_COMPLETE").source())

@@ -1,7 +1,7 @@
 """`sparkpace.toml`: options of `up`, `master` and `agent`, a table for each; the command line wins.
 
-It is what --config names, else SPARKPACE_CONFIG (empty: none), else `sparkpace.toml` in the home. One in the working
-directory is not looked for: who may write there would choose mounts and programs of services that another starts there.
+The file is what --config names, else SPARKPACE_CONFIG (empty: none), else `sparkpace.toml` in the home. A file in the working
+directory is not looked for: users who may write there would choose mounts and programs of services that another starts there.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ CONFIGURED = ("up", "master", "agent")
 """Commands that have a table."""
 LARGEST_BYTES = 1 << 20
 ONLY_CHECK = object()
-"""What a context's `obj` is when its command is to check what it was given, and to do nothing."""
+"""Value of a context's `obj` when its command is to check what it was given, and to do nothing."""
 
 
 def config_option(function: F) -> F:
-    """--config. What its file says becomes the command's defaults, checked, before other options are looked at."""
+    """Add --config. The file's values become the command's defaults, checked, before other options are looked at."""
     return click.option(
         "--config",
         type=NamedPath(),
@@ -44,7 +44,7 @@ def config_option(function: F) -> F:
 
 
 def only_check() -> bool:
-    """Whether the command that runs now is to end here, as all that it was given has been checked."""
+    """Return True if the command that runs now is to end here, because all that it was given has been checked."""
     return click.get_current_context().obj is ONLY_CHECK
 
 
@@ -61,8 +61,8 @@ def _take(context: click.Context, _parameter: click.Parameter, given: Path | Non
 
 
 def find_config(given: Path | None, home: Home | None, environment: Mapping[str, str]) -> tuple[Path, Tables] | None:
-    """The file and its tables; None without one. Raises `BadInput` for one that was named and is not there, that others may
-    write to, or that is no TOML."""
+    """Return the file and its tables; None without one. Raise `BadInput` for a file that was named and is not there, that
+    others may write to, or that is no TOML."""
     named = given or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
     if named is not None:
         try:
@@ -85,7 +85,7 @@ def find_config(given: Path | None, home: Home | None, environment: Mapping[str,
 
 
 def strange_tables(tables: Tables) -> list[str]:
-    """A sentence for each that no command has."""
+    """Return a sentence for each table that no command has."""
     return [
         f"{name[:80]!r} is no table of it; {nearest_names(name, CONFIGURED)}"
         if name not in CONFIGURED
@@ -96,8 +96,8 @@ def strange_tables(tables: Tables) -> list[str]:
 
 
 def checked_table(command: click.Command, table: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], list[str]]:
-    """What a table gives, by the names that Click has for the command's options, and a sentence for each value that is wrong.
-    Paths count from the folder of the file, which is at `path`."""
+    """Return a table's values, by the names that Click has for the command's options, and a sentence for each value that is
+    wrong. Paths count from the folder of the file, which is at `path`."""
     options = options_of(command)
     context = click.Context(command)
     values: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def checked_table(command: click.Command, table: Mapping[str, Any], path: Path) 
             wrong.append(f"[{command.name}] {key}: {error.message}")
         except BadInput as error:
             wrong.append(f"[{command.name}] {key}: {error}")
-        except (RuntimeError, ValueError) as error:  # the home of nobody; a number of thousands of digits
+        except (RuntimeError, ValueError) as error:  # the home of an unknown user; a number of thousands of digits
             wrong.append(f"[{command.name}] {key} cannot be taken ({str(error)[:80]}); accepted: {kind}")
         else:
             values[option.name or key] = taken
@@ -133,7 +133,7 @@ def _shown(value: object) -> str:
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:
-    """Those that a table may have, by their names there: as on the command line, without dashes before them."""
+    """Return the options that a table may have, by their names there: as on the command line, without dashes before them."""
     return {
         one.opts[-1].lstrip("-"): one
         for one in command.params
@@ -142,7 +142,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 
 
 def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
-    """What TOML has for it: in words, and whether a value is one."""
+    """Return TOML's kind of value for the option: in words, and as a check of a value."""
     if option.is_flag:
         return "true or false", lambda value: isinstance(value, bool)
     if option.multiple:
@@ -155,7 +155,7 @@ def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
 
 
 def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
-    """The same, with paths from `folder` on, also of @FILE in the place of a value."""
+    """Return the value with paths from `folder` on, also of @FILE in the place of a value."""
     if isinstance(option.type, Parsed) and option.type.at_file and value.startswith("@"):
         return f"@{folder / Path(value[1:]).expanduser()}"
     if not isinstance(option.type, click.Path):
@@ -166,5 +166,5 @@ def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
 
 
 def _from(folder: Path, path: str) -> str:
-    """An empty one stays empty: its option refuses it."""
+    """Return a path from `folder` on; an empty path stays empty: its option refuses it."""
     return str(folder / Path(path).expanduser()) if path else path

@@ -1,4 +1,4 @@
-"""How `plan` and `profile curve` show cores against end: a table, and with -o a picture."""
+"""Cores against end, as `plan` and `profile curve` show them: a table, and with -o a picture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def picture_option(function: F) -> F:
-    """-o, given to the command as `out`."""
+    """Add -o, given to the command as `out`."""
 
     def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
         return None if value is None else check_writable(value)
@@ -32,7 +32,7 @@ def picture_option(function: F) -> F:
 
 
 def print_curve(found: Curve) -> None:
-    """For people, on stdout."""
+    """Print the curve on stdout, for people."""
     table = figures_table("CORES", "END", "LEAST", "MOST")
     for point in found.points:
         ends = ("-" if s is None else format_duration(s) for s in (point.end_s, point.least_s, point.most_s))
@@ -44,7 +44,7 @@ def print_curve(found: Curve) -> None:
 
 
 def draw_curve(found: Curve, output: Path, *, deadline_s: float | None = None, cores: float | None = None) -> None:
-    """Into that file, with the deadline and the cores that it takes. Raises `BadInput` and `Unavailable`."""
+    """Draw the curve into that file, with the deadline and the cores that it takes. Raise `BadInput` and `Unavailable`."""
     from controller.runs.plot_curve import plot_curve  # here, because matplotlib takes a second to import
 
     plot_curve(found, output, deadline_s=deadline_s, cores=cores)

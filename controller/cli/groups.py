@@ -8,7 +8,7 @@ from stage_model.nearest import nearest_names
 
 
 class NamingGroup(click.Group):
-    """`sparkpace` itself and its commands that have commands below."""
+    """Group for `sparkpace` itself and its commands that have commands below."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]

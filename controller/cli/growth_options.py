@@ -29,7 +29,7 @@ OF_EACH = frozenset(("--worker-id", "--cores", "--memory", "--resources", "--lab
 
 @dataclass(frozen=True, slots=True)
 class MasterPlacement:
-    """As given; `words` is None for what was left out. Checked by `check`."""
+    """The options as given, None for those that were left out. Checked by `check`."""
 
     placement: str
     placement_weights: str
@@ -46,7 +46,7 @@ class MasterPlacement:
     agent_options: str = ""
 
     def check(self) -> MasterPlacement:
-        """The same with absolute paths. Raises `BadInput`."""
+        """Return the options with absolute paths. Raise `BadInput`."""
         self.limits()
         try:
             words = shlex.split(self.agent_options)
@@ -71,7 +71,7 @@ class MasterPlacement:
         )
 
     def limits(self) -> Limits:
-        """Of growth. Raises `BadInput`."""
+        """Return the limits of growth. Raise `BadInput`."""
         limits = Limits(workers=self.grow, keep_s=parse_duration(self.idle, option="--idle"))
         if self.grow_up_to is None:
             return limits
@@ -81,7 +81,7 @@ class MasterPlacement:
         return replace(limits, cores=most.cores, memory_mb=most.memory_mb, pieces=most.pieces)
 
     def words(self) -> tuple[str, ...]:
-        """As options of `sparkpace master`."""
+        """Return the options as words for `sparkpace master`."""
         return option_words({field.name.replace("_", "-"): getattr(self, field.name) for field in fields(self)})
 
 
@@ -105,7 +105,7 @@ OPTIONS = (
         type=click.Choice(["none", "docker", "command"]),
         default="none",
         show_default=True,
-        help="Who starts a worker for what fits nowhere.",
+        help="What starts a worker for what fits nowhere.",
     ),
     click.option("--provider-command", type=NamedPath(), help="Program of --provider command."),
     click.option("--provider-image", default=NODE_IMAGE, show_default=True, help="Agent image of --provider docker."),
@@ -137,7 +137,7 @@ OPTIONS = (
 
 
 def master_placement_options(function: F) -> F:
-    """Gives the command one argument, `placing`, a checked `MasterPlacement`."""
+    """Give the command one argument, `placing`, a checked `MasterPlacement`."""
 
     @functools.wraps(function)
     def collected(*args: Any, **given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`sparkpace explain` and `sparkpace label`: why executors are where they are, and the labels of workers."""
+"""`sparkpace explain` and `sparkpace label`: the reasons for the places of executors, and the labels of workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stage_model.errors import BadInput
 @click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 @output_option
 def explain_placement(home: Home, application: str, as_json: bool) -> None:
-    """Says what the application's forecast rests on, and for each worker why its next executor would go there, or why not."""
+    """Say what the application's forecast rests on, and for each worker why its next executor would go there, or why not."""
     client = submit_client(home)
     found = client.explain(choose(client.applications(), application).application_id)
     if as_json:
@@ -39,7 +39,7 @@ def explain_placement(home: Home, application: str, as_json: bool) -> None:
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE|NAME-...")
 @output_option
 def label(home: Home, worker: str, changes: tuple[str, ...], as_json: bool) -> None:
-    """Changes a worker's labels at once; NAME- takes one away. Executors that run stay where they are."""
+    """Change a worker's labels at once; NAME- takes one away. Executors that run stay where they are."""
     if not worker.strip():
         raise BadInput("no worker was named; accepted: WORKER, then NAME=VALUE or NAME-")
     if not changes or not all(word.strip(", ") for word in changes):
@@ -58,7 +58,7 @@ def label(home: Home, worker: str, changes: tuple[str, ...], as_json: bool) -> N
 
 
 def headline(found: Explanation) -> str:
-    """What is asked for, and why it waits."""
+    """Return a line on what is asked for, and on why it waits."""
     count = "an executor on each worker" if found.wanted is None else f"{found.wanted} executor(s)"
     line = (
         f"{found.application_id} ({found.name}): policy {found.policy}, priority {found.priority}, wants {count}, "
@@ -70,15 +70,15 @@ def headline(found: Explanation) -> str:
 
 
 def sentences(found: Explanation) -> list[str]:
-    """A line each for the basis of the forecast, for the reason of a late end and for the reason why the run taught nothing,
-    as far as the master reports them."""
+    """Return a line each for the basis of the forecast, for the reason of a late end and for the reason why the run taught
+    nothing, as far as the master reports them."""
     based = [] if found.basis is None else [f"forecast: {found.basis.sentence}"]
     late = [] if found.lateness is None else [f"late: {found.lateness.sentence}"]
     return [*based, *late, *([] if found.untaught is None else [f"it taught nothing, because {found.untaught.sentence}"])]
 
 
 def explanation_table(found: Explanation) -> Table:
-    """A row for each worker."""
+    """Return a table with a row for each worker."""
     table = Table(box=None, pad_edge=False)
     for heading in ("WORKER", "EXECUTORS", "NEXT ONE", "WHY"):
         table.add_column(heading, no_wrap=heading != "WHY")

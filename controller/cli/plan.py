@@ -1,6 +1,6 @@
 """`sparkpace plan`: when does an application end with how many cores, and can a deadline be kept?
 
-Of a profile, on the cluster; of Spark event logs, without any.
+The plan is of a profile, on the cluster, or of Spark event logs, without a cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 @click.option("--profile", shell_complete=completes(complete_profiles), help="Name of a stored profile, or a profile's file.")
 @click.option("--deadline", help="90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
 @click.option(
-    "--cores", help="As if it had so many to itself (on a cluster: of those there are): the earliest deadline that they keep."
+    "--cores",
+    help="As if it had that many to itself (on a cluster: of those there are): the earliest deadline that they keep.",
 )
 @click.option("--curve", is_flag=True, help="When it would end with fewer or more cores, with the spread of its runs.")
 @picture_option
@@ -49,7 +50,7 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 )
 @click.option("--num-executors", type=CountRange(1), help="[default: one per worker]")
 @click.option("--executor-cores", type=CountRange(1), help="[default: all slots of a worker]")
-@click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: beside whose promises it must fit.")
+@click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: alongside whose promises it must fit.")
 @click.option(
     "--law",
     type=click.Choice(list(LAWS)),
@@ -73,10 +74,10 @@ def plan(
     law: str | None,
     as_json: bool,
 ) -> None:
-    """Says whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline.
+    """Say whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline.
 
-    With --profile it asks the cluster. With EVENTLOG, runs of one application on any cluster (plain, zstd, gzip, zip or
-    tar, a file or a directory with one), it needs none and plans on as many cores as that one had, or on --cores.
+    With --profile it asks the cluster. With EVENTLOG, runs of one application on any cluster (plain, zstd, gzip, zip or tar,
+    a file or a directory with one), it needs none and plans on as many cores as that one had, or on --cores.
     """
     if bool(logs) == (profile is not None):
         given = "both --profile and event logs" if logs else "neither a profile nor an event log"
@@ -134,6 +135,6 @@ def _of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
     ignored = (asked.curve and reply.curve is None) or reply.cluster_cores > (asked.most_cores or math.inf)
     if ignored and reply.cluster_cores:
         raise OtherVersion(
-            "the master knows neither --curve nor --cores, as it is of an earlier release; accepted: one of this"
+            "the master knows neither --curve nor --cores, because it is of an earlier release; accepted: one of this"
         )
     return reply

@@ -1,4 +1,4 @@
-"""How `plan` and `submit --dry-run` show what was planned, for people."""
+"""Answers of `plan` and `submit --dry-run`, shown for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stage_model.units import format_duration
 
 
 def print_plan(reply: PlanReply) -> None:
-    """For people, on stdout."""
+    """Print the plan on stdout, for people."""
     console = table_console()
     if not reply.known:
         console.print(reply.reason, soft_wrap=True)

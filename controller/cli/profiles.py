@@ -1,4 +1,4 @@
-"""`sparkpace profile list|show|curve|drift|learn|forget`: what runs have taught. No master is needed."""
+"""`sparkpace profile list|show|curve|drift|learn|forget`: the teachings of runs. No master is needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stage_model.units import format_duration, parse_cores
 
 
 class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Of `profile list`: how many runs are stored, and the last one's duration, cores and stages."""
+    """A row of `profile list`: how many runs are stored, and the last one's duration, cores and stages."""
 
     profile: str
     runs: int
@@ -41,14 +41,14 @@ LAST_DATE_S = 253_402_300_799
 
 @click.group("profile", cls=NamingGroup)
 def profile_commands() -> None:
-    """Shows, teaches and forgets profiles."""
+    """Show, teach and forget profiles."""
 
 
 @profile_commands.command("list")
 @home_option
 @output_option
 def list_profiles(home: Home, as_json: bool) -> None:
-    """Lists the stored profiles."""
+    """List the stored profiles."""
     store = ProfileStore(home.profiles)
     rows = [_row(known) for key in store.list() if (known := store.load(key)) is not None and known.runs]
     if as_json:
@@ -65,7 +65,7 @@ def list_profiles(home: Home, as_json: bool) -> None:
 @click.argument("name", shell_complete=completes(complete_profiles))
 @output_option
 def show(home: Home, name: str, as_json: bool) -> None:
-    """Shows a profile: the stages of its last run. As json it is the file for --profile FILE elsewhere."""
+    """Show a profile: the stages of its last run. As json it is the file for --profile FILE elsewhere."""
     known = _load(home, name)
     if as_json:
         click.echo(profile_json(known), nl=False)
@@ -89,11 +89,11 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @profile_commands.command("curve")
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
-@click.option("--cores", help="Up to so many [default: the slots of the last run].")
+@click.option("--cores", help="Up to that many [default: the slots of the last run].")
 @picture_option
 @output_option
 def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_json: bool) -> None:
-    """Shows when the application would end with fewer or, by --cores, more cores than its last run had."""
+    """Show when the application would end with fewer or, by --cores, more cores than its last run had."""
     known = _load(home, name)
     had = reference_slots(known)
     most_cores = float(had) if cores is None else parse_cores(cores, option="--cores")
@@ -111,7 +111,7 @@ def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_js
 @click.argument("name", shell_complete=completes(complete_profiles))
 @output_option
 def show_drift(home: Home, name: str, as_json: bool) -> None:
-    """Says whether the application's work per input has changed over the stored runs, and since when (Pettitt's test)."""
+    """Say whether the application's work per input has changed over the stored runs, and since when (Pettitt's test)."""
     found = drift(_load(home, name))
     if as_json:
         print_json(found)
@@ -132,7 +132,7 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
 @click.argument("file", type=NamedPath())
 @click.option("--name", help="Profile to teach [default: by the application's name and main file].")
 def learn(home: Home, file: Path, name: str | None) -> None:
-    """Teaches a profile from a Spark event log of any cluster.
+    """Teach a profile from a Spark event log of any cluster.
 
     FILE is plain, zstd, gzip, zip or tar, or a directory with one log."""
     record, gaps, remarks = logged_run(file)
@@ -151,7 +151,7 @@ def learn(home: Home, file: Path, name: str | None) -> None:
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
 def forget(home: Home, name: str) -> None:
-    """Removes a stored profile."""
+    """Remove a stored profile."""
     if not home.profiles.is_dir() or not ProfileStore(home.profiles).forget(name):
         raise _unknown(home, name)
     click.echo(f"Profile {name} is forgotten.")

@@ -73,7 +73,7 @@ from stage_model.units import parse_memory_mb
 @name_option
 @notify_option
 def master(home: Home, host: str, names: tuple[str, ...], notify: str | None, placing: MasterPlacement, **plain: Any) -> None:
-    """Runs the master in the foreground; a home has one."""
+    """Run the master in the foreground; a home has one."""
     if only_check():
         return
     receiver = None if notify is None else parse_notify(notify)
@@ -96,7 +96,7 @@ def master(home: Home, host: str, names: tuple[str, ...], notify: str | None, pl
 
 
 def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
-    """None without a provider."""
+    """Return the options of growth, None without a provider."""
     if placing.provider == "none":
         return None
     usual = placing.usual_worker
@@ -151,7 +151,7 @@ def agent(
     labels: str,
     **plain: Any,
 ) -> None:
-    """Runs one worker's agent (supervisor and child) in the foreground; a worker has one."""
+    """Run one worker's agent (supervisor and child) in the foreground; a worker has one."""
     check_adopting(**{name: plain[name] for name in ("runtime", "nodes", "namespace", "shared", "signals")})
     memory_mb = check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}")
     _check_size(plain["cores"], memory_mb, plain["floor"], runtime=plain["runtime"])
@@ -187,7 +187,7 @@ def agent(
 
 
 def _check_size(cores: float, memory_mb: int, floor: float, *, runtime: str) -> None:
-    """What an agent is to have. Raises `BadInput` for a worker on which no executor fits, or one larger than this machine
+    """Check the size of an agent. Raise `BadInput` for a worker on which no executor fits, or one larger than this machine
     (of pods, each node is a machine of its own)."""
     if cores < floor:
         raise BadInput(f"--cores {cores:g} is less than --floor {floor:g}, which an executor keeps; accepted: that or more")
@@ -205,7 +205,7 @@ def _check_size(cores: float, memory_mb: int, floor: float, *, runtime: str) -> 
 @click.option("--user", metavar="NAME|UID:GID", help="Make a user's own submit token instead of an agent's.")
 @click.option("--metrics", is_flag=True, help="Make the token that reads metrics and nothing else.")
 def token(home: Home, worker_id: str | None, user: str | None, metrics: bool) -> None:
-    """Makes a token for another machine and prints its file: of a worker's agent, or, with --user, a user's own, with which
+    """Make a token for another machine and print its file: of a worker's agent, or, with --user, a user's own, with which
     drivers that this machine cannot see may submit as that user, or, with --metrics, the one by which Prometheus reads
     metrics."""
     if (worker_id is not None) + (user is not None) + metrics != 1:

@@ -1,4 +1,4 @@
-"""`sparkpace conf` and `sparkpace jar`: what stock spark-submit and notebooks need to reach the cluster."""
+"""`sparkpace conf` and `sparkpace jar`: settings and jar that stock spark-submit and notebooks need to reach the cluster."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ OURS = "# Written by `sparkpace conf`, which may write it anew. It holds a secre
 @click.option("--attach", is_flag=True, help="For executors that another cluster manager starts.")
 @click.option("--kubernetes", is_flag=True, help="With --attach: for a driver in a pod, as of --deploy-mode cluster.")
 def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
-    """The driver's settings for `spark-submit --properties-file`.
+    """Print the driver's settings for `spark-submit --properties-file`.
 
-    Printed without the secret of Spark's own authentication, so a driver is refused that has no more than what is printed."""
+    They are without the secret of Spark's own authentication, so a driver is refused that has no more than what is printed.
+    """
     if attach:
         if out is not None:
             raise BadInput(
@@ -38,8 +39,8 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
         return
     if kubernetes:
         raise BadInput(
-            "--kubernetes without --attach has no meaning, as there Spark's own cluster manager starts executors; accepted: "
-            "--attach --kubernetes"
+            "--kubernetes without --attach has no meaning, because there Spark's own cluster manager starts executors; "
+            "accepted: --attach --kubernetes"
         )
     settings = driver_settings() | {
         CLASS_PATH: str(bridge_jar()),
@@ -64,5 +65,5 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
 
 @click.command()
 def jar() -> None:
-    """Prints the path of the bridge jar, for the driver's class path."""
+    """Print the path of the bridge jar, for the driver's class path."""
     click.echo(str(bridge_jar()))

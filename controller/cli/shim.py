@@ -15,10 +15,11 @@ from stage_model.errors import BadInput
 @click.command()
 @click.argument("folder", metavar="DIR", type=NamedPath())
 def shim(folder: Path) -> None:
-    """Writes spark-submit and spark3-submit into DIR, which take the options of `sparkpace submit` beside Spark's own.
+    """Write spark-submit and spark3-submit into DIR, which take the options of `sparkpace submit` besides Spark's own.
 
     Put DIR first on PATH. Without an option of ours, a setting spark.pace.* or a master sparkpace://, the real spark-submit
-    runs unchanged: that of SPARK_HOME, else the next one on PATH."""
+    runs unchanged: that of SPARK_HOME, else the next one on PATH.
+    """
     folder = folder.expanduser().absolute()
     files = [folder / name for name in NAMES]
     if strange := [file for file in files if file.exists() and not is_shim(file)]:

@@ -1,7 +1,7 @@
-"""What the scripts of `sparkpace shim` run: `sparkpace submit` for who asks for pacing, else the real spark-submit.
+"""Program of the scripts of `sparkpace shim`: `sparkpace submit` for callers that ask for pacing, else the real spark-submit.
 
-Either way this process becomes the driver. So a signal to the script is one to the driver, SIGKILL too, by which Airflow
-ends a task.
+Either way this process becomes the driver. So a signal to the script is one to the driver, SIGKILL too, by which Airflow ends
+a task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stage_model.errors import PaceError, Unavailable
 
 
 def submit_or_pass_on(arguments: list[str]) -> None:
-    """Nothing that is started finds a script of ours again."""
+    """Become `sparkpace submit` or the real spark-submit; nothing that is started finds a script of ours again."""
     path = os.environ.get("PATH", "").split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(part for part in path if not is_shim(Path(part) / NAMES[0]))
     words = words_for_submit(arguments)
@@ -28,7 +28,7 @@ def submit_or_pass_on(arguments: list[str]) -> None:
 
     if not os.environ.get("SPARK_HOME"):
         found = None
-        with suppress(Unavailable):  # then `submit` takes the Spark beside Sparkpace, or says that there is none
+        with suppress(Unavailable):  # then `submit` takes the Spark next to Sparkpace, or says that there is no Spark
             found = real_submit(os.environ)
         if found is not None:
             os.environ["SPARK_HOME"] = str(spark_of(found))  # one Spark for all jobs, paced or not

@@ -1,4 +1,4 @@
-"""Shows long steps while they go on, side by side if they do: image, class archives."""
+"""Long steps, shown while they go on, side by side if they do: image, class archives."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from stage_model.units import format_duration
 
 DELAY_S = 1.0
-"""What takes less is not worth a line."""
+"""Duration below which a step is not worth a line."""
 
 
 class Steps:
-    """On a terminal each step is a line that moves and counts its time, gone when all are over. Anywhere else (a pipe, a log,
-    TERM=dumb) a step that takes longer than `delay_s` gets a plain line then, and another one at its end."""
+    """Display of steps. On a terminal each step is a line that moves and counts its time, gone when all are over. Anywhere
+    else (a pipe, a log, TERM=dumb) a step that takes longer than `delay_s` gets a plain line then, and another one at its
+    end."""
 
     def __init__(self, console: Console, delay_s: float = DELAY_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._delay_s, self._clock = console, delay_s, clock
@@ -39,7 +40,7 @@ class Steps:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """While it goes on; from any thread. One that raises has no last line."""
+        """Show a step while it goes on; from any thread. A step that raises has no last line."""
         if not self._moving:
             with self._plain(what):
                 yield

@@ -18,15 +18,15 @@ from stage_model.units import PRIORITIES, format_distance, format_duration
 
 _OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")
 _SESSION = re.compile(r'session_id: "[^"]*"')
-"""In what Spark Connect calls a query: the same for all of a session, and before what tells them apart."""
+"""Part of what Spark Connect calls a query: the same for all of a session, and before what distinguishes them."""
 MOST_NAME = 60
-"""Characters of a query's name, which may be its text."""
+"""Number of characters of a query's name, which may be its text."""
 _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
 def applications_table(views: Sequence[ApplicationView]) -> Table:
-    """Durations count from submission; cores are granted of demanded, debt is core-seconds not given back yet. Pipelines are
-    shown where there is one."""
+    """Return the table. Durations count from submission; cores are granted of demanded, debt is core-seconds not given back
+    yet. Pipelines are shown where there is one."""
     of_pipelines = any(view.pipeline for view in views)
     left = ("APP", "NAME", *(("PIPELINE",) if of_pipelines else ()), "STATE", "PRIO")
     table = _table(left, ("ELAPSED", "DEADLINE", "FORECAST", "DONE", "CORES", "MEMORY", "DEBT"))
@@ -63,7 +63,8 @@ def workers_table(workers: Sequence[WorkerView]) -> Table:
 
 
 def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:
-    """Jobs and queries with deadlines of their own, from a run's record: when each was, and how far from its deadline."""
+    """Return jobs and queries with deadlines of their own, from a run's record: when each was, and how far from its
+    deadline."""
     table = figures_table("JOB OR QUERY", "START", "END", "DEADLINE", "DISTANCE")
     for action in actions:
         name, error = " ".join(_SESSION.sub("", action["name"]).split()), action["error_pct"]
@@ -76,7 +77,7 @@ def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def figures_table(*headings: str) -> Table:
-    """A name in the first column, figures in the others."""
+    """Return a table with a name in the first column, figures in the others."""
     table = Table(box=None, pad_edge=False)
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
@@ -84,7 +85,8 @@ def figures_table(*headings: str) -> Table:
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
-    """Each id of ours without its random end where its date and time still name one of them only: commands take that."""
+    """Return each id of ours without its random end where its date and time still name one of them only: commands take
+    that."""
     starts = [match[1] if (match := _OUR_ID.fullmatch(one)) else one for one in ids]
     return [
         start if sum(one.startswith(start) for one in ids) == 1 else whole for start, whole in zip(starts, ids, strict=True)
@@ -92,7 +94,7 @@ def short_ids(ids: Sequence[str]) -> list[str]:
 
 
 def _state(view: ApplicationView) -> str:
-    """The state of an application: while it waits, with its place in the queue; once it is settled how it ended, the
+    """Return the state of an application: while it waits, with its place in the queue; once it is settled how it ended, the
     outcome."""
     if view.queue_position is not None:
         return f"{view.state} {view.queue_position}"
@@ -113,7 +115,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _memory(mb: int) -> str:
-    """Short: "-" for none, "3840M", from 10 GiB on "12.5G"."""
+    """Return a short text: "-" for none, "3840M", from 10 GiB on "12.5G"."""
     if mb == 0:
         return "-"
     return f"{mb}M" if mb < 10240 else f"{mb / 1024:.1f}G"

@@ -14,10 +14,10 @@ from controller.ui.main import serve_page
 @home_option
 @click.option("--port", type=CountRange(0, 65535), default=7071, show_default=True, help="On 127.0.0.1; 0: a free one.")
 def live_page(home: Home, port: int) -> None:
-    """Serves the live page: the cluster, its applications and ended runs. Ctrl-C ends it; jobs go on.
+    """Serve the live page: the cluster, its applications and ended runs. Ctrl-C ends it; jobs go on.
 
-    Each link that is printed lets one browser in, once and within five minutes; then the next one is printed.
-    The page is only on this machine's loopback; from elsewhere: ssh -L 7071:127.0.0.1:7071 HOST.
+    Each link that is printed lets one browser in, once and within five minutes; then the next one is printed. The page is
+    only on this machine's loopback; from elsewhere: ssh -L 7071:127.0.0.1:7071 HOST.
     """
     url = home.need_cluster().url
     click.echo(f"Live page of the cluster at {url}. Ctrl-C ends it.")

@@ -140,10 +140,11 @@ def up(
     keep_runs: int,
     notify: str | None,
 ) -> None:
-    """Starts a local cluster in the background: one master and its agents.
+    """Start a local cluster in the background: one master and its agents.
 
-    Where one was started before, starts again what has died of it, with its options; applications go on. Exit code 0 if
-    nothing was missing."""
+    Where one was started before, start again what has died of it, with its options; applications go on. Exit code 0 if
+    nothing was missing.
+    """
     each = _of_one_source(context, each)
     check_adopting(runtime, nodes=nodes, namespace=namespace, shared=shared, signals=signals)
     if runtime in ADOPTING:
@@ -204,8 +205,8 @@ def up(
 
 
 def _of_one_source(context: click.Context, each: tuple[str, ...]) -> tuple[str, ...]:
-    """The workers that are described one by one; none where the command line counts them and only the configuration describes
-    some. Raises `BadInput` where one of the two does both."""
+    """Return the workers that are described one by one; none where the command line counts them and only the configuration
+    describes some. Raise `BadInput` where one of the two does both."""
     sources = {context.get_parameter_source(name) for name in ("workers", "cores", "memory") if _given(context, name)}
     if each and context.get_parameter_source("each") in sources:
         raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
@@ -213,7 +214,7 @@ def _of_one_source(context: click.Context, each: tuple[str, ...]) -> tuple[str, 
 
 
 def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runtime: str) -> int:
-    """Raises `BadInput` for several agents that would pace the same executors."""
+    """Return 1 as the number of workers. Raise `BadInput` for several agents that would pace the same executors."""
     if len(each) > 1 or (workers != 1 and _given(context, "workers")):
         of = "cluster" if runtime in EVERYWHERE else "machine"
         raise BadInput(
@@ -223,8 +224,8 @@ def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runti
 
 
 def _ready(plan: Plan, runtime: str) -> tuple[Plan, Choice, Java]:
-    """The plan with its runtime and port, the choice of that runtime, and the Java that is here. Raises `Unavailable` where
-    something that a cluster needs is missing."""
+    """Return the plan with its runtime and port, the choice of that runtime, and the Java that is here. Raise `Unavailable`
+    where something that a cluster needs is missing."""
     java = find_java(os.environ)
     choice = choose_runtime(runtime)
     plan = replace(plan, runtime=choice.name, port=check_port(plan.host, plan.port))
@@ -232,25 +233,25 @@ def _ready(plan: Plan, runtime: str) -> tuple[Plan, Choice, Java]:
 
 
 def _driver_host(plan: Plan) -> str:
-    """Where drivers listen for executors; empty where that is Spark's to find. Raises `Unavailable`."""
+    """Return the address where drivers listen for executors; empty where that is Spark's to find. Raise `Unavailable`."""
     if plan.runtime != "docker" or plan.network == "host":
         return "127.0.0.1" if plan.host in ("localhost", "127.0.0.1", "::1") else ""
     if plan.network == "closed" and (reason := packet_filter.why_not()):
         raise Unavailable(
-            f"--network closed cannot be kept here, as {reason}; run as root with iptables, or choose open or host"
+            f"--network closed cannot be kept here, because {reason}; run as root with iptables, or choose open or host"
         )
     return runtime_module(plan.runtime).driver_address()
 
 
 def _checked_driver_host(given: str | None) -> str:
-    """Empty for None. Raises `BadInput`."""
+    """Return the address, empty for None. Raise `BadInput`."""
     if given is not None and not is_local(given):
         raise BadInput(f"--driver-host {given[:80]!r} is no address of this machine; accepted: an IPv4 address that it has")
     return given or ""
 
 
 def _start(home: Home, plan: Plan, choice: Choice, java: Java, options: Mapping[str, Any]) -> None:
-    """Starts a new cluster, and says where it is and why its runtime is not a better one."""
+    """Start a new cluster, and say where it is and why its runtime is not a better one."""
     # without a Spark here, agents prepare executors when they see the first
     if plan.runtime not in ADOPTING:
         with suppress(Unavailable), Steps(Console(stderr=True)) as steps:
@@ -276,7 +277,7 @@ def _start(home: Home, plan: Plan, choice: Choice, java: Java, options: Mapping[
 
 
 def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
-    """And says what was done."""
+    """Start again what has died of the cluster, and say what was done."""
     if healing.master:
         _check_old_port(recorded)
     cluster = heal(home, recorded, healing)
@@ -295,7 +296,7 @@ def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
 
 
 def _check_old_port(recorded: Cluster) -> None:
-    """Raises `Unavailable` when a stranger has it meanwhile: agents and drivers know no other."""
+    """Raise `Unavailable` when another program has the port meanwhile: agents and drivers know no other."""
     try:
         check_port(recorded.host, recorded.port)
     except Unavailable as error:
@@ -308,7 +309,7 @@ def _check_old_port(recorded: Cluster) -> None:
 @click.command()
 @home_option
 def down(home: Home) -> None:
-    """Ends the applications and the local cluster, however its services were started, and removes what outlived them:
+    """End the applications and the local cluster, however its services were started, and remove what outlived them:
     executors, their containers and control groups. Exit code 1 if something is left."""
     from controller.local.ending import stop  # here, because the other commands need no engine's library
 
@@ -333,7 +334,7 @@ def down(home: Home) -> None:
 
 
 def _options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All options as JSON has them, by their names, and those of them that were given."""
+    """Return all options as JSON has them, by their names, and those of them that were given."""
     named = {parameter.name: parameter.opts[-1].lstrip("-") for parameter in context.command.params}
     values = {name: _plain(value) for name, value in context.params.items() if name not in ("home", "placing")}
     given = {named[name]: value for name, value in values.items() if _given(context, name)}
@@ -365,7 +366,7 @@ def _alike(workers: int, cores: float | None, memory: str | None, floor: float) 
 
 
 def _each(each: Sequence[str], floor: float) -> tuple[WorkerPlan, ...]:
-    """Workers as the user describes them. Raises `BadInput` for what cannot be, or is more than the machine has."""
+    """Return the workers as the user describes them. Raise `BadInput` for what cannot be, or is more than the machine has."""
     workers = tuple(parse_worker(text, f"w{number}") for number, text in enumerate(each, 1))
     if len({worker.worker_id for worker in workers}) < len(workers):
         raise BadInput("--worker names one worker twice; accepted: each id once")
@@ -386,7 +387,7 @@ def _check_size(cores: float, memory_mb: int, floor: float, what: str) -> None:
 
 
 def _cores_each(total: float, workers: int, floor: float) -> float:
-    """Rounded down to steps of 0.05 core, the quota's step."""
+    """Return the cores of each worker, rounded down to steps of 0.05 core, the quota's step."""
     if total / workers < floor:
         raise BadInput(
             f"--cores {total:g} for {workers} worker(s) is too little; each needs the floor, {floor:g} core, or more"

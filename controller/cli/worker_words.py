@@ -18,7 +18,7 @@ USUAL_HELP = 'Workers of that kind are started as the load asks, as "cores=1 mem
 
 
 def parse_type(text: str, *, option: str) -> WorkerType:
-    """A worker's size, pieces and labels from the same words. Raises `BadInput`."""
+    """Parse a worker's size, pieces and labels from the same words. Raise `BadInput`."""
     if any(word.startswith(("host=", "id=")) for word in text.split()):
         raise BadInput(f"{option} {text[:80]!r} names a host or an id; accepted: cores, memory, labels and resources")
     plan = parse_worker(text, "w1", option=option)
@@ -28,7 +28,7 @@ def parse_type(text: str, *, option: str) -> WorkerType:
 
 
 def parse_worker(text: str, worker_id: str, *, option: str = "--worker") -> WorkerPlan:
-    """`worker_id` unless the words name one. Raises `BadInput`."""
+    """Parse a worker, with `worker_id` unless the words name one. Raise `BadInput`."""
     words: dict[str, str] = {}
     for word in text.split():
         name, equals, value = word.partition("=")
