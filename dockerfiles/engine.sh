@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A Docker engine for this machine, and a base image for executors where no registry can be reached.
-#   engine.sh [start]   installs docker.io if there is none (as root, with apt-get), starts dockerd by hand if no engine
+#   engine.sh [start]   installs docker.io if it is missing (as root, with apt-get), starts dockerd by hand if no engine
 #                       answers, and makes the image sparkpace-base:bookworm if the public base cannot be pulled
 #   engine.sh stop      ends the dockerd that `start` began, no other
 # Settings: SPARKPACE_ENGINE_DIR (pid, lock and log file), SPARKPACE_BASE_IMAGE (a base
@@ -29,7 +29,7 @@ install_packages() { # package...
     apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
-# A machine without an init system has nobody who mounts control groups; dockerd needs them.
+# On a machine without an init system nothing mounts control groups; dockerd needs them.
 mount_cgroups() {
     [ -e /sys/fs/cgroup/cgroup.controllers ] || [ -d /sys/fs/cgroup/cpu ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup ||
         fail "control groups are not mounted at /sys/fs/cgroup and cannot be; mount them or use --runtime process."

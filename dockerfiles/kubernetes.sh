@@ -12,7 +12,7 @@ set -euo pipefail
 # The kubelet asks the cloud that it might run in for a registry's password otherwise.
 export AWS_EC2_METADATA_DISABLED=true
 here=$(cd "$(dirname "$0")" && pwd)
-# Pid files, sockets, keys and logs; what is large does not belong in /run. Real paths, as the kernel lists mounts.
+# Pid files, sockets, keys and logs; what is large does not belong in /run. Real paths, because the kernel lists these.
 state=$(realpath -m "${SPARKPACE_KUBERNETES_DIR:-/run}")/sparkpace-kubernetes
 data=$(realpath -m "${SPARKPACE_KUBERNETES_DIR:-/var/lib}")/sparkpace-kubernetes/data
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sparkpace
@@ -26,7 +26,7 @@ if [ -x "$state/servers/kubelet" ] && [ -x "$state/tools/usr/bin/containerd" ]; 
     bin=$(realpath "$state/servers")
     tools=$(realpath "$state/tools")
 fi
-# By links, so that `stop` and `load` take the programs of `start` whatever their own settings are.
+# The programs are found by links, so that `stop` and `load` take those of `start` whatever their own settings are.
 export PATH=$state/servers:$state/tools/usr/bin:$state/tools/usr/sbin:$PATH
 node=sparkpace
 bridge=sparkpace-kube
@@ -39,7 +39,7 @@ pods='"subnet": "10.202.0.0/24", "rangeStart": "10.202.0.16"'
 etcd=http://127.0.0.1:12379
 etcd_peers=http://127.0.0.1:12380
 sandbox=sparkpace-sandbox
-# What the kubelet and the CNI plugins change, and where they write whatever they are told.
+# Settings that the kubelet and the CNI plugins change, and folders where they write whatever their options say.
 sysctls="vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes
     net/ipv4/ip_forward"
 folders="/var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers"
@@ -97,7 +97,7 @@ unpack() { # folder into package...
     done
 }
 
-# A folder of the cache is there as a whole or not at all: it is made beside its place and renamed. A second one waits.
+# A folder of the cache is there as a whole or not at all: it is made next to its place and renamed. A second call waits.
 make_folder() { # path function
     [ ! -d "$1" ] || return 0
     mkdir -p "$cache"
@@ -159,8 +159,8 @@ make_programs() {
 
 # ---------------------------------------------------------------- daemons
 
-# Is the process of a daemon's pid file that daemon? A pid may have been given to another program since; one that is dead and
-# not yet reaped has no program.
+# Is the process of a daemon's pid file that daemon? A pid may have been given to another program since; a dead process
+# that is not yet reaped has no program.
 alive() { # program
     [ -s "$state/$1.pid" ] && [[ $(readlink "/proc/$(cat "$state/$1.pid")/exe") = */"$1"* ]]
 }
@@ -174,7 +174,7 @@ daemon() { # program argument...
     disown
 }
 
-# Until the words succeed, which need this daemon.
+# Waits until the words, which need this daemon, succeed.
 await() { # program word...
     local program=$1
     shift
@@ -191,8 +191,8 @@ kube() { kubectl --kubeconfig "$state/admin.kubeconfig" --cache-dir "$state/kube
 ctr() { command ctr -a "$state/containerd.sock" -n k8s.io "$@"; }
 is_ready() { kube get node "$node" | grep -q ' Ready '; }
 
-# One key and certificate serve the API server, its calls of the kubelet and the tokens of service accounts; everybody else
-# has a token.
+# One key and certificate serve the API server, its calls of the kubelet and the tokens of service accounts; all others
+# have a token.
 make_identities() (
     [ ! -e "$state/tokens" ] || return 0
     umask 077
@@ -348,7 +348,7 @@ load_image() { # image
     touch "$known"
 }
 
-# What holds a pod's namespaces: any program that waits.
+# The program that holds a pod's namespaces: any that waits.
 make_sandbox() {
     local base
     [ -z "$(ctr images ls -q "name==docker.io/library/$sandbox:latest")" ] || return 0
@@ -380,7 +380,7 @@ end_daemons() { # program...
     done
 }
 
-# Nobody starts them again by now. A containerd that has died comes back for them: their shims listen to it alone.
+# Nothing starts them again by now. A containerd that has died comes back for them: their shims listen only to it.
 end_pods() {
     local task
     [ -n "$(ls "$state/containerd/io.containerd.runtime.v2.task/k8s.io" 2>/dev/null)" ] || return 0
@@ -413,7 +413,7 @@ stop_cluster() {
     find "$state" -mindepth 1 -maxdepth 1 ! -name '*.log' ! -name lock -exec rm -rf --one-file-system {} +
 }
 
-# Two at once: the second waits for the first.
+# Two calls at once: the second waits for the first.
 with_lock() {
     [ "$(id -u)" = 0 ] || fail "only root can have a cluster here; run: sudo $0, or name a cluster with KUBECONFIG."
     mkdir -p "$state" 2>/dev/null || fail "$state cannot be made; name another place with SPARKPACE_KUBERNETES_DIR."
