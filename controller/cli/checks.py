@@ -1,4 +1,4 @@
-"""Checks of what the services' commands are given; each refusal names option, value and what would be accepted."""
+"""Checks of the values that the services' commands are given; each refusal names option, value and what would be accepted."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
 from stage_model.units import parse_duration, parse_memory_mb
 
 LEAST_TMP_MB = 16
-"""A JVM unpacks some MB of libraries there."""
+"""Smallest /tmp: a JVM unpacks some MB of libraries there."""
 LEAST_MB = 512
-"""Of a worker: an executor of Spark hardly starts in less."""
+"""Smallest memory of a worker: an executor of Spark hardly starts in less."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 SHORTEST_INTERVAL_S = 0.1
-"""Between two looks: the master answers others, too, and nobody reads faster."""
+"""Shortest time between two looks: the master answers others, too, and no one reads faster."""
 
 
 def check_address(host: str, option: str = "--host") -> str:
-    """An address or name under which others reach a worker's executors, or the master. Raises `BadInput`."""
-    # of digits alone it would be an address, and a resolver takes "10.1" for one
+    """Check an address or name under which others reach a worker's executors, or the master. Raise `BadInput`."""
+    # a word of only digits would be an address, and a resolver takes "10.1" for one
     if not _NAME.fullmatch(host) or not host.strip("0123456789."):
         try:
             ipaddress.ip_address(host)
@@ -39,14 +39,14 @@ def check_address(host: str, option: str = "--host") -> str:
 
 
 def check_memory_mb(memory_mb: int, what: str) -> int:
-    """A worker's memory. Raises `BadInput`."""
+    """Check a worker's memory. Raise `BadInput`."""
     if memory_mb < LEAST_MB:
         raise BadInput(f"{what} is too little for a worker; it must be {LEAST_MB}m or more")
     return memory_mb
 
 
 def parse_tmp_limit(text: str) -> int:
-    """Size of /tmp in MiB. Raises `BadInput`."""
+    """Return the size of /tmp in MiB. Raise `BadInput`."""
     tmp_mb = parse_memory_mb(text, option="--tmp-limit")
     if tmp_mb < LEAST_TMP_MB:
         raise BadInput(f"--tmp-limit {text} is too little for a JVM; it must be {LEAST_TMP_MB}m or more")
@@ -54,22 +54,22 @@ def parse_tmp_limit(text: str) -> int:
 
 
 def check_adopting(runtime: str, *, nodes: int, namespace: str | None, shared: bool, signals: bool) -> None:
-    """Options that only one kind of runtime has. Raises `BadInput`."""
+    """Check options that only one kind of runtime has. Raise `BadInput`."""
     if runtime in EVERYWHERE and (shared or signals):
         raise BadInput(f"--runtime {runtime} sees no processes; accepted: no --shared and no --signals")
     if runtime not in EVERYWHERE and (nodes != 1 or namespace is not None):
         raise BadInput(f"--nodes and --namespace are of pods; accepted: --runtime {' or '.join(EVERYWHERE)} with them")
     if namespace is not None and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace):
-        raise BadInput(f"--namespace {namespace[:80]!r} is none; accepted: a name of Kubernetes, as spark-jobs")
+        raise BadInput(f"--namespace {namespace[:80]!r} is no namespace; accepted: a name of Kubernetes, as spark-jobs")
 
 
 def parse_period(text: str) -> float:
-    """The control period in seconds. Raises `BadInput`."""
+    """Return the control period in seconds. Raise `BadInput`."""
     return _duration_within(text, "--period", SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
 
 
 def parse_interval(text: str) -> float:
-    """Seconds between two looks at the master. Raises `BadInput`."""
+    """Return the seconds between two looks at the master. Raise `BadInput`."""
     return _duration_within(text, "--interval", SHORTEST_INTERVAL_S, math.inf, "100ms or more, as 2s or 1min")
 
 
@@ -90,7 +90,7 @@ def parse_worker_id(text: str) -> str:
 
 
 def parse_user(text: str) -> User:
-    """NAME of the user database, or UID:GID. Raises `BadInput`."""
+    """Return the user of a NAME of the user database, or of UID:GID. Raise `BadInput`."""
     numbers = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)
     if numbers:
         user = User(*map(int, numbers.groups()))
@@ -105,7 +105,7 @@ def parse_user(text: str) -> User:
 
 
 def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
-    """The same with absolute paths. Raises `BadInput` for a path that is no directory."""
+    """Return the paths as absolute ones. Raise `BadInput` for a path that is no directory."""
     absolute = tuple(path.expanduser().absolute() for path in given)
     for path in absolute:
         if not path.is_dir():
@@ -114,14 +114,14 @@ def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
 
 
 def check_port(host: str, port: int) -> int:
-    """The port to use: `port` itself, or for 0 one that is free now. Raises `Unavailable` when it is taken."""
+    """Return the port to use: `port` itself, or for 0 one that is free now. Raise `Unavailable` when it is taken."""
     with bound_socket(host, port) as probe:
         return int(probe.getsockname()[1])
 
 
 def parse_notify(given: str) -> Receiver:
-    """A web hook's URL, or @FILE with one in it: a URL may be a secret, and whoever may list processes sees arguments. Raises
-    `BadInput`."""
+    """Parse a web hook's URL, or @FILE with one in it: a URL may be a secret, and users who may list processes see arguments.
+    Raise `BadInput`."""
     if not given.startswith("@"):
         return parse_receiver(given)
     if given == "@":
@@ -138,5 +138,5 @@ def parse_notify(given: str) -> Receiver:
 
 
 def absolute_notify(given: str) -> str:
-    """As another process takes it, which may have another working directory."""
+    """Return the value as another process takes it, which may have another working directory."""
     return f"@{Path(given[1:]).absolute()}" if given.startswith("@") else given

@@ -1,4 +1,4 @@
-"""What several commands share: the home option, the client of the local cluster, naming an application."""
+"""Parts that several commands share: the home option, the client of the local cluster, naming an application."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_option(function: F) -> F:
-    """--output, given to the command as `as_json`: of each that shows data."""
+    """Add --output, given to the command as `as_json`: for each command that shows data."""
 
     def convert(_context: click.Context, _parameter: click.Parameter, value: str) -> bool:
         return value == "json"
@@ -44,7 +44,7 @@ def output_option(function: F) -> F:
 
 
 def print_json(value: object) -> None:
-    """What `--output json` shows: the value, or a list of them, with line ends for people."""
+    """Print what `--output json` shows: the value, or a list of them, with line ends for people."""
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
@@ -61,7 +61,7 @@ class Parsed(click.types.StringParamType):
 
 
 class NamedPath(click.Path):
-    """A path or the URL of one (file:///PATH), as a `Path`. An empty one is refused: it would be the working directory."""
+    """A path or the URL of one (file:///PATH), as a `Path`. An empty path is refused: it would be the working directory."""
 
     def __init__(self, **kinds: bool) -> None:
         super().__init__(path_type=Path, **kinds)
@@ -74,7 +74,8 @@ class NamedPath(click.Path):
 
 
 class NumberRange(click.FloatRange):
-    """Numbers from `least` to `most`, all of them finite, and multiples of `step`. `what` they are, for who gave another."""
+    """Numbers from `least` to `most`, all of them finite, and multiples of `step`. `what` names them when another is
+    refused."""
 
     def __init__(self, what: str, least: float, most: float | None = None, step: float = 0.0) -> None:
         super().__init__(least, most)
@@ -145,12 +146,12 @@ POLICY_HELP = "How off-heap memory is split: the same for all applications on a 
 notify_option = click.option(
     "--notify",
     type=Parsed(parse_notify, at_file=True),
-    help="URL that is told by POST of deadlines at risk, ends and refusals, or @FILE that holds it (docs/notify.md).",
+    help="URL that gets deadlines at risk, ends and refusals by POST, or @FILE that holds it (docs/notify.md).",
 )
 
 
 def network_options(function: F) -> F:
-    """Of whoever starts agents."""
+    """Add the options of networks to a command that starts agents."""
     for option in (
         click.option(
             "--network-pool",
@@ -172,7 +173,7 @@ def network_options(function: F) -> F:
 
 
 def adopt_options(function: F) -> F:
-    """Of whoever starts agents that adopt."""
+    """Add the options of adopting to a command that starts agents."""
     for option in (
         click.option("--namespace", help="With --runtime kubernetes: of the pods that are paced [default: all]."),
         click.option(
@@ -194,7 +195,7 @@ def adopt_options(function: F) -> F:
 
 
 def home_option(function: F) -> F:
-    """--home, given to the command as a `Home`."""
+    """Add --home, given to the command as a `Home`."""
 
     def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Home:
         return find_home(value, os.environ)
@@ -209,8 +210,8 @@ def home_option(function: F) -> F:
 
 
 def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Options by name as words of a command line: a flag is its name alone, of several values each has the name before it,
-    None and "" are left out."""
+    """Return options by name as words of a command line: a flag is only its name, of several values each has the name before
+    it, None and "" are left out."""
     words: list[str] = []
     for name, value in values.items():
         for one in value if isinstance(value, tuple) else (value,):
@@ -222,15 +223,15 @@ def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def check_writable(output: Path) -> Path:
-    """A file that a picture goes to. Raises `BadInput` where its folder is none."""
+    """Return the file that a picture goes to. Raise `BadInput` where its folder does not exist."""
     if not output.parent.is_dir():
         raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
     return output
 
 
 def table_console() -> Console:
-    """For tables on stdout: as wide as the terminal; a pipe has no width, and a dumb terminal's is not known: names that were
-    cut are of no use in either."""
+    """Return the console for tables on stdout: as wide as the terminal; a pipe has no width, and a dumb terminal's is not
+    known: names that were cut are of no use in either."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal or console.is_dumb_terminal:
         console.size = ConsoleDimensions(200, 25)
@@ -238,8 +239,9 @@ def table_console() -> Console:
 
 
 def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
-    """The application that `wanted` names: `last`, an id, a unique start of an id, or a name. A name is the application's own
-    or the one that it was submitted with; it means the only running application with this name, else the newest one.
+    """Return the application that `wanted` names: `last`, an id, a unique start of an id, or a name. A name is the
+    application's own or the one that it was submitted with; it means the only running application with this name, else the
+    newest one.
 
     `views` are in order of submission. Raises `BadInput`.
     """

@@ -16,7 +16,7 @@ from stage_model.errors import BadInput, PaceError
 
 
 class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """Sentences: what is `wrong` in the file, and what could not be checked."""
+    """The answer in sentences: what is `wrong` in the file, and what could not be checked."""
 
     file: str
     wrong: list[str]
@@ -25,7 +25,7 @@ class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.group("config", cls=NamingGroup)
 def config_commands() -> None:
-    """Checks sparkpace.toml, which has options of up, master and agent."""
+    """Check sparkpace.toml, which has options of up, master and agent."""
 
 
 @config_commands.command("check")
@@ -34,9 +34,10 @@ def config_commands() -> None:
 @click.argument("file", type=NamedPath(), required=False)
 @click.pass_context
 def check_config(context: click.Context, home: Home, as_json: bool, file: Path | None) -> None:
-    """Says in one sentence each what is wrong with FILE, by default the one that is used here. Starts nothing.
+    """Say in one sentence each what is wrong with FILE, by default the one that is used here. Nothing is started.
 
-    Exit code 0 if nothing is wrong."""
+    Exit code 0 if nothing is wrong.
+    """
     found = find_config(file, home, os.environ)
     if found is None:
         raise BadInput(f"no configuration file was named and {home.config_file} does not exist; accepted: a file's name")
@@ -70,7 +71,7 @@ def _command(context: click.Context, name: str) -> click.Command:
 
 
 def _together(command: click.Command, home: Home, path: Path) -> list[str]:
-    """What the command itself would refuse: options that exclude each other, folders that are not there."""
+    """Return what the command itself would refuse: options that exclude each other, folders that are not there."""
     words = ["--home", str(home.path), "--config", str(path)]
     try:
         with command.make_context(command.name, words, obj=ONLY_CHECK) as checking:

@@ -1,4 +1,4 @@
-"""`sparkpace doctor`: looks at everything a cluster and a submission need; a remedy for whatever is not there."""
+"""`sparkpace doctor`: a look at everything a cluster and a submission need; a remedy for whatever is not there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Check = Callable[[], str]
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing looked at. `state`: ok, missing (works without) or bad; `found` is what is there, or the remedy."""
+    """A thing looked at. `state`: ok, missing (works without) or bad; `found` is what is there, or the remedy."""
 
     what: str
     state: str
@@ -41,7 +41,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 @output_option
 @click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True)
 def doctor(home: Home, as_json: bool, port: int) -> None:
-    """Checks JDK, Spark, engine, cgroups, port, tokens and Python. Exit code 0 if Sparkpace is usable here."""
+    """Check JDK, Spark, engine, cgroups, port, tokens and Python. Exit code 0 if Sparkpace is usable here."""
     needed: dict[str, Check] = {
         "Python": _python,
         "Java": lambda: f"{(java := find_java(os.environ)).version} in {java.home}",
@@ -73,7 +73,7 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
 
 
 def cgroups(root: Path) -> str:
-    """Which cgroup version can be written here. Raises `Unavailable` when none can: pacing then is by suspension."""
+    """Return the cgroup version that can be written here. Raise `Unavailable` when none can: pacing then is by suspension."""
     if (root / "cgroup.controllers").exists():
         if "cpu" in (root / "cgroup.controllers").read_text().split() and os.access(root, os.W_OK):
             return "v2, writable"
@@ -83,11 +83,12 @@ def cgroups(root: Path) -> str:
 
 
 OTHERS = "executors are as their cluster manager starts them"
-"""Of a cluster that adopts."""
+"""Text for a cluster that adopts."""
 
 
 def isolation(cluster: Cluster | None) -> str:
-    """What keeps executors from what listens on this machine. Raises `Unavailable` when nothing but authentication does."""
+    """Say what keeps executors from what listens on this machine. Raise `Unavailable` when nothing but authentication
+    does."""
     if cluster is not None and cluster.runtime in ADOPTING:
         return OTHERS
     if cluster is not None and (cluster.runtime != "docker" or cluster.network == "host"):
@@ -99,7 +100,7 @@ def isolation(cluster: Cluster | None) -> str:
 
 
 def limits(runtime: str) -> str:
-    """What holds executors back in a runtime. Raises `Unavailable` where hardly anything does."""
+    """Say what holds executors back in a runtime. Raise `Unavailable` where hardly anything does."""
     if runtime == "docker":
         return "containers: own file system (read-only), bounded /tmp, processes, open files, memory and output"
     if runtime in ADOPTING:

@@ -35,12 +35,12 @@ COMMANDS = {
     "agent": "services:agent",
     "token": "services:token",
 }
-"""Where each command is: a module of this package, and its name there. One is imported when it is called: all of them take a
-quarter of a second, and every submission waits for that."""
+"""Places of the commands: a module of this package, and the command's name there. A module is imported when its command is
+called: all of them take a quarter of a second, and every submission waits for that."""
 
 
 class PaceGroup(NamingGroup):
-    """Turns every `PaceError` of a command into its sentence on stderr and its exit code."""
+    """Group that turns every `PaceError` of a command into its sentence on stderr and its exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's
         return list(COMMANDS)

@@ -20,7 +20,7 @@ from stage_model.units import parse_priority
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which applications are shown. Empty or None: whatever it is; `name` is a shell's pattern."""
+    """The applications that are shown. Empty or None: whatever it is; `name` is a shell's pattern."""
 
     states: Collection[str] = ()
     name: str | None = None
@@ -54,9 +54,10 @@ class Selection:
 )
 @click.option("--priority", help="Only those of that priority: low, normal, high, or 0 to 100.")
 def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None) -> None:
-    """Lists the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
+    """List the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
 
-    Below them, why those wait that wait for memory."""
+    Below them, the reasons of those that wait for memory.
+    """
     chosen = Selection(states, name, None if priority is None else parse_priority(priority))
     views = chosen(submit_client(home).applications())
     if as_json:

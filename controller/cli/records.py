@@ -1,4 +1,4 @@
-"""`sparkpace report`, `plot` and `logs`: what a run left in its folder. No master is needed."""
+"""`sparkpace report`, `plot` and `logs`: the records of a run in its folder. No master is needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOLLOW_S = 0.25
 @click.argument("application", metavar="APP", shell_complete=completes(complete_runs))
 @output_option
 def report(home: Home, application: str, as_json: bool) -> None:
-    """Shows a run's summary. APP is an id, a unique start of one, a name, or `last`: the last run that has ended."""
+    """Show a run's summary. APP is an id, a unique start of one, a name, or `last`: the last run that has ended."""
     run = find_ended_run(home.runs, application)
     if as_json:
         print_json(run.summary)
@@ -52,8 +52,8 @@ def report(home: Home, application: str, as_json: bool) -> None:
 @click.argument("applications", metavar="APP...", nargs=-1, required=True, shell_complete=completes(complete_runs))
 @click.option("-o", "--out", type=NamedPath(dir_okay=False), required=True, help="Picture: .png, .svg or .pdf.")
 def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
-    """Draws a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each
-    over one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
+    """Draw a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each over
+    one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
     check_writable(out)
     folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
@@ -73,9 +73,10 @@ def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
 @click.argument("executor", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows; end with Ctrl-C.")
 def logs(home: Home, application: str, executor: str | None, follow: bool) -> None:
-    """Prints the logs of an application's executors (or of one), and its driver's if it was detached.
+    """Print the logs of an application's executors (or of one), and its driver's if it was detached.
 
-    APP is an id, a unique start of one, a name, or `last`: the newest run, which may be going on."""
+    APP is an id, a unique start of one, a name, or `last`: the newest run, which may be going on.
+    """
     run = find_run(home.runs, _of_running(home, application))
     files = _log_files(run, executor)
     driver = _driver_log(home, run) if executor is None else None
@@ -86,8 +87,8 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
 
 
 def _of_running(home: Home, wanted: str) -> str:
-    """The id of the unfinished application with that name, because only a finished record holds names; else the word itself.
-    Raises `BadInput` if several such applications run."""
+    """Return the id of the unfinished application with that name, because only a finished record holds names; else the word
+    itself. Raise `BadInput` if several such applications run."""
     views: list[ApplicationView] = []
     if home.cluster() is not None:
         with suppress(PaceError):  # without a master, names of ended runs are found all the same

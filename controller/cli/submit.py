@@ -52,15 +52,15 @@ from stage_model.history.profile import profile_key
 from stage_model.units import NORMAL_PRIORITY
 
 CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
-"""The application's clock starts with the call of this command, so before its checks and the driver's start-up. The wall
-clock may be set before the driver runs; the machine's uptime tells how long that was all the same."""
+"""Start of the application's clock: the call of this command, so before its checks and the driver's start-up. The wall clock
+may be set before the driver runs; the machine's uptime shows how long that was all the same."""
 REGISTER_S = 120.0
-"""`--detach` waits this long for the application to register; a loaded machine took 47 s to the first task."""
+"""Longest wait of `--detach` for the application to register; a loaded machine took 47 s to the first task."""
 
 INTERRUPTED = 130
-"""The exit code that a shell gives after Ctrl-C."""
+"""Exit code that a shell gives after Ctrl-C."""
 
-HELP = """Runs a Spark application with a deadline: spark-submit's options, plus these.
+HELP = """Run a Spark application with a deadline: spark-submit's options, plus these.
 
 \b
   --deadline TIME      90s (or 90), 10min, 1h30m after submission, 'by 07:00',
@@ -71,7 +71,7 @@ HELP = """Runs a Spark application with a deadline: spark-submit's options, plus
   --dry-run            plan only
   --output json|table  of --dry-run; json has all fields, for programs
   --detach             return once the application runs
-  --exec               become the driver: no process of ours stays beside it,
+  --exec               become the driver: no process of ours stays next to it,
                        and no progress is shown
   --force              submit although the deadline cannot be met
   --after APP[:success]  start when that one has ended (id or name; several with commas)
@@ -161,7 +161,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
 
 
 def _waited(job: Submission, asked: PlanRequest, home: Home, console: Console) -> Submission:
-    """The submission once all that it comes after has ended. Raises `PaceError` if its driver never starts."""
+    """Return the submission once all that it comes after has ended. Raise `PaceError` if its driver never starts."""
     if not job.after:
         return job
     try:
@@ -179,7 +179,7 @@ def _note(console: Console, text: str) -> None:
 
 
 def plan_request(job: Submission, home: Home, conf: dict[str, str], submits: str | None) -> PlanRequest:
-    """What the master is asked before the driver starts; `submits` as in `PlanRequest`."""
+    """Return the request to the master before the driver starts; `submits` as in `PlanRequest`."""
     chosen = job.profile
     if not chosen.given:
         chosen = stored_profile(ProfileStore(home.profiles), main=job.main, name=job.name)
@@ -204,7 +204,7 @@ def plan_request(job: Submission, home: Home, conf: dict[str, str], submits: str
 
 
 def _plan(request: PlanRequest, job: Submission, home: Home, client: MasterClient) -> PlanReply:
-    """The answer of the master, which is contacted for the first time."""
+    """Return the answer of the master, which is contacted for the first time."""
     reply = client.plan(request)
     if reply.known or request.profile or request.profile_json:
         return reply
@@ -214,7 +214,7 @@ def _plan(request: PlanRequest, job: Submission, home: Home, client: MasterClien
 
 
 def _detach(job: Submission, arguments: Sequence[str], home: Home, client: MasterClient) -> int:
-    """Starts the same command in the background; 0 once its application is registered, else its exit code."""
+    """Start the same command in the background; return 0 once its application is registered, else its exit code."""
     log = home.logs / f"driver-{job.submission}.log"
     words = list(arguments)
     at = words.index("--detach")

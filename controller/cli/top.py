@@ -1,4 +1,5 @@
-"""`sparkpace top`: the running applications and the workers, drawn anew every interval; in a dumb terminal, printed anew."""
+"""`sparkpace top`: the running applications and the workers, drawn again every interval; in a dumb terminal, printed
+again."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from controller.home import Home
 @output_option
 @click.option("--interval", default="1s", show_default=True, help="Time between two looks, 100ms or more.")
 def top(home: Home, as_json: bool, interval: str) -> None:
-    """Shows the running applications and the workers, live; Ctrl-C ends it. Once only as json, or where it is no terminal.
+    """Show the running applications and the workers, live; Ctrl-C ends it. Once only as json, or where it is no terminal.
 
     A terminal that cannot move its cursor (TERM=dumb) gets each look below the one before.
     """
@@ -35,7 +36,7 @@ def top(home: Home, as_json: bool, interval: str) -> None:
 
 
 def show_top(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Until Ctrl-C on a terminal, else once."""
+    """Show the picture until Ctrl-C on a terminal, else once."""
     if not console.is_terminal:
         console.print(_picture(client))
         return
@@ -64,7 +65,7 @@ def _print_each(client: MasterClient, console: Console, interval_s: float, sleep
 
 
 def _picture(client: MasterClient) -> Group:
-    """One look at the master: a line of sums and two tables."""
+    """Look at the master once; return a line of sums and two tables."""
     views, workers = client.applications(), client.workers()
     running = [view for view in views if view.state != "ended"]
     cores = sum(worker.cores for worker in workers)

@@ -1,4 +1,4 @@
-"""The paper's Fig. 4: several runs over one time axis, cores of each with its arrival, deadline and end.
+"""Picture of several runs over one time axis, the paper's Fig. 4: cores of each with its arrival, deadline and end.
 
 One row per run, all with the same axes; time counts from the earliest submission. A row shows granted cores (filled) and
 demanded cores (line): where the line is above the area the run was squeezed; debt, where there was any, has an axis of its
@@ -30,8 +30,8 @@ ROW_INCHES, FRAME_INCHES = 1.7, 1.2
 
 @dataclass(frozen=True, slots=True)
 class CoreCurve:
-    """Per tick: seconds since the run's own submission; over all its executors cores granted and demanded, and
-    core-seconds of debt."""
+    """Curves of a run, per tick: seconds since the run's own submission; over all its executors cores granted and demanded,
+    and core-seconds of debt."""
 
     time_s: tuple[float, ...]
     granted: tuple[float, ...]
@@ -41,7 +41,7 @@ class CoreCurve:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run as drawn. Times are seconds on the common axis."""
+    """A run as drawn. Times are seconds on the common axis."""
 
     label: str
     arrival_s: float
@@ -55,10 +55,9 @@ class Row:
 
 
 def plot_runs(run_dirs: Sequence[Path], out: Path) -> None:
-    """Draws the runs recorded in `run_dirs` into `out`, one below the other in the order of their arrival.
+    """Draw the runs recorded in `run_dirs` into `out`, one below the other in the order of their arrival.
 
-    Raises `BadInput` for a run without samples or time of submission, or an unknown ending, `Unavailable` without
-    matplotlib.
+    Raises `BadInput` for a run without samples or time of submission, or an unknown ending, `Unavailable` without matplotlib.
     """
     rows = common_axis([(path, read_summary(path), read_samples(path)) for path in run_dirs])
     figure = new_figure(out, height=FRAME_INCHES + ROW_INCHES * len(rows))
@@ -77,7 +76,7 @@ def plot_runs(run_dirs: Sequence[Path], out: Path) -> None:
 
 
 def common_axis(runs: Sequence[tuple[Path, dict[str, Any], Sequence[Sample]]]) -> list[Row]:
-    """The rows in order of arrival. Raises `BadInput` for a run that cannot be placed."""
+    """Return the rows in order of arrival. Raise `BadInput` for a run that cannot be placed."""
     submitted: list[float] = []
     for path, summary, samples in runs:
         if not samples:
@@ -105,7 +104,7 @@ def common_axis(runs: Sequence[tuple[Path, dict[str, Any], Sequence[Sample]]]) -
 
 
 def core_curve(samples: Sequence[Sample]) -> CoreCurve:
-    """Sums grants, demands and debts of the executors per tick. A grant holds from its tick on."""
+    """Sum grants, demands and debts of the executors per tick. A grant holds from its tick on."""
     rows = [
         (
             now_s,
@@ -119,7 +118,7 @@ def core_curve(samples: Sequence[Sample]) -> CoreCurve:
 
 
 def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, end_s: float | None) -> str:
-    """One line: who, in which pipeline, how important, when it came, how far from its deadline it ended."""
+    """Return one line: the run's name, its pipeline, its priority, its arrival, and how far from its deadline it ended."""
     names = {value: name for name, value in PRIORITIES.items()}
     priority = summary.get("priority")
     parts = [str(summary.get("name") or summary.get("app_id") or "run")]
@@ -139,7 +138,7 @@ def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, 
 
 
 def _draw(axis: Axes, row: Row, colour: str) -> dict[str, Any]:
-    """Draws one row; returns what the legend should name."""
+    """Draw one row; return what the legend should name."""
     time_s = [row.arrival_s + seconds for seconds in row.curve.time_s]
     axis.fill_between(time_s, row.curve.granted, step="post", color=colour, alpha=0.55, linewidth=0)
     axis.step(time_s, row.curve.granted, where="post", color=colour, linewidth=1.2, label="granted cores (area)")

@@ -1,4 +1,4 @@
-"""Finding a run's folder under the home directory: also for applications that no master remembers."""
+"""Search for a run's folder under the home directory: also for applications that no master remembers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stage_model.nearest import nearest_applications
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """`summary` is empty while the run goes on."""
+    """A run's folder. `summary` is empty while the run goes on."""
 
     path: Path
     summary: dict[str, Any]
@@ -24,15 +24,15 @@ class RunFolder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The application's name, and the one that it was submitted with if that differs; none while the run goes on."""
+        """Name of the application, and the one that it was submitted with if that differs; none while the run goes on."""
         return tuple(str(self.summary[key]) for key in ("name", "submitted_name") if self.summary.get(key))
 
 
 def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
-    """The folder that `wanted` names: `last`, an application id, a unique start of an id, or a name, which means the newest
-    run that has it or was submitted with it. `ended`: `last` is the last one that has ended.
+    """Return the folder that `wanted` names: `last`, an application id, a unique start of an id, or a name, which means the
+    newest run that has it or was submitted with it. `ended`: `last` is the last run that has ended.
 
-    Raises `BadInput` when there is none, or several ids begin so.
+    Raises `BadInput` without such a run, or if several ids begin so.
     """
     folders = sorted((path for path in runs.glob("*") if path.is_dir()), key=_date)
     if wanted == "last" and folders:
@@ -56,7 +56,7 @@ def find_run(runs: Path, wanted: str, *, ended: bool = False) -> RunFolder:
 
 
 def find_ended_run(runs: Path, wanted: str) -> RunFolder:
-    """As `find_run`. Raises `BadInput`, also while the run has no summary yet."""
+    """Return an ended run like `find_run`. Raise `BadInput`, also while the run has no summary yet."""
     run = find_run(runs, wanted, ended=True)
     if not run.summary:
         raise BadInput(f"run {run.application_id} has no {SUMMARY} yet; it is written when the application has ended")
@@ -64,7 +64,8 @@ def find_ended_run(runs: Path, wanted: str) -> RunFolder:
 
 
 def _date(path: Path) -> float:
-    """When a run's record was written, which orders runs that ended; of one that goes on when its folder changed last."""
+    """Return when a run's record was written, which orders runs that ended; of a run that goes on, when its folder changed
+    last."""
     summary = path / SUMMARY
     return (summary if summary.exists() else path).stat().st_mtime
 
