@@ -1,7 +1,7 @@
-"""Runs the driver of one submission as a child and watches its application until both have ended.
+"""Driver of one submission, run as a child; its application is watched until both have ended.
 
-The driver's input, output and exit code pass through untouched. Signals are handed on; then the application is ended
-through the master too, so that no container outlives a driver that did not listen.
+The driver's input, output and exit code pass through untouched. Signals are handed on; then the application is ended through
+the master too, so that no container outlives a driver that did not listen.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from stage_model.errors import OtherVersion, PaceError, Unavailable
 
 LOOK_S = 1.0
 DRIVER_END_S = 10.0
-"""From a handed-on signal until the driver is killed; Spark's own shutdown takes about a second."""
+"""Time from a handed-on signal until the driver is killed; Spark's own shutdown takes about a second."""
 RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
 TELL_S = 120.0
 """Longest time for which `submit` reports the driver's end again to a master that does not take it; a signal ends that."""
 NO_SUCCESS = 1
-"""The driver ended with 0, though its application was killed, or stopped by the master."""
+"""Exit code if the driver ended with 0, though its application was killed, or stopped by the master."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
 
 Show = Callable[[ApplicationView | None], None]
 
 
 class DriverRun:
-    """One driver. `view` is the master's last answer about its application; None until it registered. `unknown` is true if
-    the master's last answer was that it knows no application of this driver."""
+    """A driver. `view` is the master's last answer about its application; None until it registered. `unknown` is true if the
+    master's last answer was that it knows no application of this driver."""
 
     def __init__(self, client: MasterClient, submission: str) -> None:
         self.view: ApplicationView | None = None
@@ -48,8 +48,8 @@ class DriverRun:
         self._child: subprocess.Popen[bytes] | None = None
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], show: Show, passed: Sequence[int] = ()) -> int:
-        """The command's exit code: the driver's own, or 128 + the signal that ended it; `NO_SUCCESS` instead of 0. `show` is
-        called each second. The driver gets the descriptors `passed`.
+        """Run the driver; return the command's exit code: the driver's own, or 128 + the signal that ended it; `NO_SUCCESS`
+        instead of 0. `show` is called each second. The driver gets the descriptors `passed`.
 
         Raises `Unavailable` when spark-submit cannot be started.
         """
@@ -59,7 +59,7 @@ class DriverRun:
                     command,
                     env=dict(environment),
                     pass_fds=passed,
-                    # as one who kills spark-submit ends the driver
+                    # because a user who kills spark-submit ends the driver
                     preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - this process has no other threads
                 )
             except OSError as error:
@@ -83,11 +83,11 @@ class DriverRun:
 
     @property
     def interrupted(self) -> bool:
-        """A signal ended it."""
+        """True if a signal ended the driver."""
         return self._signalled is not None
 
     def look(self) -> ApplicationView | None:
-        """Asks the master once. A master that is away changes nothing: the application goes on without it."""
+        """Ask the master once. A master that is away changes nothing: the application goes on without it."""
         with contextlib.suppress(PaceError):
             if self.view is None:
                 self.view = find(self._client, self._submission)
@@ -110,9 +110,9 @@ class DriverRun:
                 next_look = now + LOOK_S
 
     def _reported(self, code: int, most_s: float) -> bool:
-        """Reports the exit code to the master, again until it is taken. The master judges the driver's applications by it,
-        and ends those that have not ended. False if the master refused it, or did not take it within `most_s`.
-        Where no master has shown an application of this driver, the code is reported only once."""
+        """Report the exit code to the master, again until it is taken. The master judges the driver's applications by it, and
+        ends those that have not ended. Return False if the master refused it, or did not take it within `most_s`. Where no
+        master has shown an application of this driver, the code is reported only once."""
         until, signalled = time.monotonic() + most_s, self._signalled
         while True:
             try:
@@ -158,7 +158,7 @@ class DriverRun:
 
 
 def find(client: MasterClient, submission: str) -> ApplicationView | None:
-    """The application of a submission; None before it registered. One driver may make several: the newest. A submission that
-    waits for others is listed by its own id."""
+    """Return the application of a submission; None before it registered. One driver may make several: the newest. A
+    submission that waits for others is listed by its own id."""
     found = [view for view in client.applications() if view.submission == submission != view.application_id]
     return found[-1] if found else None

@@ -1,4 +1,4 @@
-"""What an application asked for: the `spark.pace.*` settings of its conf, all checked before it is registered."""
+"""Requests of an application: the `spark.pace.*` settings of its conf, all checked before it is registered."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ KNOWN = frozenset(
 LONG = frozenset(("arguments", "mounts", "placement.input"))
 """Settings of any length."""
 MOST_CHARACTERS = 4096
-"""Of any other: each is read, and labels are compared with each worker's, while others wait."""
+"""Length of any other setting: each is read, and labels are compared with each worker's, while others wait."""
 MOST_MOUNTS = 64
-"""Each is looked for before an executor starts, one executor after the other."""
+"""Largest number of mounts: each is looked for before an executor starts, one executor after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """`deadline_s` counts from submission; None: no deadline. `settings` are the laws' constants by name, `arguments`
-    the application's own words (None: not told), recorded with what the run teaches; `name` is the one it was submitted with,
-    which its program may overrule; `waited` is its submission if that waited for other jobs before its driver started."""
+    """The options of an application. `deadline_s` counts from submission; None: no deadline. `settings` are the laws'
+    constants by name, `arguments` the application's own words (None: not known), recorded with what the run teaches; `name`
+    is the one it was submitted with, which its program may overrule; `waited` is its submission if that waited for other jobs
+    before its driver started."""
 
     deadline_s: float | None = None
     priority: int = NORMAL_PRIORITY
@@ -64,9 +65,10 @@ class JobOptions:
 
 
 def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Path, default_law: str) -> JobOptions:
-    """Raises `BadInput` naming the setting, also for a `spark.pace.*` key that nobody reads.
+    """Parse the settings. Raise `BadInput` naming the setting, also for a `spark.pace.*` key that is not read.
 
-    A deadline counts from `submitted` (aware), also one that is a time: the next 07:00 is the next one after that."""
+    A deadline counts from `submitted` (aware), also a deadline that is a time: the next 07:00 is the next one after that.
+    """
     own = {key[len(PREFIX) :]: value for key, value in conf.items() if key.startswith(PREFIX)}
     for name, value in own.items():
         if name not in KNOWN and not name.startswith("law."):
@@ -85,7 +87,7 @@ def job_options(conf: Mapping[str, str], *, submitted: datetime, working_dir: Pa
     if force not in ("true", "false"):
         raise BadInput(f"{PREFIX}force is {force!r}; accepted: true or false")
     if own.get("network", CLOSED) != CLOSED:
-        raise BadInput(f"{PREFIX}network is {own['network'][:80]!r}; accepted: {CLOSED}, as a job may only be stricter")
+        raise BadInput(f"{PREFIX}network is {own['network'][:80]!r}; accepted: {CLOSED}, because a job may only be stricter")
     return JobOptions(
         deadline_s=deadline_s,
         priority=parse_priority(own["priority"], option=f"{PREFIX}priority") if "priority" in own else NORMAL_PRIORITY,

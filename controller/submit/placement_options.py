@@ -1,7 +1,7 @@
-"""What an application asks of placement: the settings `spark.pace.placement.*`, `spark.pace.after` and
-`spark.pace.locality.*`.
+"""Settings `spark.pace.placement.*`, `spark.pace.after` and `spark.pace.locality.*`: an application's requests of placement.
 
-What the words mean is the folder `placement`'s; docs/placement.md tells users."""
+The folder `placement` decides what the words mean; docs/placement.md says it for users.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ NAMES = frozenset(
 )
 WAITS = ("forecast", "none")
 DEFAULT_MOVE_S = 3.0
-"""Longer than a task's input takes over a fast network: waiting must be clearly better."""
+"""Time in seconds to move an input: longer than a task's input takes over a fast network, because waiting must be clearly
+better."""
 
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,253}", re.ASCII)
@@ -36,9 +37,9 @@ _SPARK = re.compile(r"spark\.executor\.resource\.([a-z][a-z0-9_.-]*)\.amount", r
 
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
-    """`policy` None: the master's. `resources` are pieces for each executor, in units of 1/10000. `prefer`: hosts of the
-    input as the user says them. `wait`: "forecast" (document 002), "none" or seconds; `move_s`: to move one task's input to
-    another host."""
+    """The requests. `policy` None: the master's. `resources` are pieces for each executor, in units of 1/10000. `prefer`:
+    hosts of the input as the user says them. `wait`: "forecast" (document 002), "none" or seconds; `move_s`: to move one
+    task's input to another host."""
 
     policy: str | None = None
     resources: dict[str, int] = field(default_factory=dict)
@@ -52,11 +53,11 @@ class PlacementOptions:
     wait: str | float = "forecast"
     move_s: float = DEFAULT_MOVE_S
     of_spark: frozenset[str] = frozenset()
-    """Resources that Spark itself knows of: its executors are told their ids."""
+    """Resources that Spark itself knows of: its executors learn their ids."""
 
 
 def placement_options(conf: Mapping[str, str], prefix: str) -> PlacementOptions:
-    """Raises `BadInput` naming the setting."""
+    """Parse the settings. Raise `BadInput` naming the setting."""
 
     def text(name: str) -> str:
         return conf.get(prefix + name, "")
@@ -88,7 +89,7 @@ def _policy(text: str, option: str) -> str | None:
 
 
 def _with_sparks(ours: ResourceSet, spark: Mapping[str, str]) -> dict[str, int]:
-    """Also what Spark's own settings ask for: whole numbers there."""
+    """Add what Spark's own settings ask for: whole numbers there."""
     units = dict(ours)
     for name, number in spark.items():
         key = f"spark.executor.resource.{name}.amount"

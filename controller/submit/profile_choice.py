@@ -1,4 +1,4 @@
-"""Which profile a submission uses: the name or file given by `--profile`, else the stored one of the same main file."""
+"""Choice of a submission's profile: the name or file given by `--profile`, else the stored one of the same main file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stage_model.history.profile import parse_profile, profile_key
 
 @dataclass(frozen=True, slots=True)
 class ProfileChoice:
-    """A stored profile's `name`, or a file's path and text; nothing given: neither."""
+    """A choice: a stored profile's `name`, or a file's path and text; nothing given: neither."""
 
     name: str | None = None
     file: Path | None = None
@@ -27,7 +27,7 @@ class ProfileChoice:
 
 
 def read_profile(given: str | None, working_dir: Path, main: str | None = None) -> ProfileChoice:
-    """The profile that `given` names. It is a file if it holds a slash, ends in .json, exists, or is a URL file:/PATH.
+    """Return the profile that `given` names. It is a file if it holds a slash, ends in .json, exists, or is a URL file:/PATH.
 
     Raises `BadInput`, also for the profile file of another job than `main` (None: any).
     """
@@ -46,10 +46,10 @@ def read_profile(given: str | None, working_dir: Path, main: str | None = None) 
 
 
 def stored_profile(store: ProfileStore, main: str, name: str | None) -> ProfileChoice:
-    """The profile that the master will use by itself: that of the application's name and main file.
+    """Return the profile that the master will use by itself: that of the application's name and main file.
 
-    The name is often known only to the application's code; then the main file alone must tell it, and of several
-    profiles none is taken: the master checks again once the application has told its name.
+    The name is often known only to the application's code; then only the main file identifies the profile, and of several
+    profiles none is taken: the master checks again once the application has given its name.
     """
     if name is not None:
         return ProfileChoice(name=profile_key(None, name, main))

@@ -1,4 +1,4 @@
-"""A submission that comes after others: it waits here, before its driver starts, until the master lets it go on."""
+"""Wait of a submission that comes after others: before its driver starts, until the master lets it go on."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from stage_model.errors import PaceError, Unavailable
 
 ASK_S = 2.0
 LEAST_LEFT_S = 1.0
-"""What is left of a deadline that has passed before the driver starts: the job then runs as fast as it can."""
+"""Seconds that are left of a deadline that has passed before the driver starts: the job then runs as fast as it can."""
 
 
 def wait_for_start(
     connect: Callable[[], MasterClient], submission: str, name: str, plan: PlanRequest, say: Callable[[str], None]
 ) -> float:
-    """Returns when the driver may start; the answer is how many seconds that took. `connect` is called before each question,
-    and raises `Unavailable` once the cluster is down; a master that only is away is asked again. `say` gets each new reason
-    for waiting. Raises `PaceError` where the driver never starts."""
+    """Wait until the driver may start; return how many seconds that took. `connect` is called before each question, and
+    raises `Unavailable` once the cluster is down; a master that only is away is asked again. `say` gets each new reason for
+    waiting. Raise `PaceError` where the driver never starts."""
     begun_s, comes_after, reason = time.monotonic(), dict[str, str](), ""
     unheard: PlanRequest | None = plan
     while True:
@@ -49,8 +49,8 @@ def wait_for_start(
 
 
 def begin_after(job: Submission, waited_s: float, submitted_ms: int, submitted_uptime: str) -> Submission:
-    """The submission as its driver starts it after `waited_s` seconds: its clock starts then, and its deadline and the end of
-    its pipeline are what is left of them."""
+    """Return the submission as its driver starts it after `waited_s` seconds: its clock starts then, and its deadline and the
+    end of its pipeline are what is left of them."""
     pipeline = job.pipeline
     if pipeline is not None and pipeline.by_s is not None:
         pipeline = msgspec.structs.replace(pipeline, by_s=max(LEAST_LEFT_S, pipeline.by_s - waited_s))

@@ -1,6 +1,6 @@
-"""One submission: everything checked that can be checked without contacting anyone, and the spark-submit command.
+"""A submission: everything checked that can be checked without contacting anyone, and the spark-submit command.
 
-Reads the files that the user named, nothing else; running it is `controller.submit.driver_run`.
+This module reads the files that the user named, nothing else; running the command is `controller.submit.driver_run`.
 """
 
 from __future__ import annotations
@@ -49,15 +49,17 @@ EXECUTOR_OPTIONS = {
 EXECUTORS = ("spark.executor.", "spark.cores.max", "spark.dynamicAllocation.")
 """Settings that say how many executors there are, and how large."""
 MOST_ARGUMENTS = 8192
-"""Characters; longer arguments are not recorded with the run (one word of a command line is bounded by the kernel)."""
+"""Largest number of characters; longer arguments are not recorded with the run (one word of a command line is bounded by the
+kernel)."""
 NO_FILE = "spark-internal"
-"""Spark's word for an application that is a class of its own, as its servers for SQL are."""
+"""Word of Spark for an application that is a class of its own, as its servers for SQL are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """`deadline_s` counts from the submission, which was at `submitted_ms` of the wall clock and at `submitted_uptime` of the
-    machine's (`process_identity.uptime`). `law_settings`: `spark.pace.law.*`; `waited`: what it comes `after` has ended."""
+    """A checked submission. `deadline_s` counts from the submission, which was at `submitted_ms` of the wall clock and at
+    `submitted_uptime` of the machine's (`process_identity.uptime`). `law_settings`: `spark.pace.law.*`; `waited`: what it
+    comes `after` has ended."""
 
     arguments: SubmitArguments
     submission: str
@@ -81,16 +83,16 @@ class Submission:
     after: str = ""
     waited: bool = False
     master: str | None = None
-    """Of another cluster manager, which starts the executors; None: ours does."""
+    """Master URL of another cluster manager, which starts the executors; None: ours does."""
 
     @property
     def due_s(self) -> float | None:
-        """When it has to have ended at the latest: its deadline, or the end of its pipeline."""
+        """Time when the application has to have ended at the latest: its deadline, or the end of its pipeline."""
         return self.pipeline.by_s if self.deadline_s is None and self.pipeline is not None else self.deadline_s
 
     @property
     def recorded_arguments(self) -> tuple[str, ...] | None:
-        """The program's own arguments, by which runs are compared; None where they are too long to be recorded."""
+        """Arguments of the program itself, by which runs are compared; None where they are too long to be recorded."""
         words = tuple(self.arguments.application_args)
         return words if len(json.dumps(words)) <= MOST_ARGUMENTS else None
 
@@ -98,7 +100,7 @@ class Submission:
 def check_submission(
     arguments: SubmitArguments, *, submission: str, submitted_ms: int, submitted_uptime: str, working_dir: Path
 ) -> Submission:
-    """Raises `BadInput` for the first thing that is wrong."""
+    """Check a submission. Raise `BadInput` for the first thing that is wrong."""
     own = {**_from_conf(arguments.conf), **arguments.own}
     options = arguments.spark_options
     _check_output(arguments)
@@ -144,7 +146,7 @@ def check_submission(
 
 
 def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
-    """Raises `BadInput` for a master of ours that is not that of the home."""
+    """Raise `BadInput` for a master of ours that is not that of the home."""
     given = _given_master(arguments)
     if given is not None and given.startswith(OUR_SCHEME) and given != cluster.spark_master:
         raise BadInput(
@@ -154,8 +156,8 @@ def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
 
 
 def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings for the driver's --properties-file: the user's file, and Spark's authentication. Raises `BadInput`, also
-    if the file asks for a deploy mode that is not offered."""
+    """Return the settings for the driver's --properties-file: the user's file, and Spark's authentication. Raise `BadInput`,
+    also if the file asks for a deploy mode that is not offered."""
     file = _file_settings(job, spark, environment)
     check_deploy_mode(job.arguments, file, environment, job.master)
     if job.master is not None:  # Spark's own authentication is that cluster manager's affair
@@ -166,8 +168,8 @@ def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[st
 def command(
     job: Submission, *, home: Home, cluster: Cluster, spark: SparkInstall, environment: Mapping[str, str], file: str
 ) -> list[str]:
-    """spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application. `file`
-    holds the `driver_file`."""
+    """Return spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application.
+    `file` holds the `driver_file`."""
     options = job.arguments.spark_options
     users = _users_settings(job, spark, environment)
     if job.master is not None:
@@ -186,7 +188,7 @@ def command(
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
     ours = _our_settings(users)
     places = driver_places(cluster)
-    if not places.keys() & users.keys():  # one of them alone would name another address than the other
+    if not places.keys() & users.keys():  # only one of them would name another address than the other
         ours |= places
     if "--num-executors" in options and INSTANCES not in job.arguments.conf:
         # spark-submit itself honours --num-executors for YARN and Kubernetes only.
@@ -206,14 +208,14 @@ def command(
 
 
 def driver_places(cluster: Cluster) -> dict[str, str]:
-    """Where a driver listens for executors, as settings; none where Spark's own choice is right."""
+    """Return the settings of the address where a driver listens for executors; none where Spark's own choice is right."""
     address = _driver_address(cluster)
     return dict.fromkeys(DRIVER_PLACES, address) if address else {}
 
 
 def driver_variables(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
-    """For the driver's environment, which alone says where Spark's UI listens (WebUI.bind) and what its links say. None where
-    the user says something, or where it would move what executors need."""
+    """Return variables for the driver's environment, which is the only place for where Spark's UI listens (WebUI.bind) and
+    what its links say. Return none where the user says something, or where it would move what executors need."""
     if not _driver_address(cluster) or "SPARK_LOCAL_IP" in environment:
         return {}
     return {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": environment.get("SPARK_PUBLIC_DNS", LOOPBACK)}
@@ -224,7 +226,7 @@ def _driver_address(cluster: Cluster) -> str:
 
 
 def executor_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings that the number, size and memory of executors follow from, as the driver will start with them."""
+    """Return the settings that the number, size and memory of executors follow from, as the driver will start with them."""
     users = _users_settings(job, spark, environment)
     given = job.arguments.spark_options
     options = {setting: given[option] for option, setting in EXECUTOR_OPTIONS.items() if option in given}
@@ -237,10 +239,10 @@ def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[s
 
 
 def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
-    """What a driver needs from its start and the user did not say."""
+    """Return what a driver needs from its start and the user did not say."""
     ours = {key: value for key, value in driver_settings().items() if key not in users}
     if any(key.startswith(OFF_HEAP) for key in users):
-        # whoever has a say about off-heap memory keeps the size he says, and Spark's pages with it
+        # a user who sets off-heap memory keeps that size, and Spark's pages with it
         ours = {key: value for key, value in ours.items() if not key.startswith((OFF_HEAP, PAGES))}
     return ours
 
@@ -276,7 +278,7 @@ def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
 
 
 def _starting_settings(job: Submission) -> dict[str, str]:
-    """Of what was asked for, what says how executors start."""
+    """Return the settings that say how executors start, out of what was asked for."""
     given = {
         "mounts": format_mounts(job.mounts) or None,
         "image": job.image,
@@ -290,7 +292,8 @@ def _starting_settings(job: Submission) -> dict[str, str]:
 
 
 def _other_master(arguments: SubmitArguments) -> str | None:
-    """The master URL of another cluster manager; None where our own is meant. Raises `BadInput` for one that cannot be."""
+    """Return the master URL of another cluster manager; None where our own is meant. Raise `BadInput` for a URL that cannot
+    be."""
     given = _given_master(arguments)
     if given is None or given.startswith(OUR_SCHEME):
         return None
@@ -307,13 +310,13 @@ def _given_master(arguments: SubmitArguments) -> str | None:
 
 
 def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Our options may also come as settings; the option wins."""
+    """Return our options that come as settings; an option given as such wins."""
     names = ("deadline", "priority", "law", "profile", "image", "python", "network", "after")
     return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
 
 
 def _pipeline_settings(arguments: SubmitArguments) -> dict[str, str]:
-    """What is said of its pipeline, and of a deadline of its own; the option wins."""
+    """Return the settings of the job's pipeline, and of a deadline of its own; the option wins."""
     found = {}
     for name in (*SETTINGS, "deadline"):
         given = arguments.own.get(_option_of(name)[2:], arguments.conf.get(PREFIX + name))
@@ -327,7 +330,8 @@ def _option_of(setting: str) -> str:
 
 
 def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """What spark-submit would read from the user's files of settings: --properties-file, or spark-defaults.conf, or both."""
+    """Return what spark-submit would read from the user's files of settings: --properties-file, or spark-defaults.conf, or
+    both."""
     named = job.arguments.spark_options.get("--properties-file")
     defaults = Path(environment.get("SPARK_CONF_DIR") or spark.home / "conf") / "spark-defaults.conf"
     if named is None:
@@ -337,7 +341,7 @@ def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[st
 
 
 def _read(file: Path, named: str = "") -> dict[str, str]:
-    """Of a file of settings; one that is not `named` need not be there."""
+    """Read a file of settings; a file that is not `named` need not be there."""
     try:
         return parse_properties(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -370,7 +374,7 @@ def _check_output(arguments: SubmitArguments) -> None:
     if form not in ("table", "json"):
         raise BadInput(f"--output {form[:80]!r} is no form; accepted: table or json")
     if "output" in arguments.own and "dry-run" not in arguments.flags:
-        raise BadInput("--output is of --dry-run, which alone shows data; accepted: both, or neither")
+        raise BadInput("--output is of --dry-run, the only one that shows data; accepted: both, or neither")
 
 
 def _count(arguments: SubmitArguments, option: str, setting: str) -> int | None:

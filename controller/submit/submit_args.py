@@ -1,7 +1,7 @@
-"""Splits the arguments of `sparkpace submit` into ours, spark-submit's, the application and its own. Pure.
+"""Division of the arguments of `sparkpace submit` into ours, spark-submit's, the application and its own. Pure.
 
-The application is the first word that is neither an option nor an option's value, exactly as spark-submit decides, so
-one must know which of its options take a value. The list is that of Spark 3.5 and 4.3.
+The application is the first word that is neither an option nor an option's value, exactly as spark-submit decides, so one
+must know which of its options take a value. The list is that of Spark 3.5 and 4.3.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SPARK_VALUES = frozenset(
     }
 )  # fmt: skip
 OUR_SCHEME = "sparkpace://"
-"""Of master URLs that name a Sparkpace; any other one is Spark's own."""
+"""Beginning of master URLs that name a Sparkpace; any other one is Spark's own."""
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 OWN_VALUES = frozenset(
     {
@@ -44,13 +44,13 @@ OFFERED = frozenset(
     for name in OWN_VALUES | OWN_FLAGS | SPARK_VALUES | SPARK_FLAGS
     if name not in REFUSED and not name.startswith("--submi")
 )
-"""What a misspelt option may have meant: not what `submit` tells itself."""
+"""Options that a misspelt one may have meant: not those that `submit` gives itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionWord:
-    """One that begins with a dash. `value` is what follows its "=" (`attached`), else the next word where the option takes
-    one; None where there is none."""
+    """An option, which begins with a dash. `value` is what follows its "=" (`attached`), else the next word where the option
+    takes one; None without a value."""
 
     word: str
     name: str
@@ -59,14 +59,14 @@ class OptionWord:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As they were given."""
+        """Words as they were given."""
         return (self.word,) if self.value is None or self.attached else (self.word, self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitArguments:
-    """`own` by option name without dashes; `spark` as it must be handed on: without --properties-file, of which Spark reads
-    but one; `conf` are the settings in `spark`."""
+    """The arguments of one call. `own` by option name without dashes; `spark` as it must be handed on: without
+    --properties-file, of which Spark reads only one; `conf` are the settings in `spark`."""
 
     own: dict[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
@@ -79,7 +79,7 @@ class SubmitArguments:
 
 
 def read_options(arguments: Sequence[str]) -> tuple[list[OptionWord], tuple[str, ...]]:
-    """Those before the application, known or not, and the rest: the application and its own words."""
+    """Return the options before the application, known or not, and the rest: the application and its own words."""
     found: list[OptionWord] = []
     at = 0
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-":
@@ -98,7 +98,8 @@ def read_options(arguments: Sequence[str]) -> tuple[list[OptionWord], tuple[str,
 
 
 def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
-    """Raises `BadInput` for an unknown option, a missing value, an own option given twice, or one we cannot honour."""
+    """Divide the arguments. Raise `BadInput` for an unknown option, a missing value, an own option given twice, or one we
+    cannot honour."""
     own: dict[str, str] = {}
     flags: set[str] = set()
     mounts: list[str] = []
@@ -137,7 +138,7 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
 
 
 def _value(option: OptionWord) -> str | None:
-    """None for a flag."""
+    """Return the option's value, None for a flag."""
     name = option.name
     if name in REFUSED:
         raise BadInput(f"{name} cannot be given here: {REFUSED[name]}")
