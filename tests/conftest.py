@@ -1,5 +1,5 @@
-"""What every test may ask for: a Docker engine, a Kubernetes cluster, a second Spark; how property tests run, and in which
-order.
+"""Resources that any test may ask for (a Docker engine, a Kubernetes cluster, a second Spark), how property tests run, and
+the order of tests.
 
 `SPARKPACE_REQUIRE_DOCKER=1`, and likewise KUBERNETES, BROWSER, PROMETHEUS and AIRFLOW (set by .ci/run), turn a skipped
 test that needs one into a failure, so nothing passes unseen.
@@ -45,7 +45,8 @@ hypothesis.settings.register_profile("gate", PATIENT, derandomize=True, max_exam
 hypothesis.settings.load_profile("gate" if REQUIRED or os.environ.get("CI") else "dev")
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkpace"
-"""Where `.ci/setup prometheus` and `.ci/setup airflow` leave the programs. Tests may have a cache of their own later."""
+"""Folder in which `.ci/setup prometheus` and `.ci/setup airflow` leave the programs. Tests may have a cache of their own
+later."""
 
 
 def _missing(marker: str, problem: str) -> NoReturn:
@@ -56,7 +57,7 @@ def _missing(marker: str, problem: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[docker.DockerClient]:
-    """A client of the engine that answers here (DOCKER_HOST or the default socket)."""
+    """Provide a client of the engine that answers here (DOCKER_HOST or the default socket)."""
     try:
         docker_version()
     except Unavailable as problem:
@@ -68,8 +69,8 @@ def docker_engine() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="session")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An administrator's, of a cluster that answers. It has a variable of its own, so that no test touches a user's cluster
-    unless they say so."""
+    """Provide an administrator's kubeconfig of a cluster that answers. A variable of its own names it, so that no test
+    touches a user's cluster unless the user says so."""
     given = os.environ.get("SPARKPACE_TEST_KUBECONFIG")
     if not given:
         _missing("kubernetes", "SPARKPACE_TEST_KUBECONFIG names no cluster; `make kubernetes` starts one")
@@ -93,7 +94,7 @@ def chromium() -> Path:
 
 @pytest.fixture(scope="session")
 def prometheus() -> Path:
-    """The folder of `prometheus` and `promtool`."""
+    """Provide the folder of `prometheus` and `promtool`."""
     folders = [Path(folder) for folder in os.get_exec_path()]
     for folder in (*folders, CACHE / "prometheus" / "usr" / "bin"):
         if all(os.access(folder / name, os.X_OK) for name in ("prometheus", "promtool")):
@@ -103,7 +104,7 @@ def prometheus() -> Path:
 
 @pytest.fixture(scope="session")
 def airflow() -> Path:
-    """The command, of an environment that holds what the lock file says and nothing else."""
+    """Provide the Airflow command, from an environment that holds exactly what the lock file says."""
     made = CACHE / "airflow"
     lock = Path(__file__).parents[1] / ".ci" / "airflow.txt"
     if not (made / "made-from").is_file() or (made / "made-from").read_bytes() != lock.read_bytes():
@@ -126,14 +127,14 @@ def _tests_of_containers_groups_may_write_them(request: pytest.FixtureRequest) -
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """Of two megabytes; root only."""
+    """Provide a disk of two megabytes; root only."""
     with mounted(tmp_path / "small", "2m") as disk:
         yield disk
 
 
 @pytest.fixture(scope="session")
 def spark35_python() -> Path:
-    """A Python interpreter whose pyspark is a 3.5 (`make test` builds one)."""
+    """Provide a Python interpreter whose pyspark is a 3.5 (`make test` builds one)."""
     given = os.environ.get("SPARKPACE_SPARK35_PYTHON")
     if not given:
         pytest.skip("SPARKPACE_SPARK35_PYTHON names no Python with pyspark 3.5; `make test` sets it where 3.5 can run")
@@ -143,8 +144,8 @@ def spark35_python() -> Path:
 
 
 def _together(nodeid: str) -> str:
-    """What runs in one process: a file's tests, and those of all files that share the Kubernetes. In several processes, one
-    would wait until another is done with it."""
+    """Return the group of tests that run in one process: a file's tests, or those of all files that share the Kubernetes
+    cluster. In several processes, one would wait until another is done with the cluster."""
     file = nodeid.split("::", 1)[0]
     return "kubernetes" if file.startswith("tests/integration/test_kubernetes") else file
 
@@ -160,7 +161,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedu
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes run tests, those with most jobs on real clusters come first, so that all processes end
+    """Put the tests with most jobs on real clusters first where several processes run tests, so that all processes end
     together."""
     if hasattr(config, "workerinput"):
         of = {item: _together(item.nodeid) for item in items}

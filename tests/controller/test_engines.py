@@ -1,4 +1,4 @@
-"""Which Docker engine is found, in which version of its protocol, and what is said of one that cannot be used."""
+"""The Docker engine that is found, the version of its protocol, and the sentence about an engine that cannot be used."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Answers(BaseHTTPRequestHandler):
         return "test"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
-        """Keeps stderr quiet."""
+        """Keep stderr quiet."""
 
 
 class _Broken(_Answers):
@@ -95,7 +95,7 @@ def no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def context(folder: Path, name: str, url: str) -> None:
-    """Writes a context as `docker context create` does."""
+    """Write a context as `docker context create` does."""
     meta = folder / "contexts" / "meta" / sha256(name.encode()).hexdigest()
     meta.mkdir(parents=True)
     described = {"Name": name, "Metadata": {}, "Endpoints": {"docker": {"Host": url, "SkipTLSVerify": False}}}

@@ -1,4 +1,4 @@
-"""What an application may keep on a disk."""
+"""The amount that an application may keep on a disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GIB = 1 << 30
         # 45 of 45 + 5 GiB are 90%
         ("90%", Disk(100 * GIB, 5 * GIB), 45 * GIB),
         ("50%", Disk(100 * GIB, 40 * GIB), 40 * GIB),
-        # full, and somebody else's: a tenth of the disk harms nobody
+        # full, and somebody else's: a tenth of the disk harms no one
         ("90%", Disk(100 * GIB, 0), 10 * GIB),
         ("none", Disk(100 * GIB, 0), math.inf),
     ],

@@ -1,4 +1,4 @@
-"""Who answers on the master's port must be the master: whoever else is there learns nothing and is not obeyed."""
+"""A server on the master's port must be the master: any other server there learns nothing and is not obeyed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which quota writes a period needs, and in which order."""
+"""Quota writes that a period needs, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often stage events may wake the control loop, how many files it may have open, whom it beats for, and how it ends."""
+"""An agent's child: how often stage events may wake its loop, its limit of open files, its heartbeat and its end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def options_of(home: Path, period_s: float) -> AgentOptions:
 
 
 class _Machine(FakeRuntime):
-    """On which things go wrong as the test says."""
+    """A machine on which things go wrong as the test says."""
 
     works = True
     stuck: ExecutorKey | None = None
@@ -80,7 +80,7 @@ class _Machine(FakeRuntime):
 
 @pytest.fixture
 def machine(tmp_path: Path) -> _Machine:
-    """With two executors at half a core each."""
+    """Provide a machine with two executors at half a core each."""
     rig = rigs.FakeRig(tmp_path)
     made = _Machine(rig.host, "mine", "w1")
     for key in KEYS:
@@ -90,7 +90,7 @@ def machine(tmp_path: Path) -> _Machine:
 
 @pytest.fixture
 def alive(tmp_path: Path, machine: _Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
-    """A child on that machine, of a worker with one core, in this process. A minute later it is stopped."""
+    """Run a child on that machine, of a worker with one core, in this process. A minute later it is stopped."""
     monkeypatch.setattr(child, "make_runtime", lambda _options, _cluster_id: machine)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     made = Child(options_of(tmp_path / "home", period_s=0.2))
@@ -144,7 +144,7 @@ def test_a_period_that_fails_is_tried_again(alive: Child, machine: _Machine, cap
         nonlocal periods
         periods += 1
         if periods in (2, 3):
-            raise KeyError("nobody thought of this")
+            raise KeyError("no one thought of this")
         if periods == 4:
             alive._asked_to_stop()
 

@@ -23,7 +23,7 @@ GIB = 1 << 30
 
 
 class Machine:
-    """A fake machine whose java writes archives; `programs` are those that ran."""
+    """A fake machine whose java writes archives; `programs` are the programs that ran."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.root = folder, folder / "class-archives"
@@ -182,7 +182,7 @@ def test_a_small_grant_makes_none_but_uses_one(machine: Machine) -> None:
 
 
 def _nothing(program: Program) -> None:
-    """A java that writes no archive."""
+    """Stand for a java that writes no archive."""
 
 
 def _refused(program: Program) -> None:

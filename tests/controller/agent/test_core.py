@@ -48,7 +48,7 @@ def seen(
 
 
 def period(state: State, now_s: float, executors: dict[ExecutorKey, Seen], *plans: ApplicationPlan) -> tuple[Orders, State]:
-    """On a worker of two cores, with plans that came at 0 s."""
+    """Step a worker of two cores, with plans that came at 0 s."""
     timed = {p.application_id: TimedPlan(p, 0.0) for p in plans}
     return step(Snapshot(2.0, 1.0, QUOTA, executors, timed), state, now_s)
 
@@ -95,7 +95,7 @@ def test_what_an_owner_does_not_allow_is_left_to_others_and_written_by_nobody() 
     orders, _ = period(State(), 0.0, {KEY: seen(quota=1.0), OTHER: seen(OTHER, quota=1.0)}, first, second)
     assert orders.grants == {KEY: 1.0, OTHER: 1.0}, "without that they share"
     [sample, _] = period(State(), 0.0, {KEY: capped, OTHER: free}, first, second)[0].samples
-    assert not sample.squeezed, "nobody has taken from it"
+    assert not sample.squeezed, "no other executor has taken from it"
 
 
 def test_a_law_a_grant_a_write_and_a_sample() -> None:
@@ -148,7 +148,7 @@ def test_without_a_plan_it_has_all_it_can_use_and_no_sample() -> None:
 
 
 def test_a_stage_that_an_absent_master_has_not_described_has_all_it_can_use() -> None:
-    # by the stage deadlines that it was told nothing runs; the plan came at 0 s, and the master is away from 10 s on
+    # by the stage deadlines that the agent knows nothing runs; the plan came at 0 s, and the master is away from 10 s on
     granted = []
     for now_s in (5.0, 11.0):
         orders, _ = period(State(), now_s, {KEY: seen()}, plan(law="paper", stages=()))
@@ -233,8 +233,8 @@ def test_who_is_no_longer_there_is_forgotten() -> None:
 
 
 def test_executors_of_one_application_on_a_worker_count_what_the_others_do() -> None:
-    """As a cluster manager that has several on a machine starts them. After 4 s both have used 1.1 of 50 core-seconds, so
-    47.8 in 96 s are left, for both."""
+    """A cluster manager may start several executors on a machine. After 4 s both have used 1.1 of 50 core-seconds, so 47.8 in
+    96 s are left, for both."""
     one, two = KEY, ExecutorKey("app", "2")
 
     def both(cpu_s: float) -> dict[ExecutorKey, Seen]:

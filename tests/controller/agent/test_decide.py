@@ -33,7 +33,7 @@ def decided(plan: ApplicationPlan, seen: ObservedExecutor, state: LawState = Law
 def test_before_its_first_task_an_executor_asks_for_all_its_slots_when_tasks_wait_and_else_for_a_core_to_start_with() -> None:
     nothing_to_do = msgspec.structs.replace(PLAN, stages=())
     assert [decided(PLAN, executor(idle_s=None, up=up)).demand for up in (False, True)] == [4.0, 4.0]
-    # a session that waits for its user takes nobody's cores
+    # a session that waits for its user takes no cores from others
     assert [decided(nothing_to_do, executor(idle_s=None, up=up)).demand for up in (False, True)] == [1.0, 0.0]
 
 
@@ -128,11 +128,11 @@ def test_executors_share_by_their_runnable_tasks() -> None:
 
 
 def test_few_waiting_tasks_starve_no_executor_and_are_not_paid_for_twice() -> None:
-    """One task, not yet handed out."""
+    """One task is not yet handed out."""
     stage = msgspec.structs.replace(STAGE, tasks=1, work_core_s=4.0)
     plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=5.0, settings=EXACTLY)
     # either may get it, so each asks for half of the 0.8 cores; the one that has it for all of them, also before the master
-    # has told the other
+    # has informed the other
     assert decided(plan, executor()).demand == pytest.approx(0.4)
     assert decided(plan, executor(running=1)).demand == pytest.approx(0.8)
 
@@ -166,7 +166,7 @@ def test_between_stages_the_forecast_law_asks_for_its_part_of_what_is_to_come() 
 
 
 def test_while_others_run_the_last_tasks_nothing_is_held() -> None:
-    """The next stage cannot follow before they end, and its start is told at once."""
+    """The next stage cannot follow before they end, and its start is reported at once."""
     last = msgspec.structs.replace(STAGE, tasks=8, elsewhere_done=6, elsewhere_running=2)
     tail = msgspec.structs.replace(PLAN, stages=(last,), slots=8, executors=2)
     assert decided(tail, executor(running=0), LawState(1.3)).demand == 0.0
@@ -191,7 +191,7 @@ class TestSeveralAims:
     def test_in_a_fair_pool_an_aim_has_a_part_of_the_cores_only(self) -> None:
         # alone 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
         assert self.demand(self.FAIR, 2, 2) == pytest.approx(2 * 0.8)
-        # and a third where a job without a deadline runs beside them
+        # and a third where a job without a deadline runs next to them
         beside = StagePlan(stage=5, attempt=0, tasks=9, work_core_s=900.0)
         three = msgspec.structs.replace(self.FAIR, stages=(*self.FAIR.stages, beside))
         assert self.demand(three, 2, 1, 1) == pytest.approx(3 * 0.8)

@@ -1,4 +1,4 @@
-"""What strangers use of a machine: seen soon, never more than half, and nothing of ours."""
+"""Foreign use of a machine's CPU: seen soon, never more than half, and without our own use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.agent.foreign import MOST_SHARE, SMOOTHED_S, Foreign
 
 
 def after(seconds: int, foreign_cores: float, own_cores: float, begin: Foreign | None = None) -> Foreign:
-    """Looks once a second at a machine on which both use so much."""
+    """Look once a second at a machine on which foreign and own programs use that many cores."""
     foreign = begin or Foreign().after(0.0, 500.0, 7.0)
     at_s, busy_s, own_s = foreign.at_s or 0.0, foreign.busy_s, foreign.own_s
     for second in range(1, seconds + 1):

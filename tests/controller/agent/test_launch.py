@@ -1,4 +1,4 @@
-"""What an executor is started with: placeholders filled, mounts checked, directories made without following links."""
+"""Launches of executors: placeholders filled, mounts checked, directories made without following links."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class TestMounts:
     def test_the_home_of_sparkpace_is_masked_in_what_is_shown_and_refused_to_who_asks_for_it(
         self, site: Site, tmp_path: Path
     ) -> None:
-        """Every token lies there, and what other applications left."""
+        """Every token and the files that other applications left lie there."""
         home = site.home
         home.mkdir()
         homely = replace(site, local_root=home / "local", run_root=home / "runs", allowed_mounts=(tmp_path,))
@@ -231,7 +231,7 @@ class TestMounts:
 
 
 class TestHolding:
-    """What was looked at is what is bound, whatever the path names later."""
+    """The file that was checked is the file that is bound, whatever the path names later."""
 
     def test_a_link_that_is_swapped_after_the_check_changes_nothing(self, site: Site, tmp_path: Path) -> None:
         root = site.allowed_mounts[0]
@@ -249,7 +249,7 @@ class TestHolding:
         assert not bind.held.same_as(root / "data")
 
     def test_a_path_that_is_named_twice_is_looked_at_once(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Else it could be allowed as one thing and shown, writable, as another."""
+        """A path that is looked at twice could be allowed as one thing and shown, writable, as another."""
         path, opened, openly = str(site.allowed_mounts[0]), list[str](), os.open
 
         def watched(path: str, *rest: Any, **more: Any) -> int:
@@ -414,7 +414,7 @@ class TestDirectories:
 
 
 class TestNetwork:
-    """192.0.2.77 is nobody's address (RFC 5737)."""
+    """Addresses of executors. 192.0.2.77 belongs to no one (RFC 5737)."""
 
     def made(self, site: Site, **changed: object) -> Launch:
         return make_launch(msgspec.structs.replace(spec(), **changed), site, "/java", 0.5, 512)
@@ -425,7 +425,7 @@ class TestNetwork:
 
     @pytest.fixture
     def here(self) -> str:
-        """An address of this machine besides loopback."""
+        """Provide an address of this machine besides loopback."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("198.51.100.1", 9))

@@ -1,4 +1,4 @@
-"""Starting beside the loop: once, again after a failure, never after a refusal; what is remembered of it."""
+"""Starts on threads next to the loop: once, again after a failure, never after a refusal; and what is remembered of them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> N
 
 
 class _Strange(FakeRuntime):
-    """A machine that cannot start one executor, for a reason nobody thought of."""
+    """A machine that cannot start one executor, for a reason that no one thought of."""
 
     def start(self, launch: Launch) -> None:
         if launch.key == KEY:

@@ -1,4 +1,4 @@
-"""What applications keep on a disk is measured, whatever they put there."""
+"""Use of a disk by applications is measured, whatever they put there."""
 
 from __future__ import annotations
 

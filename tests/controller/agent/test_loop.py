@@ -1,4 +1,4 @@
-"""The agent's periods on a machine in memory: what starts, what goes on, what ends, what is told."""
+"""The agent's periods on a machine in memory: starts, executors that go on, ends and reports."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def worker(tmp_path: Path) -> FakeWorker:
 
 @pytest.fixture
 def busy(worker: FakeWorker) -> FakeWorker:
-    """An executor with two tasks under way, paced for half a core."""
+    """Provide an executor with two tasks under way, paced for half a core."""
     worker.want([spec()], [plan()])
     worker.tick()
     worker.progress(KEY, running())
@@ -67,7 +67,7 @@ def busy(worker: FakeWorker) -> FakeWorker:
 
 @pytest.fixture
 def driver() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that lives until the test ends it."""
+    """Start a process that lives until the test ends it."""
     process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     yield process
     process.communicate()
@@ -125,14 +125,14 @@ class TestStarting:
 
 class TestControl:
     def test_the_quota_follows_the_law(self, busy: FakeWorker) -> None:
-        # 99 s left of the 100 s told a second ago: 50 / 99 = 0.505 -> 0.55 in quanta of 0.05
+        # 99 s left of the 100 s reported a second ago: 50 / 99 = 0.505 -> 0.55 in quanta of 0.05
         assert busy.quotas() == {KEY: 0.55}
 
     def test_an_unchanged_quota_is_not_written(self, busy: FakeWorker) -> None:
         busy.agent.runtime = stuck = _StuckQuota(busy.host, CLUSTER, "w1")
         stuck.stuck = KEY
         report = busy.tick(0.0)
-        # a write would have been refused, and a refused write is told
+        # a write would have been refused, and a refused write is reported
         assert report.notes == ()
 
     def test_it_goes_on_without_new_orders(self, busy: FakeWorker) -> None:
@@ -325,7 +325,7 @@ class TestRestart:
         busy.restart()
         busy.tick()
         assert busy.running() == {KEY}
-        # as many slots as the worker has cores, until told
+        # as many slots as the worker has cores, until the master says otherwise
         assert busy.agent.state.held[KEY].account.slots == 2
 
     def test_another_workers_executors_are_not_touched(self, busy: FakeWorker) -> None:
@@ -338,7 +338,7 @@ class TestRestart:
 
 
 class TestTroubleOfOne:
-    """What goes wrong with one executor is its own trouble."""
+    """Trouble of one executor stays with that executor."""
 
     @pytest.fixture
     def two(self, busy: FakeWorker) -> FakeWorker:
@@ -396,7 +396,7 @@ class TestSamples:
         busy.host.set_demand(KEY, 0.2)
         busy.tick()
         sample = busy.tick().samples[-1]
-        # elapsed 100 s when told, four ticks of a second since
+        # elapsed 100 s when reported, four ticks of a second since
         assert (sample.time_s, sample.quota) == (104.0, 0.55)
         assert sample.usage == pytest.approx(0.2)
 
@@ -494,7 +494,7 @@ class TestHostileProgress:
             "progress file of executor 1 has schema 7, not 1; its container CPU is used instead"
         ]
         busy.tick(COMPLAINT_S)
-        assert sum("has schema 16" in note for note in busy.tick().notes) == 1, "it is told again a minute later"
+        assert sum("has schema 16" in note for note in busy.tick().notes) == 1, "the note is repeated a minute later"
 
     def test_claims_that_fit_the_schema_but_not_the_stage(self, busy: FakeWorker) -> None:
         busy.progress(KEY, running(tasks=1 << 40, done=1 << 50))

@@ -1,4 +1,4 @@
-"""One agent on a machine is alone, and a second one knows it."""
+"""A machine has one agent, and a second agent notices that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sys.stdin.read()
 
 @pytest.fixture(params=[1, 2])
 def groups(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A folder that looks like a tree of control groups of either version."""
+    """Provide a folder that looks like a tree of control groups of either version."""
     if request.param == 2:
         (tmp_path / "cgroup.controllers").touch()
     else:

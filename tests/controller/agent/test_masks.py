@@ -1,4 +1,4 @@
-"""Which binds an executor gets and what is masked in them: by example. For any tree: `tests/properties/test_masks.py`."""
+"""Binds of an executor and the masks in them, by example. For any tree: `tests/properties/test_masks.py`."""
 
 from __future__ import annotations
 

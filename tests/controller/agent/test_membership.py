@@ -1,4 +1,4 @@
-"""Which cluster an agent takes itself to be of: by its file, its master, or the executors that it paces."""
+"""The cluster to which an agent takes itself to belong: by its file, its master, or the executors that it paces."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Adopted = Callable[..., None]
 
 @pytest.fixture
 def options(tmp_path: Path) -> AgentOptions:
-    """Of a worker whose master does not answer."""
+    """Provide the options of a worker whose master does not answer."""
     return agent_options(tmp_path)
 
 
 @pytest.fixture
 def adopted(options: AgentOptions) -> Adopted:
-    """Leaves the record of an executor that this test's process is, or one that has ended."""
+    """Provide a function that leaves the record of an executor, which is this test's process or has ended."""
 
     def leave(cluster_id: str, *, executor_id: str = "1", worker_id: str = options.worker_id, alive: bool = True) -> None:
         process = process_identity.of(os.getpid())

@@ -1,4 +1,4 @@
-"""What an executor needs for the rest of a run: the most that was planned lately."""
+"""Cores that an executor needs for the rest of a run: the most that was planned lately."""
 
 from __future__ import annotations
 

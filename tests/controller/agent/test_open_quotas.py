@@ -17,7 +17,7 @@ from tests.fakes.runtime import FakeRuntime
 
 
 class _Failing(FakeRuntime):
-    """Whose second executor cannot be paced."""
+    """A runtime whose second executor cannot be paced."""
 
     error: Exception | None
 

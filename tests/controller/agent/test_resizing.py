@@ -26,12 +26,12 @@ STAGE = StagePlan(stage=1, attempt=0, tasks=20)
 
 @pytest.fixture
 def worker(tmp_path: Path) -> FakeWorker:
-    """Of 4096 MiB."""
+    """Provide a worker of 4096 MiB."""
     return FakeWorker(tmp_path)
 
 
 def want(worker: FakeWorker, stopped: tuple[str, ...] = (), **budgets: int) -> None:
-    """The master wants these applications with these budgets; each needs 1000 MiB besides."""
+    """Have the master want these applications with these budgets; each needs 1000 MiB besides."""
     worker.want(
         [spec(name, memory_mb=1000, off_heap_floor_mb=64) for name in budgets],
         [
@@ -49,7 +49,7 @@ def want(worker: FakeWorker, stopped: tuple[str, ...] = (), **budgets: int) -> N
 
 
 def order(worker: FakeWorker, key: ExecutorKey) -> tuple[int, int]:
-    """Number and MiB."""
+    """Return the number of the newest order and its MiB."""
     found = msgspec.json.decode((worker.site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
     return found.number, found.off_heap_bytes // MB
 
@@ -69,7 +69,7 @@ def limits(worker: FakeWorker) -> dict[str, int]:
 
 
 def alone(worker: FakeWorker) -> None:
-    """The first has all: 4096 - 1000."""
+    """Give all memory to the first: 4096 - 1000."""
     want(worker, first=3096)
     worker.tick()
     worker.tick()
@@ -260,7 +260,7 @@ class _NoLimits(FakeRuntime):
         return {key: dataclasses.replace(seen, memory_limit_bytes=None) for key, seen in super().observe().items()}
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
-        raise AssertionError("there is none to be set")
+        raise AssertionError("no limit may be set")
 
 
 class _StuckLimit(FakeRuntime):

@@ -1,4 +1,4 @@
-"""Where secrets lie on a machine: real directories, links, homes of others."""
+"""Places of secrets on a machine: real directories, links, homes of others."""
 
 from __future__ import annotations
 

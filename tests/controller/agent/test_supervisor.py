@@ -1,4 +1,4 @@
-"""The supervisor restarts its child, opens the quotas of a silent one, and ends when told. Real processes, short waits."""
+"""The supervisor restarts its child, opens the quotas of a silent one, and ends on request. Real processes, short waits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def options(tmp_path: Path) -> AgentOptions:
 
 
 def opener(place: Path) -> tuple[str, ...]:
-    """Writes down the options it is given."""
+    """Return a program that writes down the options it is given."""
     return (sys.executable, "-c", "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')", str(place))
 
 
@@ -58,7 +58,7 @@ DYING = (sys.executable, "-c", "import sys; sys.exit(1)")
 
 
 def silent_for_long(options: AgentOptions, child: Sequence[str], opener: Sequence[str]) -> Supervisor:
-    """A supervisor none of whose children has ticked for a quarter of an hour."""
+    """Make a supervisor none of whose children has ticked for a quarter of an hour."""
     supervisor = Supervisor(options, child=child, opener=opener)
     supervisor._ticked_s -= 1000
     return supervisor
@@ -122,7 +122,7 @@ def test_an_opener_that_cannot_be_started_does_not_end_the_supervisor(
 
 
 def stop_it(options: AgentOptions, child: tuple[str, ...], opener: tuple[str, ...], when: str) -> int:
-    """Runs a supervisor until its stderr says `when`, stops it, and returns its exit code."""
+    """Run a supervisor until its stderr says `when`, stop it, and return its exit code."""
     program = (
         "import sys; from controller.agent.supervisor import Supervisor; from controller.options import AgentOptions; "
         f"sys.exit(Supervisor(AgentOptions.from_json(sys.stdin.buffer.read()), child={child!r}, opener={opener!r}).run())"

@@ -1,4 +1,4 @@
-"""The agent's threads go on, whatever their work raises, and one that hangs is named."""
+"""The agent's threads go on, whatever their work raises, and a thread that hangs is named."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: Rig) -> None:
     def work(beat: Beat) -> None:
-        raise KeyError("nobody thought of this")
+        raise KeyError("no one thought of this")
 
     rig.threads.add("starts", work, patience_s=PATIENCE_S)
     rig.await_notes(3)
-    assert "thread starts failed and is begun again (failure 3): KeyError: 'nobody thought of this'" in rig.notes[2]
+    assert "thread starts failed and is begun again (failure 3): KeyError: 'no one thought of this'" in rig.notes[2]
 
 
 def test_pauses_grow_to_their_limit_and_begin_anew_after_a_long_life() -> None:

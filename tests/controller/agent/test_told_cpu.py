@@ -10,7 +10,7 @@ from controller.agent.told_cpu import KEPT_S, ToldCpu
 
 
 def after(*looks: tuple[float, float | None, float]) -> ToldCpu:
-    """Of times, what was told, quotas."""
+    """Return the CPU use after looks: times, the CPU that the executor reported, quotas."""
     told = ToldCpu()
     for look in looks:
         told = told.after(*look)
@@ -26,7 +26,7 @@ def test_no_more_than_the_quota_allows_at_once_and_the_rest_later() -> None:
     begin = ((0.0, 0.0, 0.5), (2.0, 100.0, 0.5))
     assert after(*begin).cpu_s == pytest.approx(1.0)
     assert after(*begin, (4.0, 100.0, 0.5)).cpu_s == pytest.approx(2.0)
-    # what was true all the time comes back: 3 s at 0.5, and 1.2 were told
+    # what was true all the time comes back: 3 s at 0.5, and 1.2 were reported
     assert after((0.0, 0.0, 0.5), (3.0, 1.2, 0.5)).cpu_s == pytest.approx(1.2)
 
 

@@ -1,4 +1,5 @@
-"""What services are given: a web hook's URL by a file, which is in no list of processes and in no sentence; addresses."""
+"""Checks of what services are given: a web hook's URL by a file, which is in no list of processes and in no sentence;
+addresses."""
 
 from __future__ import annotations
 

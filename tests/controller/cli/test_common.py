@@ -1,4 +1,4 @@
-"""What commands share: which application a word names, and options that `up` hands on as words of other commands."""
+"""Code that commands share: the application that a word names, and options that `up` hands on as words of other commands."""
 
 from __future__ import annotations
 

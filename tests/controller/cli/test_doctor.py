@@ -1,4 +1,4 @@
-"""What `doctor` says of a machine."""
+"""Findings of `doctor` about a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `explain` says in lines before its table."""
+"""Lines that `explain` prints before its table."""
 
 from __future__ import annotations
 

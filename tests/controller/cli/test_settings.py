@@ -1,4 +1,4 @@
-"""`sparkpace conf`: the settings of a stock driver, and the file that alone holds a secret."""
+"""`sparkpace conf`: the settings of a stock driver, and the one file that holds a secret."""
 
 from __future__ import annotations
 

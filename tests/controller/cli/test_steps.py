@@ -1,4 +1,4 @@
-"""How long steps are shown: lines that move on a terminal, plain ones anywhere else."""
+"""Display of long steps: lines that move on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER_S = 1e6
 
 
 def console(term: str | None) -> Console:
-    """Of such a terminal; None: a pipe."""
+    """Make a console of a terminal of that kind; None: a pipe."""
     return Console(file=io.StringIO(), force_terminal=term is not None, width=80, _environ={"TERM": term or "xterm"})
 
 

@@ -1,4 +1,5 @@
-"""What `up` starts where a cluster was started before, by examples: what is recorded, what lives, what was asked."""
+"""Services that `up` starts where a cluster was started before, by examples: recorded services, living ones, and the
+request."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def recorded(**changes: Any) -> Cluster:
         (Found(SOME, {"w1": WHOLE, "w2": ORPHANED}), Healing(False, ("w2",), (), ("w1",))),
         (Found(None, {"w1": CHILDLESS, "w2": ORPHANED}), Healing(True, ("w2",), ("w1",), ())),
         (Found(None, {}), Healing(True, ("w1", "w2"), (), ())),
-        # one that was started by hand is nobody's business
+        # a worker that was started by hand is left as it is
         (Found(SOME, {"w1": WHOLE, "w2": WHOLE, "m3": WHOLE}), Healing(False, (), (), ("w1", "w2"))),
     ],
 )

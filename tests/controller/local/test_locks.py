@@ -1,4 +1,4 @@
-"""One of each: who holds a lock is known, keeps others out, and lets go however it ends. Real processes."""
+"""Locks of a home: the holder of a lock is known, keeps others out, and lets go however it ends. Real processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def other(home: Home) -> Iterator[Other]:
-    """Another process that holds the lock of that name."""
+    """Provide another process that holds the lock of a given name."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""What `up` prepares for executors, beside another `up` of the same machine."""
+"""Preparations of `up` for executors, at the same time as another `up` of the same machine."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class TestActions:
         actions = Actions({"spark.pace.deadline": same})
         assert actions.apply(started(0, 1_893_456_000_000, leaked)) == ""
         assert actions.by_key == {}
-        # it has passed, which is not for the job to be told
+        # it has passed, which is no news for the job
         assert actions.apply(started(1, 1_893_456_999_000, same)) == ""
         assert actions.by_key == {}
         actions.apply(started(2, 1_893_456_999_000, "60s"))
@@ -141,7 +141,7 @@ def taught() -> Profile:
 
 
 def test_only_what_belongs_to_the_action_is_planned_for(tmp_path: Path) -> None:
-    """Its first stage is under way: of the query's four stages three are to come, the last job is none of its business."""
+    """Its first stage is under way: of the query's four stages three are to come, the last job does not belong to it."""
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
     application_id = cluster.register(age_s=0.0)
@@ -208,7 +208,7 @@ def test_actions_side_by_side_have_an_aim_each(tmp_path: Path) -> None:
     # each stage has the paper's deadline of its own action: the first of two, and of four, equal stages
     lengths_s = [application.goals[key].length_s for key in ((4, 0), (0, 0))]
     assert lengths_s == pytest.approx([0.95 * 60 / 2, 0.95 * 100 / 4], rel=0.01)
-    # a job without a deadline beside one is not the deadline's, but shares its cores
+    # a job without a deadline next to one is not the deadline's, but shares its cores
     application.apply(JobEnd(job=0, time_ms=20_000, ok=True))
     application.apply(StageCompleted(stage=0, attempt=0, time_ms=20_000))
     assert planning.application_plan(application, "w1", MOST, cluster.now_s + 20).aims == ()
@@ -219,7 +219,8 @@ def test_actions_side_by_side_have_an_aim_each(tmp_path: Path) -> None:
 
 
 def with_jobs(where: Path, deadline_s: float | None, *given: tuple[int, str | None, str]) -> tuple[FakeCluster, Application]:
-    """An application with that deadline; 7 s after its submission these jobs of the profile begin: job, query, deadline."""
+    """Make an application with that deadline; 7 s after its submission these jobs of the profile begin: job, query,
+    deadline."""
     where.mkdir(exist_ok=True)
     cluster = FakeCluster(where)
     cluster.worker("w1")

@@ -1,4 +1,4 @@
-"""What agents report, and what they are told: executors that end, samples, debt."""
+"""Reports of agents and the answers to them: executors that end, samples, debt."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster:
 
 
 def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_had_used(cluster: FakeCluster) -> None:
-    """It reads from them how many have ended, and counts CPU from its own start on."""
+    """The agent reads from the executors' tasks how many have ended, and counts CPU from its own start on."""
     cluster.worker("w1")
     application_id = cluster.register()
     cluster.driver(application_id, *one_stage_run(1000)[:2])

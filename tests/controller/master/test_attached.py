@@ -206,14 +206,14 @@ def test_settings_that_say_how_executors_start_are_refused(cluster: FakeCluster)
 
 
 def taught(cluster: FakeCluster) -> None:
-    """A profile of 8 s of work."""
+    """Teach a profile of 8 s of work."""
     cluster.finished_run()
 
 
 def test_a_deadline_is_judged_by_the_workers_that_adopt(cluster: FakeCluster) -> None:
     taught(cluster)
     hurry = {"spark.pace.deadline": "6s"}
-    attach(cluster, conf=hurry)  # nobody is there by whom to judge it
+    attach(cluster, conf=hurry)  # no worker is there by which to judge it
     for _ in range(4):
         cluster.worker("own2")
     desired(cluster)

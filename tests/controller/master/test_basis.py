@@ -1,4 +1,4 @@
-"""What a forecast rests on, in one structure and one sentence."""
+"""The basis of a forecast, in one structure and one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers can give, and with how many cores a stage begins. Expected numbers are derived beside each assert."""
+"""Capacity of workers, and the cores with which a stage begins. Expected numbers are derived next to each assert."""
 
 from __future__ import annotations
 

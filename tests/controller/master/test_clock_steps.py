@@ -25,7 +25,7 @@ from tests.fakes.cluster import FakeCluster, one_stage_run, report
 
 HOUR_MS = 3_600_000
 NOT_COMPARED = {"app_id", "submitted_epoch_s"}
-"""What a summary tells for people: its name and date."""
+"""Fields of a summary that are for people: its name and date."""
 
 
 class Wall:
@@ -56,8 +56,8 @@ class Driver:
 
 
 def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...], patch: pytest.MonkeyPatch) -> list[Any]:
-    """Two runs of one job, the second with a deadline, two lost executors and a restart of the master, then a third one that
-    comes too late. Before each of eight moments the wall clock is set. Returns all that was decided and taught."""
+    """Run one job twice, the second time with a deadline, two lost executors and a restart of the master, then a third time,
+    which comes too late. Before each of eight moments the wall clock is set. Return all that was decided and taught."""
     folder.mkdir()
     cluster = FakeCluster(folder)
     wall = Wall(lambda: cluster.now_s)
@@ -91,7 +91,7 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
     seen: list[Any] = [dict(app.goals), cluster.state.agents.desired("w1", cluster.now_s).applications]
     later(5)
     cluster.worker("w1", report(second.id, "2", "exited", exit_code=1))
-    assert app.failures_in_a_row == 1, "it lived long, so the row of failures begins anew"
+    assert app.failures_in_a_row == 1, "it lived long, so the row of failures begins again"
     cluster.restart()
     cluster.worker("w1")
     app = cluster.state.applications[second.id]
@@ -147,7 +147,7 @@ def test_a_restarted_machine_learns_from_a_remote_driver_how_old_its_application
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     cluster.worker("w1")
     application_id = cluster.register(steady_ms=50_000, age_s=2.0, boot_id="of another machine", uid=1000)
-    # the master's machine starts anew: another boot, its monotonic clock begins at 0, and its wall clock is an hour wrong
+    # the master's machine starts again: another boot, its monotonic clock begins at 0, and its wall clock is an hour wrong
     stored = msgspec.json.decode(cluster.state.store.applications()[0][2], type=ApplicationRecord)
     stored.boot_id = "the boot before"
     cluster.state.store.put_application(application_id, True, msgspec.json.encode(stored))

@@ -1,4 +1,4 @@
-"""Connections to a real master, in a process of its own: thousands that say nothing do no harm to those that speak."""
+"""Connections to a real master, in a process of its own: thousands of silent connections do no harm to the others."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class AgentsLine:
         self._socket = self._connection.sock
 
     def report(self) -> None:
-        """Raises unless the master takes it."""
+        """Raise unless the master takes it."""
         headers = {"Authorization": f"Bearer {self._token}"}
         self._connection.request("POST", "/v1/workers/w1/sync", self._body, headers)
         answer = self._connection.getresponse()
@@ -146,7 +146,7 @@ def test_two_thousand_idle_connections_do_no_harm(master: RealMaster, after_tls:
 
 
 def test_who_does_not_end_what_it_began_is_put_out(master: RealMaster) -> None:
-    """The head of a request that comes byte by byte, and one that never comes, after a first one as well."""
+    """The head of a request comes byte by byte, or never, after a first request as well."""
     silent, slow, again = master.connect(), master.shake_hands(), master.shake_hands()
     again.sendall(b"GET /v1/health HTTP/1.1\r\nHost: m\r\n\r\n")
     assert again.recv(10_000).startswith(b"HTTP/1.1 200")

@@ -1,4 +1,4 @@
-"""What executors prove themselves to their driver with: told by the driver, handed to agents, stored nowhere."""
+"""Credentials that executors show their driver: reported by the driver, handed to agents, stored nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts for an application whose number of executors Spark changes: those that it has, or may get."""
+"""An application whose number of executors Spark changes: its executors count, or those that it may get."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_wa
     assert cluster.driver(application_id, events[0]).acknowledged == 1
     small_disk.fill()
 
-    # what is told is taken in and not acknowledged; the driver is to go on behind it
+    # a report is taken in and not acknowledged; the driver is to go on behind it
     reply = cluster.driver(application_id, *events[:2])
     assert (reply.acknowledged, reply.taken) == (1, 2)
     assert [stage.key for stage in application.run.active_stages()] == [(0, 0)]
@@ -46,7 +46,7 @@ def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_wa
     reply = cluster.driver(application_id, *events[2:4], first=3)
     assert (reply.acknowledged, reply.taken) == (1, 4)
     assert len(application.run.attempts[0, 0].done) == 2
-    # an executor that ends is told its driver and has another one after it
+    # the end of an executor reaches its driver, and another executor follows
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=1))
     assert [gone.executor_id for gone in cluster.driver(application_id).gone] == ["1"]
     cluster.worker("w1")

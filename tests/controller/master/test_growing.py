@@ -1,4 +1,4 @@
-"""Workers are started for what fits nowhere and given back; providers are asked once, and failures are told."""
+"""Workers are started for what fits nowhere and given back; providers are asked once, and failures are reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ H = 1024 + 384
 
 
 class Provided:
-    """In memory: what was started is offered by the scene's next report."""
+    """A provider in memory: the scene's next report offers the workers that it started."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -65,7 +65,7 @@ def provided(scene: Scene) -> Provided:
 
 
 def turn(scene: Scene, provider: Provided, asks: int) -> None:
-    """The master looks, its provider does what it was asked for (so many times), and the workers report."""
+    """Let the master look, its provider do what it was asked for `asks` times, and the workers report."""
     for _ in range(asks):
         provider.done.clear()
         scene.state.tick(scene.cluster.now_s)

@@ -31,7 +31,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
 
 
 def raw(cluster: FakeCluster, application_id: str, *events: dict[str, Any], first: int = 1) -> DriverReply:
-    """What comes over the wire."""
+    """Sync events as they come over the wire."""
     told = [{"seq": first + i, "event": event} for i, event in enumerate(events)]
     sync = msgspec.json.decode(json.dumps({"instance": "driver", "wanted": {"0": {}}, "events": told}), type=DriverSync)
     return answered(cluster.state.drivers.sync(application_id, sync, cluster.clock))
@@ -330,7 +330,7 @@ class Watched(AtOnce):
 
 
 class Later(Executor):
-    """Does what it was given when it is told to."""
+    """An executor that runs its jobs when the test says so."""
 
     def __init__(self) -> None:
         self.jobs: list[Any] = []

@@ -1,4 +1,5 @@
-"""Why a run ended late, by example; since when one that runs is late; and what of both reaches the user."""
+"""The reason why a run ended late, by example; the time from which a running application is late; and what of both reaches
+the user."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def test_what_explains_less_than_half_is_not_the_reason() -> None:
     found = why(**little)
     assert (found.reason, found.kept_until_s) == ("forecast_wrong", 90.0)
     assert "1m30s" in found.sentence
-    # nobody saw it come
+    # no one saw it come
     assert why(late_since_s=100.0).kept_until_s is None
 
 
@@ -153,7 +154,7 @@ def test_a_deadline_that_has_passed_is_missed_whatever_is_forecast() -> None:
 
 
 def knows(*works: float, arguments: tuple[str, ...] = ("12",)) -> Profile:
-    """The profile of "app@app.py": a stage of so many core-seconds on a core for each run."""
+    """Return the profile of "app@app.py": for each run a stage of that many core-seconds on a core."""
     runs = [
         run(f"r{n}", n, stage("collect", name="collect at app.py:1", work_core_s=work, start_s=1.0), arguments=arguments,
             cores=1.0, slots=1, startup_s=1.0, tail_s=0.0)

@@ -1,4 +1,4 @@
-"""Why a run teaches nothing: each reason, where it is told, and that the next run of the job hears of it."""
+"""Reasons why a run teaches nothing: each reason, where it is reported, and that the next run of the job hears of it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
 
 
 def run_of(cluster: FakeCluster, *events: AnyEvent, damaged: bool = False, **changed: Any) -> str:
-    """An application that told these events from begin to end; its profile may be damaged meanwhile."""
+    """Run an application that reports these events from begin to end; its profile may be damaged meanwhile."""
     cluster.worker("w1")
     application_id = cluster.register(**changed)
     cluster.worker("w1", report(application_id, "1"))
@@ -86,7 +86,7 @@ def summary(cluster: FakeCluster, application_id: str) -> dict[str, Any]:
 
 
 def noticed(cluster: FakeCluster, application_id: str) -> list[str]:
-    """What was said to it of its profile."""
+    """Return the notices about its profile that the application got."""
     return [line for line in cluster.state.applications[application_id].notices if "no profile" in line]
 
 

@@ -1,4 +1,4 @@
-"""How applications end: killed drivers, failing executors, records, old runs."""
+"""Ends of applications: killed drivers, failing executors, records, old runs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def many_bytes() -> Iterator[AnyEvent]:
 
 
 def tell_all(cluster: FakeCluster, application_id: str, events: Iterator[AnyEvent]) -> int:
-    """In messages of 2,000, as a bridge does; returns how many there were."""
+    """Send events in messages of 2,000, as a bridge does; return their number."""
     told = list(events)
     for begin in range(0, len(told), 2000):
         reply = cluster.driver(application_id, *told[begin : begin + 2000], first=begin + 1)
@@ -128,9 +128,9 @@ def test_stages_that_a_progress_file_invents_are_not_kept(cluster: FakeCluster, 
         cluster.now_s += 1
         cluster.worker("w1", report(application_id, "1", stages=tuple(account.uses())))
     [kept] = executor.record.uses.values()
-    assert number > 4 * limits.STAGES_UNTOLD, "so many were invented"
+    assert number > 4 * limits.STAGES_UNTOLD, "the executor invented more stages than may be kept"
     assert len(kept) <= limits.STAGES_UNTOLD + 1
-    assert kept["0.0"].done == rounds, "of the one that its driver told, all is kept"
+    assert kept["0.0"].done == rounds, "all is kept of the stage that its driver reported"
     assert len(msgspec.json.encode(executor.record)) < 250 * limits.STAGES_UNTOLD
 
 

@@ -1,4 +1,4 @@
-"""What drivers are told of Spark's own wait for data."""
+"""Orders to drivers about Spark's own wait for data."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def register(cluster: FakeCluster, name: str, conf: dict[str, str] | None = None
 
 
 def sync(cluster: FakeCluster, *ids: str, worker: str = "w1", memory_mb: int = 8000, **changed: Any) -> WorkerReply:
-    """All of these run there, their executor numbers being 1."""
+    """Report that all these applications run there, each with executor number 1."""
     return cluster.worker(worker, *(report(i, "1", **changed) for i in ids), memory_mb=memory_mb)
 
 
@@ -150,7 +150,7 @@ def test_it_runs_where_it_fits_and_waits_only_if_it_fits_nowhere(cluster: FakeCl
 
 def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(cluster: FakeCluster) -> None:
     sync(cluster, memory_mb=3 * H)
-    a = register(cluster, "a", {"spark.pace.priority": "high"})  # nobody is above it, so nobody takes its memory
+    a = register(cluster, "a", {"spark.pace.priority": "high"})  # no one is above it, so no one takes its memory
     sync(cluster, a, memory_mb=3 * H)
     late, high, later = (
         register(cluster, "late"),
@@ -188,7 +188,7 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cl
     large = register(cluster, "large", {"spark.executor.memory": "3g"})
     small = register(cluster, "small", {"spark.executor.memory": "64m"})
     assert started(cluster) == ["a"]
-    # too large for this worker, so it waits for another one and keeps nobody from this one
+    # too large for this worker, so it waits for another one and keeps no one from this one
     sync(cluster, worker="w2", memory_mb=2000)
     cluster.state.tick(cluster.now_s)
     assert started(cluster) == ["a", "small"]

@@ -1,4 +1,4 @@
-"""What a scrape shows of a cluster, worked out by hand; that series are of what is there, and bounded."""
+"""A scrape of a cluster, worked out by hand; its series are of what is there, and bounded."""
 
 from __future__ import annotations
 

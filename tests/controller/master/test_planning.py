@@ -37,7 +37,7 @@ def info(stage: int, tasks: int = 4) -> StageInfo:
 
 
 def taught(*durations_s: float) -> Profile:
-    """A profile of one run: stages in sequence after 5 s, each with work = duration * 1.7 (all cores busy)."""
+    """Return a profile of one run: stages in sequence after 5 s, each with work = duration * 1.7 (all cores busy)."""
     run, now_ms = Run(), 5000
     run.apply(JobStart(job=0, time_ms=now_ms, stages=tuple(info(i) for i in range(len(durations_s)))))
     for stage, duration_s in enumerate(durations_s):
@@ -64,7 +64,7 @@ def taught(*durations_s: float) -> Profile:
 
 @pytest.fixture
 def application(tmp_path: Path) -> Application:
-    """With a deadline of 100 s, submitted at 98 on the clock, so 2 s old."""
+    """Provide an application with a deadline of 100 s, submitted at 98 on the clock, so 2 s old."""
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
     application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
@@ -303,7 +303,7 @@ def test_the_period_of_an_application_is_the_longest_of_its_workers(tmp_path: Pa
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Callable[..., PlanReply]:
-    """The plan for two stages of 34 and 17 core-seconds after 5 s of start-up, on two workers of one core."""
+    """Return a function that plans two stages of 34 and 17 core-seconds after 5 s of start-up, on two workers of one core."""
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
     cluster.worker("w2")

@@ -1,4 +1,5 @@
-"""Who waits, in which order and for which workers is kept up to date, and a pass costs in proportion to those that wait."""
+"""The applications that wait, their order and their workers are kept up to date; a pass costs in proportion to their
+number."""
 
 from __future__ import annotations
 
@@ -75,12 +76,12 @@ def test_the_queue_and_who_is_settled_are_what_a_look_at_everybody_says(tmp_path
 
 
 def calls_of_a_pass(path: Path, waiting: int) -> int:
-    """Of Python's and of C's functions."""
+    """Count the calls of Python's and of C's functions in a pass."""
     path.mkdir()
     scene = Scene(path, **{f"w{number}": {"memory_mb": 2000} for number in range(5)})
     for number in range(5 + waiting):
         scene.register(f"app{number}", placement_labels=LABELS[2])
-        scene.sync()  # or the workers would be silent for too long, and nobody looked for one
+        scene.sync()  # or the workers would be silent for too long, and the master looked for none
     assert sum(map(waits, scene.state.applications.values())) == waiting
     assert all("no worker has joined" not in one.waiting for one in scene.state.applications.values())
     calls = 0

@@ -1,4 +1,4 @@
-"""Which executors are given tasks only while many wait, as drivers are told."""
+"""Executors that are given tasks only while many wait, as the master orders drivers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Told = tuple[float, float]
 
 
 def told(cluster: FakeCluster, *of_each: tuple[Told, ...], profiles: tuple[str, ...] = ("0",)) -> dict[str, int]:
-    """The driver's answer after samples of the executor on each worker, a second apart; as many executors of each profile."""
+    """Return the driver's answer after samples of the executor on each worker, a second apart; as many executors of each
+    profile."""
     for name in WORKERS[: len(of_each)]:
         cluster.worker(name)
     wanted = {profile: ExecutorWish(count=len(of_each) // len(profiles)) for profile in profiles}

@@ -1,4 +1,5 @@
-"""Who a driver may be: the decision from what is known, and a driver in a real container with the host's network."""
+"""The user and groups that a driver may have: the decision from known facts, and a driver in a real container with the host's
+network."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_the_files_of_databricks_are_one_log(tmp_path: Path) -> None:
 
 
 def zstd(content: bytes) -> bytes:
-    """Bytes as one zstd frame of raw blocks (RFC 8878), of any length: no compressor needed."""
+    """Return the bytes as one zstd frame of raw blocks (RFC 8878), of any length: no compressor needed."""
     blocks = [content[i : i + 0x10000] for i in range(0, len(content), 0x10000)]
     headers = [(len(block) << 3 | (i == len(blocks) - 1)).to_bytes(3, "little") for i, block in enumerate(blocks)]
     return b"\x28\xb5\x2f\xfd\x00\x38" + b"".join(h + b for h, b in zip(headers, blocks, strict=True))

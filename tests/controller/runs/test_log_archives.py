@@ -27,7 +27,7 @@ PARTS = {
 
 
 def zipped(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """As the History Server packs them, with an entry for each folder."""
+    """Zip files as the History Server packs them, with an entry for each folder."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", method) as archive:
         for folder in sorted({name.rpartition("/")[0] for name in files} - {""}):

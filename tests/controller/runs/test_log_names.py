@@ -1,4 +1,4 @@
-"""Which names are one log, in which order; several logs are named."""
+"""Names that belong to one log, and their order; several logs are named."""
 
 from __future__ import annotations
 

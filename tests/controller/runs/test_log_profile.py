@@ -29,7 +29,7 @@ def lines() -> list[bytes]:
 
 
 def without(content: list[bytes], *kinds: str, but: int = 0) -> list[bytes]:
-    """Without the lines of these kinds, after the first `but` of them."""
+    """Remove the lines of these kinds, after the first `but` of them."""
     marks = [f'"{KIND}{kind}"'.encode() for kind in kinds]
     seen, kept = 0, []
     for line in content:
@@ -54,7 +54,7 @@ def negative(content: list[bytes]) -> list[bytes]:
 
 
 def another_executor(content: list[bytes]) -> list[bytes]:
-    """The last task ran on one that never came."""
+    """Move the last task to an executor that never came."""
     last = max(number for number, line in enumerate(content) if f'"{KIND}TaskEnd"'.encode() in line)
     changed = re.sub(rb'"Executor ID":"[^"]*"', b'"Executor ID":"77"', content[last])
     return [*content[:last], changed, *content[last + 1 :]]

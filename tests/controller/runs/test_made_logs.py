@@ -18,7 +18,7 @@ from tests.fakes.made_logs import MadeExecutor, MadeJob, MadeStage, Threads, dec
 
 MAPS, REDUCES = MadeStage(8, 10_000), MadeStage(8, 10_000, parents=(0,))
 TWO_STAGES = [[MadeJob((MAPS, REDUCES))]]
-"""On four cores 51 s: ten of start-up, twenty for each stage, and one at the end."""
+"""A log that takes 51 s on four cores: ten of start-up, twenty for each stage, and one at the end."""
 FOUR = [MadeExecutor(4)]
 Events = list[dict[str, Any]]
 Change = Callable[[Events], Events]
@@ -29,7 +29,7 @@ def unchanged(events: Events) -> Events:
 
 
 def without_ends(count: int, stage: int) -> Change:
-    """Without the ends of so many tasks of that stage."""
+    """Return a change that removes the ends of the first `count` tasks of that stage."""
 
     def change(events: Events) -> Events:
         ends = [event for event in events if event["Event"].endswith("TaskEnd") and event["Stage ID"] == stage]
@@ -50,13 +50,13 @@ def without_submission_times(events: Events) -> Events:
 
 
 def twice_ended(events: Events) -> Events:
-    """A speculative copy of the first task ended well, too."""
+    """Add the good end of a speculative copy of the first task."""
     first = next(number for number, event in enumerate(events) if event["Event"].endswith("TaskEnd"))
     return [*events[: first + 1], events[first], *events[first + 1 :]]
 
 
 def metrics_changed(**fields: int | None) -> Change:
-    """Of each task: with other metrics, or without (None)."""
+    """Return a change that gives each task other metrics, or removes them (None)."""
 
     def change(events: Events) -> Events:
         for event in events:
@@ -71,7 +71,7 @@ def metrics_changed(**fields: int | None) -> Change:
 
 @dataclass(frozen=True)
 class Case:
-    """`ends`: seconds by cores. `works`: core-seconds of each stage. `told`: a part of each sentence."""
+    """A case. `ends`: seconds by cores. `works`: core-seconds of each stage. `told`: a part of each sentence."""
 
     threads: Threads
     ends: dict[int, float]
@@ -163,7 +163,7 @@ CASES = {
         {4: 36, 2: 56},
         (40, 40, 10),
     ),
-    # on one slot each the two short stages follow each other beside the long one
+    # on one slot each the two short stages follow each other while the long one runs
     "a chain beside a long stage": Case(
         [[MadeJob((MadeStage(1, 10_000), MadeStage(1, 5_000), MadeStage(1, 10_000, parents=(1,))))]], {4: 26}, (10, 5, 10)
     ),

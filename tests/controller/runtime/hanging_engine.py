@@ -1,5 +1,5 @@
-"""A socket in front of the real engine, through which a test can have it hang: requests are taken and never answered, also
-those under way. The engine itself is nobody's to stop, as others use it."""
+"""A socket in front of the real engine, through which a test can have it hang: requests are taken and never answered,
+including those under way. No test stops the engine itself, because others use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the suite of resizing pods runs: on the stand-in, and on a real server from 1.33 on.
+"""Servers on which the suite of resizing pods runs: the stand-in, and a real server from 1.33 on.
 
 The real one is that of the kubeconfig which `SPARKPACE_TEST_KUBECONFIG` names. Each test has a namespace of its own there,
 which is deleted after it, and pods of the image `SPARKPACE_TEST_IMAGE`, which only has to go on running."""
@@ -32,7 +32,7 @@ from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 KUBECONFIG = os.environ.get("SPARKPACE_TEST_KUBECONFIG", "")
 IMAGE = os.environ.get("SPARKPACE_TEST_IMAGE", "localhost/pause:1")
 DEADLINE_S = 120.0
-"""Until what must come counts as missing."""
+"""Time until an expected event counts as missing."""
 PROCESS = ToldProcess(7, 1, "another machine", "pid:[1]", 185)
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass
 class World:
-    """One namespace of a cluster. `state`: the stand-in's; None on a real server. `skipped_s` puts the runtime's clock
+    """A namespace of a cluster. `state`: the stand-in's; None on a real server. `skipped_s` puts the runtime's clock
     forward."""
 
     config: SingleConfig
@@ -63,7 +63,7 @@ class World:
         return time.monotonic() + self.skipped_s
 
     def until(self, found: Callable[[], T | None]) -> T:
-        """The first truthy answer."""
+        """Return the first truthy answer."""
         end_s = time.monotonic() + DEADLINE_S
         while time.monotonic() < end_s:
             if answer := found():
@@ -110,7 +110,7 @@ class World:
         self.client.delete(Pod, name, namespace=self.namespace, grace_period=0)
 
     def free_m(self) -> tuple[str, int]:
-        """A node, and the thousandths of a core that nobody has asked for there."""
+        """Return a node, and the thousandths of a core that no pod has asked for there."""
         node = next(iter(self.client.list(Node))).to_dict()
         name, total_m = node["metadata"]["name"], parse_cores_m(node["status"]["allocatable"]["cpu"])
         assert total_m is not None
@@ -125,7 +125,7 @@ class World:
         return sum(parse_cores_m(amount) or 0 for amount in amounts)
 
     def most_cores(self, cores: str) -> None:
-        """From now on, as the limit of a container."""
+        """Allow containers at most that many cores from now on."""
         limits = [{"type": "Container", "max": {"cpu": cores}}]
         wanted = {"metadata": {"name": "most"}, "spec": {"limits": limits}}
         self.client.create(msgspec.convert(wanted, LimitRange), namespace=self.namespace)
@@ -143,7 +143,7 @@ class World:
         return Adoption(key, PROCESS, self.serves(executor_id), cores, pod.ip, slots)
 
     def adopt(self, runtime: KubernetesRuntime, adoption: Adoption) -> ExecutorKey:
-        """Once the runtime has seen its pod."""
+        """Adopt an executor once the runtime has seen its pod."""
 
         def adopted() -> bool:
             try:
@@ -178,7 +178,7 @@ def standin_world(folder: Path, cores: float = 2.0) -> Iterator[World]:
 
 @functools.cache
 def why_no_real_server() -> str:
-    """Empty where there is one that can resize pods."""
+    """Say why there is no real server that can resize pods; empty where there is one."""
     if not KUBECONFIG:
         return "SPARKPACE_TEST_KUBECONFIG names no kubeconfig of a cluster from 1.33 on"
     with Client(_real_config()) as client:

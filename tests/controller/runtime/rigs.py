@@ -1,4 +1,4 @@
-"""One rig per runtime: how the contract suite makes runtimes, starts programs in them and lets time pass."""
+"""Rigs, one for each runtime, by which the contract suite makes runtimes, starts programs in them and lets time pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOARDING = "a=$(head -c 12000000 /dev/zero | tr '\\0' a); b=$a$a; while :; do sl
 """A shell with 36 MB of text."""
 
 DEADLINE_S = 120.0
-"""Until what must come counts as missing; a busy machine may need long."""
+"""Time until an expected event counts as missing; a busy machine may need long."""
 MEMORY_BYTES = 64 * 1024 * 1024
 HOARD_BYTES = 24 * 1024 * 1024
 """Less than `HOARDING` holds."""
@@ -73,7 +73,7 @@ class Rig(ABC, Generic[R]):
 
     @abstractmethod
     def make(self, worker: str) -> R:
-        """A new runtime."""
+        """Make a new runtime."""
 
     def runtime(self, worker: str = "w1") -> R:
         made = self.make(worker)
@@ -81,7 +81,7 @@ class Rig(ABC, Generic[R]):
         return made
 
     def restart(self, runtime: R) -> R:
-        """The agent of `runtime` goes, another comes."""
+        """End the agent of `runtime` and let another come."""
         runtime.close()
         self._open.remove(runtime)
         return self.runtime()
@@ -109,11 +109,11 @@ class Rig(ABC, Generic[R]):
 
     @abstractmethod
     def start(self, runtime: R, program: str, *, cores: float = 0.5) -> ExecutorKey:
-        """It runs, and `runtime` has it."""
+        """Start a program that runs and that `runtime` knows."""
 
     @abstractmethod
     def again(self, runtime: R) -> None:
-        """What the last `start` of `IDLE` asked of a runtime, once more."""
+        """Repeat the last `start` of `IDLE` on a runtime."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -122,7 +122,7 @@ class Rig(ABC, Generic[R]):
         time.sleep(seconds)
 
     def until(self, found: Callable[[], T | None]) -> T:
-        """The first truthy answer of `found`; fails after a deadline."""
+        """Return the first truthy answer of `found`; fail after a deadline."""
         end = self.now() + DEADLINE_S
         while self.now() < end:
             answer = found()
@@ -132,16 +132,16 @@ class Rig(ABC, Generic[R]):
         raise AssertionError(f"not within {DEADLINE_S} s")
 
     def ended(self, runtime: R, key: ExecutorKey) -> Observed:
-        """Waits for the end of an executor."""
+        """Wait for the end of an executor."""
         return self.until(lambda: None if runtime.observe()[key].running else runtime.observe()[key])
 
     def said(self, key: ExecutorKey) -> str:
-        """What its program has written to stdout so far."""
+        """Return all that an executor's program has written to stdout so far."""
         file = self.directory / "logs" / key.executor_id / "stdout"
         return file.read_text() if file.exists() else ""
 
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        """Whether its quota keeps a program from running: since the last look, or right now."""
+        """Check that an executor's quota keeps its program from running, since the last look or right now."""
         seen = runtime.observe()[key]
         group = CgroupTree().group_of(seen.pid or 0)
         assert group is not None
@@ -168,7 +168,7 @@ def _removed(runtime: Runtime, key: ExecutorKey) -> bool:
 
 
 class StartingRig(Rig[S]):
-    """Of a runtime that starts executors itself."""
+    """A rig of a runtime that starts executors itself."""
 
     def start(self, runtime: S, program: str, *, cores: float = 0.5) -> ExecutorKey:
         launch = self.launch(program, cores=cores)
@@ -180,7 +180,7 @@ class StartingRig(Rig[S]):
         runtime.start(self.launch(IDLE))
 
     def behave(self, key: ExecutorKey, program: str) -> None:
-        """For rigs that run no programs: act as `program` would."""
+        """Act as `program` would, in rigs that run no programs."""
 
 
 class FakeRig(StartingRig[FakeRuntime]):
@@ -202,7 +202,7 @@ class FakeRig(StartingRig[FakeRuntime]):
             self.host.ignore_sigterm(key)
 
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        """In virtual time its speed is exact."""
+        """Check by the speed, which is exact in virtual time, that the quota holds the program back."""
         before_s, seconds = runtime.observe()[key].cpu_s, 1.0
         self.pass_time(seconds)
         cores, seen = (runtime.observe()[key].cpu_s - before_s) / seconds, runtime.observe()[key]
@@ -236,7 +236,7 @@ class CgroupProcessRig(ProcessRig):
 
 
 def executor_command(program: str, backend: str, serves: Serves) -> list[str]:
-    """A shell with the command line of an executor."""
+    """Return a shell with the command line of an executor."""
     words = ("--driver-url", serves.driver_url, "--executor-id", serves.executor_id, "--app-id", serves.spark_application_id)
     return ["/bin/sh", "-c", program, "sh", backend, *words]
 
@@ -260,11 +260,11 @@ class AdoptRig(Rig[AdoptRuntime]):
         )
 
     def cgroups(self) -> CgroupTree:
-        """None that can be seen."""
+        """Return a tree without groups."""
         return CgroupTree(self.directory / "no-groups")
 
     def spawn(self, program: str) -> ToldProcess:
-        """It waits until it may begin."""
+        """Spawn a program that waits until it may begin."""
         command = executor_command(f"read -r _\n{program}", BACKENDS[0], self.SERVES)
         child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         self.processes.append(child)
@@ -273,7 +273,7 @@ class AdoptRig(Rig[AdoptRuntime]):
 
     @staticmethod
     def told(pid: int) -> ToldProcess:
-        """What it says of itself."""
+        """Describe a process as it would describe itself."""
         identity = process_identity.of(pid)
         assert identity is not None
         namespace = process_identity.pid_namespace()
@@ -286,7 +286,7 @@ class AdoptRig(Rig[AdoptRuntime]):
         return KEY
 
     def let_begin(self) -> None:
-        """The program that was spawned last."""
+        """Let the program begin that was spawned last."""
         stdin = self.processes[-1].stdin
         assert stdin is not None
         stdin.write(b"\n")
@@ -356,7 +356,7 @@ class KubernetesRig(Rig[KubernetesRuntime]):
         return KEY
 
     def _adopted(self, runtime: KubernetesRuntime) -> bool:
-        """It may not have seen the pod yet."""
+        """Adopt the last executor; False if the runtime has not seen its pod yet."""
         try:
             runtime.adopt(self.last)
         except RuntimeFailed:
@@ -367,13 +367,13 @@ class KubernetesRig(Rig[KubernetesRuntime]):
         runtime.adopt(self.last)
 
     def restart(self, runtime: KubernetesRuntime) -> KubernetesRuntime:
-        """Once all that was wished for is there."""
+        """Restart the agent once all that was wished for is there."""
         with runtime._pods.changed:
             runtime._pods.changed.wait_for(runtime._pods.idle, DEADLINE_S)
         return super().restart(runtime)
 
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        """One busy thread is, by less than a core."""
+        """Check that a busy thread has less than a core."""
         return self._busy and (runtime.observe()[key].quota_cores or 0.0) < 1.0
 
     def close(self) -> None:
@@ -383,7 +383,7 @@ class KubernetesRig(Rig[KubernetesRuntime]):
 
 class DockerRig(StartingRig[DockerRuntime]):
     base_url: str | None = None
-    """None: the engine's own."""
+    """URL of the engine; None: the engine's own."""
 
     def make(self, worker: str) -> DockerRuntime:
         return DockerRuntime(self.cluster, worker, records=self.records(worker), base_url=self.base_url)
@@ -392,7 +392,7 @@ class DockerRig(StartingRig[DockerRuntime]):
         return self.directory / "records" / worker
 
     def docker(self, worker: str = "w1") -> DockerRuntime:
-        """As `runtime`, with what only this one has."""
+        """Make a docker runtime for a test of what only this runtime has."""
         made = self.make(worker)
         self._open.append(made)
         return made
@@ -413,4 +413,4 @@ RIGS: Mapping[str, Callable[[Path], Rig[Any]]] = {
     "adopt-cgroup": CgroupAdoptRig,
     "kubernetes": KubernetesRig,
 }
-"""By runtime, and after a hyphen how it paces."""
+"""Rigs by runtime and, after a hyphen, by the way of pacing."""

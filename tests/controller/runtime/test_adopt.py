@@ -95,7 +95,7 @@ def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(
 
 
 def _said_to_an_ordinary_user(act: Callable[[], object]) -> str:
-    """What `act` returns, or is refused with, in a process of the user nobody."""
+    """Return the result of `act`, or its refusal, in a process of the user nobody."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process: the child needs none of them
         receiving, sending = os.pipe()
@@ -119,8 +119,8 @@ def _said_to_an_ordinary_user(act: Callable[[], object]) -> str:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces of process numbers")
 def test_of_two_containers_that_start_in_one_clock_tick_each_has_its_own_process(rig: AdoptRig) -> None:
-    """Both have the same number within and the same start. An agent without rights over them does not see whose number it
-    is."""
+    """Both processes have the same number within and the same start. An agent without rights over them does not see whose
+    number it is."""
 
     def started_together() -> list[tuple[psutil.Process, Serves]]:
         serving = [dataclasses.replace(rig.SERVES, executor_id=str(number)) for number in range(8)]
@@ -192,7 +192,7 @@ def _children(pid: int) -> list[str]:
 
 
 def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdoptRig, container: Group) -> None:
-    """Beside it in its owner's group each busy thread weighs 1024."""
+    """In its owner's group, next to the made group, each busy thread weighs 1024."""
     runtime, tree = grouped.runtime(), CgroupTree()
     first, second, other = (grouped.spawn(IDLE) for _ in range(3))
     for pid in (first.pid, second.pid, other.pid):
@@ -222,7 +222,7 @@ def test_the_group_goes_when_the_executor_ends(grouped: CgroupAdoptRig) -> None:
 
 
 def _container(tree: CgroupTree, name: str) -> Group:
-    """A group as a container manager makes it."""
+    """Make a group as a container manager makes it."""
     root = tree.group_of(1)
     assert root is not None
     group = Group(root.cpu / name, root.cpuacct / name, None)
@@ -242,7 +242,7 @@ def container(grouped: CgroupAdoptRig) -> Iterator[Group]:
 
 @pytest.fixture
 def inner(grouped: CgroupAdoptRig, container: Group) -> Iterator[Group]:
-    """A group below that of the container, of a cluster manager, too."""
+    """Provide a group below that of the container, of a cluster manager, too."""
     tree, made = CgroupTree(), Group(container.cpu / "inner", container.cpuacct / "inner", None)
     for directory in made.directories():
         directory.mkdir()
@@ -275,7 +275,8 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
 def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota(
     grouped: CgroupAdoptRig, container: Group, given: float
 ) -> None:
-    """That agent was killed, and its master has a new cluster by now. Its record is in the folder still."""
+    """The agent of the other cluster was killed, and its master has a new cluster by now. The agent's record is in the folder
+    still."""
     what, tree = adoption(grouped, BUSY), CgroupTree()
     tree.write_quota(container, given)
     tree.add(container, what.process.pid)
@@ -445,7 +446,7 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
 
 
 def _removed_fails(directory: Path) -> bool:
-    """A group can be removed once the kernel has done with its last process."""
+    """Check that a group cannot be removed yet: the kernel first has to be done with its last process."""
     try:
         directory.rmdir()
     except OSError:
@@ -481,7 +482,7 @@ def test_another_writer_of_the_quota_is_told(grouped: CgroupAdoptRig) -> None:
 
 @pytest.fixture
 def two(tmp_path: Path) -> CgroupTree:
-    """A tree of version 2 in which a service's group holds this test's processes; moving is writing a number."""
+    """Provide a tree of version 2 in which a service's group holds this test's processes; moving is writing a number."""
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
     return CgroupTree(tmp_path)
 

@@ -292,8 +292,8 @@ def test_groups_of_our_name_go_with_their_empty_parent_and_others_stay(tmp_path:
 
 
 def test_a_parent_that_is_taken_away_meanwhile_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As another home's `clear` does with `PARENT`, here at the worst moment: just before the group is made in it. The
-    parent is this test's own: groups of others beside it would keep it from being taken."""
+    """Another home's `clear` takes `PARENT` away in the same way, here at the worst moment: just before the group is made in
+    it. The parent belongs to this test, because other groups in it would keep it from being taken."""
     tree = CgroupTree()
     name = f"parent-{os.getpid()}/child"
     first = tree.create(name)

@@ -13,8 +13,8 @@ from controller.runtime.chores import FIRST_WAIT_S, LAST_KNOCK_S, LAST_WAIT_S, C
 
 
 class Engine:
-    """Answers, refuses or fails as `error` says; `done` is what it was told, `knocks` how often it was asked whether it is
-    there."""
+    """An engine that answers, refuses or fails as `error` says; `done` is what it was asked to do, `knocks` how often it was
+    asked whether it is there."""
 
     def __init__(self) -> None:
         self.now = 0.0

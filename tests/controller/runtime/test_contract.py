@@ -1,4 +1,4 @@
-"""What every runtime promises (`controller.runtime.base`), asked of all of them by the same tests."""
+"""Promises of every runtime (`controller.runtime.base`), checked on all of them by the same tests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ GONE = ExecutorKey("app-1", "never-there")
 
 
 def starter(rig: AnyRig) -> Starter:
-    """Its runtime, for what only one that starts executors does."""
+    """Make a runtime that starts executors; skip the rigs whose runtime does not."""
     if not rig.starts:
         pytest.skip("this runtime starts and ends nothing")
     runtime: Starter = rig.runtime()
@@ -91,7 +91,8 @@ def test_an_ended_executor_of_the_same_key_makes_room(rig: AnyRig) -> None:
 
 
 def in_force(rig: AnyRig, runtime: Runtime, cores: float) -> None:
-    """At once, but where the agent may not write the files of a container: then its engine does it."""
+    """Wait until the quota is in force: at once, unless the agent may not write the files of a container, so that its engine
+    does it."""
     rig.until(lambda: runtime.observe()[rigs.KEY].quota_cores == pytest.approx(cores))
 
 
@@ -375,7 +376,7 @@ def test_an_executor_ends_with_its_children(rig: AnyRig) -> None:
 
 
 def _running(argument: str) -> list[int]:
-    """Processes `sleep argument`."""
+    """Return Processes `sleep argument`."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,4 +1,4 @@
-"""What only the docker runtime has: container options, the engine's word, adoption without kernel files."""
+"""Behaviour of the docker runtime only: container options, the engine's word, adoption without kernel files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.API
 
 
 WRITABLE = "/tmp", "/dev/shm", "/dev/mqueue"
-"""What a container has for its own: memory of it."""
+"""Paths that a container has for its own, in its memory."""
 
 
 @pytest.mark.parametrize("uid", [0, 54_321])
@@ -230,7 +230,8 @@ def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig, docker_eng
 
 
 def test_one_thread_may_start_while_another_observes(rig: DockerRig) -> None:
-    """With a list at every observation: a container between create and start must not look like an ended executor."""
+    """The engine is asked for a list at every observation: a container between create and start must not look like an ended
+    executor."""
     ticks = itertools.count(step=LIST_EVERY_S)
     runtime = DockerRuntime(rig.cluster, "w1", clock=lambda: next(ticks))
     rig._open.append(runtime)
@@ -324,7 +325,7 @@ def test_the_image_has_java_and_python(rig: DockerRig) -> None:
 
 @pytest.fixture
 def swappable(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """A folder that anybody may change, with a path in it, and what that path must not lead to."""
+    """Provide a folder that anybody may change, with a path in it, and what that path must not lead to."""
     open_to_all = tmp_path / "open"
     (open_to_all / "data").mkdir(parents=True)
     (open_to_all / "data" / "which").write_text("checked\n")

@@ -1,4 +1,4 @@
-"""What is read from the Docker engine's answers."""
+"""Facts that are read from the Docker engine's answers."""
 
 from __future__ import annotations
 

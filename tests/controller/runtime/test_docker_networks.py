@@ -35,9 +35,9 @@ pytestmark = pytest.mark.docker
 POOL = parse_pool("10.231.0.0/18")
 OUTSIDE, METADATA = "198.18.77.2", "169.254.169.254"
 PORT = 8080
-"""Of executors and of what is outside."""
+"""Port of executors and of the servers outside."""
 PATIENCE_S = 3
-"""For a packet that is dropped: one that is not comes within milliseconds, and is tried again in this time."""
+"""Time for a packet that is dropped; a packet that passes comes within milliseconds, and is tried again in this time."""
 
 LISTEN = f"""
 import socket, sys, time
@@ -64,7 +64,7 @@ Target = tuple[str, int]
 
 
 class NetworkRig(DockerRig):
-    """Workers whose applications have networks, of a pool for this test alone."""
+    """Workers whose applications have networks, from a pool of this test."""
 
     pool = POOL
 
@@ -78,7 +78,7 @@ class NetworkRig(DockerRig):
         return replace(launch, argv=["/usr/bin/python3", "-c", program, *words], log_dir=folder, network=own)
 
     def listening(self, runtime: DockerRuntime, own: OwnNetwork, application: str = "app", executor: str = "1") -> str:
-        """Starts an executor that listens; its address, as it was given it."""
+        """Start an executor that listens; return its address as the executor was given it."""
         launch = self.python(LISTEN, OWN_ADDRESS, "as it is", application=application, executor=executor, own=own)
         runtime.start(launch)
         file = launch.log_dir / "stdout"
@@ -88,7 +88,7 @@ class NetworkRig(DockerRig):
         return address
 
     def reached(self, runtime: DockerRuntime, own: OwnNetwork, targets: list[Target], executor: str = "probe") -> list[bool]:
-        """Which of these another executor of the application connects to."""
+        """Return for each target if another executor of the application connects to it."""
         launch = self.python(PROBE, json.dumps(targets), executor=executor, own=own)
         runtime.start(launch)
         self.ended(runtime, launch.key)
@@ -142,14 +142,14 @@ def left(client: docker.APIClient, cluster: str) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def listener(address: str) -> Iterator[Target]:
-    """Something that listens on this host; connections are taken by the kernel."""
+    """Listen on this host; connections are taken by the kernel."""
     with socket.create_server((address, 0), backlog=100) as made:
         yield address, made.getsockname()[1]
 
 
 @pytest.fixture
 def outside() -> Iterator[None]:
-    """A machine beyond this one, with two addresses and a listener."""
+    """Provide a machine beyond this one, with two addresses and a listener."""
     if os.geteuid():
         pytest.skip("only root makes network namespaces")
     name = f"sp{os.getpid()}"
@@ -182,7 +182,8 @@ def outside() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What there is to reach. `forbidden`: whatever the job may do. `everywhere`: a port that listens on all addresses."""
+    """Addresses that can be reached. `forbidden`: whatever the job may do. `everywhere`: a port that listens on all
+    addresses."""
 
     own: OwnNetwork
     everywhere: int
@@ -192,7 +193,7 @@ class Surroundings:
 
 @pytest.fixture
 def surroundings(host: str, client: docker.APIClient) -> Iterator[Surroundings]:
-    """A driver's two ports, and what else listens on a machine."""
+    """Open a driver's two ports, and what else listens on a machine."""
     with ExitStack() as stack:
         mine = [stack.enter_context(listener(host)) for _ in range(2)]
         others = stack.enter_context(listener(host))
@@ -213,7 +214,7 @@ def surroundings(host: str, client: docker.APIClient) -> Iterator[Surroundings]:
 
 
 def _own_address() -> str:
-    """Of this machine towards others."""
+    """Return the address of this machine towards others."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("198.51.100.1", 9))

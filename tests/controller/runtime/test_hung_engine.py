@@ -58,7 +58,7 @@ def rig(tmp_path: Path, engine: HangingEngine) -> Iterator[DockerRig]:
 
 @pytest.fixture(autouse=True)
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine counts as away sooner than in production: these tests wait for that."""
+    """Make the engine count as away sooner than in production: these tests wait for that."""
     monkeypatch.setattr(engine_client, "QUICK_TIMEOUT_S", 1)
     monkeypatch.setattr("controller.runtime.engine_updates.TIMEOUT_S", 1.0)
 
@@ -95,7 +95,7 @@ def host(client: docker.APIClient, rig: DockerRig, name: str) -> int:
 
 
 def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
-    """What `call` answers while nothing reaches the engine or comes from it: it must not need that."""
+    """Return the answer of `call` while nothing reaches the engine or comes from it: the call must not need the engine."""
     answers: list[T] = []
     failures: list[Exception] = []
 
@@ -158,7 +158,7 @@ def test_an_older_value_that_the_engine_writes_late_is_put_right(
 
 @pytest.mark.groups
 def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig, client: docker.APIClient) -> None:
-    """It does so with each update, whatever that is about."""
+    """The engine rewrites the quota with each update, whatever that is about."""
     runtime = rig.docker()
     started(rig, runtime)
     group = group_of(client, rig)
@@ -279,7 +279,7 @@ def test_a_new_agent_without_records_says_that_no_engine_answers(rig: DockerRig,
 
 
 def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig, engine: HangingEngine) -> None:
-    """Whoever could write there could otherwise have an agent signal and pace any process."""
+    """A process that could write there could otherwise have an agent signal and pace any process."""
     first = rig.docker()
     started(rig, first)
     first.close()

@@ -51,7 +51,7 @@ def paced(world: World, cores: float = 0.3, **pod: Any) -> tuple[KubernetesRunti
 
 
 def in_force(world: World, limit_m: int | None, request_m: int | None = None, name: str = "exec-1") -> PodCpu:
-    """Waits until the node has it so."""
+    """Wait until the node has put these amounts in force."""
 
     def there() -> PodCpu | None:
         pod = world.look(name)
@@ -64,7 +64,7 @@ def in_force(world: World, limit_m: int | None, request_m: int | None = None, na
 
 
 def remark(world: World, runtime: KubernetesRuntime, key: ExecutorKey, words: str) -> str:
-    """Waits until it is told."""
+    """Wait for a remark with these words."""
     return world.until(lambda: said if words in (said := runtime.observe()[key].remark) else None)
 
 
@@ -106,7 +106,7 @@ def test_the_request_falls_to_the_need_and_a_margin_and_rises_again_to_what_it_w
 
 
 def test_a_limit_below_the_request_takes_it_along_and_the_qos_class_stays(world: World) -> None:
-    """With equal amounts of memory, a limit that equals the request would make it Guaranteed, which is refused."""
+    """With equal amounts of memory, a limit that equals the request would make the pod Guaranteed, which is refused."""
     runtime, key = paced(world, 0.4, limit="600m", request="400m")
     pod = in_force(world, 400, 399)
     runtime.set_quota(key, 0.1)
@@ -247,7 +247,7 @@ def test_the_next_agent_knows_what_a_pod_had_at_first(world: World) -> None:
 
 
 def test_opening_waits_for_no_room(world: World) -> None:
-    """As the supervisor does it for an agent that is stuck."""
+    """The supervisor opens quotas in this way for an agent that is stuck."""
     first, key = paced(world, 0.05, limit="600m", request="400m")
     in_force(world, 50)
     first.close()

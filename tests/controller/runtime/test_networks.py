@@ -34,7 +34,7 @@ def test_a_pool_reads_back_as_it_was_written() -> None:
 
 
 def test_a_subnet_has_room_for_the_executors_of_all_workers() -> None:
-    """Of 2**n addresses three are lost; 64 workers are the most."""
+    """A subnet of 2**n addresses loses three; 64 workers are the most."""
     assert [room_for(parse_pool("10.0.0.0/16"), workers).bits for workers in (1, 13, 14, 29, 30, 61, 64)] == [
         *(28, 28, 27, 27, 26, 26, 25)
     ]
@@ -96,7 +96,8 @@ def test_name_servers_on_loopback_are_the_engines_to_ask() -> None:
 
 
 def verdict(packet: dict[str, str], own: OwnNetwork) -> str:
-    """What the rules say to a packet from the network: the target of the first that matches, ACCEPT where none does."""
+    """Return the verdict of the rules on a packet from the network: the target of the first rule that matches, ACCEPT where
+    none does."""
     host, on = chains(NAMES, own, [RESOLVER])
     for rule in (on if packet.get("out") else host).rules:
         words = dict(zip(rule[::2], rule[1::2], strict=True))
@@ -144,7 +145,7 @@ def test_the_outside_is_reached_unless_it_is_closed_and_the_metadata_address_nev
 
 
 def test_name_servers_are_asked_where_they_are_unless_it_is_closed() -> None:
-    """On some clouds that is the metadata address, so they come first."""
+    """On some clouds a name server is at the metadata address, so name servers come first."""
     closed = OwnNetwork(OWN.address, OWN.ports, closed=True)
     for kind in ("udp", "tcp"):
         here = {"d": RESOLVER, "port": "53", "p": kind}

@@ -1,4 +1,4 @@
-"""What is patched of a pod's CPU, and when: by examples, and what holds whatever happens."""
+"""Patches of a pod's CPU and their times: by examples, and what holds whatever happens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from controller.runtime.pod_resize import (
 
 
 def pod(limit_m: int | None = 600, request_m: int | None = 400, **changed: Any) -> PodCpu:
-    """In force as it is wanted."""
+    """Make a pod whose wanted amounts are in force."""
     cpu = CpuM(limit_m, request_m)
     plain = PodCpu("uid", "jobs", "exec-1", "spark-kubernetes-executor", wanted=cpu, actual=cpu)
     return replace(plain, **changed)

@@ -1,4 +1,4 @@
-"""What only the process runtime has: records on disk, other users, what pacing by signals leaves behind."""
+"""Behaviour of the process runtime only: records on disk, other users, leftovers of pacing by signals."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_program_runs_as_its_submitter(rig: ProcessRig) -> None:
 def test_a_signal_at_the_very_start_reaches_the_program_and_does_not_end_the_shell_that_keeps_its_output(
     tmp_path: Path,
 ) -> None:
-    """Asked often, as it is a matter of moments."""
+    """The signal is sent often, because only some moments matter."""
     deaf = 'trap "" TERM; kill -TERM $PPID; sleep 0.05; echo deaf; exit 7'
     for _ in range(20):
         done = subprocess.run(

@@ -26,7 +26,7 @@ def test_a_signal_reaches_that_very_process(sleeper: subprocess.Popen[bytes]) ->
         dataclasses.replace(found, start_ticks=found.start_ticks + 1),
         dataclasses.replace(found, boot_id="another boot"),
     ):
-        assert process_identity.send_signal(other, signal.SIGKILL)  # it is gone: nobody is left to signal
+        assert process_identity.send_signal(other, signal.SIGKILL)  # it is gone: no process is left to signal
     assert sleeper.poll() is None
     assert process_identity.send_signal(found, signal.SIGTERM)
     assert sleeper.wait(30) == -signal.SIGTERM

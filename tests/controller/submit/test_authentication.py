@@ -54,6 +54,6 @@ def test_a_child_reads_the_file_more_than_once_and_nothing_is_left_of_it(tmp_pat
         assert (status.st_mode & 0o777, status.st_nlink) == (0o600, 0), "no name in any directory"
         words = ["cat", path_of(file), path_of(file)]
         assert subprocess.run(words, pass_fds=(file,), cwd=tmp_path, capture_output=True, check=True).stdout == b"a=b\na=b\n"
-        assert subprocess.run(words, capture_output=True, check=False).returncode != 0, "it is nobody else's"
+        assert subprocess.run(words, capture_output=True, check=False).returncode != 0, "no other process has it"
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(file)

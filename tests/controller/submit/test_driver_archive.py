@@ -25,7 +25,7 @@ for word; do case $word in -XX:SharedArchiveFile=*) file=${word#*=} ;; -Xshare:d
 
 
 class Machine:
-    """Programs that stand for Java and spark-submit and write down what they are told."""
+    """Programs that stand for Java and spark-submit and write down their arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.java, self.jar, self.said = folder / "java", folder / "b.jar", folder / "said"
@@ -113,7 +113,7 @@ def test_what_cannot_be_made_is_said_in_one_sentence_and_leaves_nothing(machine:
 
 
 def test_a_class_path_with_files_of_its_own_has_none(machine: Machine, folder: Path, tmp_path: Path) -> None:
-    """No JVM would use it."""
+    """No JVM would use an archive then."""
     conf = tmp_path / "conf"
     conf.mkdir()
     machine.spark.submit.write_text(f'#!/bin/sh\necho "Spark Command: java -cp b.jar:{conf}:jars -Xmx1g Main"\n')

@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_read_is_the_real_ones_to_refuse(tmp_path: Path) -
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One with our scripts, beside one with a real spark-submit."""
+    """Provide a folder with our scripts, next to a folder with a real spark-submit."""
     real = tmp_path / "real" / "bin" / "spark-submit"
     real.parent.mkdir(parents=True)
     real.write_text(REAL)

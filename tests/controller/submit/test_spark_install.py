@@ -1,4 +1,4 @@
-"""Which Spark and which Python a submission uses."""
+"""The Spark and the Python that a submission uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.submit.spark_install import find_spark
 
 @pytest.fixture
 def active(tmp_path: Path) -> Path:
-    """A virtual environment, as far as anyone looks at it here."""
+    """Provide a virtual environment, as far as anyone looks at it here."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
     return tmp_path

@@ -9,7 +9,8 @@ STARTUP_S = 1.0
 
 
 def ended_run(cluster: FakeCluster, name: str, number: int) -> str:
-    """Of one stage of 8 to 10 s; each has another deadline and needs more or less than the one before."""
+    """Run a job of one stage of 8 to 10 s to its end; each has another deadline and needs more or less than the one
+    before."""
     told = cluster.worker("w1").samples_acknowledged
     conf = {"spark.pace.deadline": f"{11.4 + 0.27 * (number * 7 % 11):.2f}s", "spark.pace.force": "true"}
     job = cluster.register(name=name, main=f"{name}.py", conf=conf)

@@ -28,11 +28,11 @@ WORKERS = 4
 KEPT = 100
 WISH = {"0": ExecutorWish(count=1, cores=1)}
 LOOKS = 5
-"""Until a new stream has told all."""
+"""Looks until a new stream has reported everything."""
 
 
 class Job:
-    """One that runs: each tick it has done more, its quota moves, and now and then its law says why."""
+    """A running job: each tick it has done more, its quota moves, and now and then its law says why."""
 
     def __init__(self, page: ServedPage, number: int) -> None:
         self.page, self.number, self.tick, self.used = page, number, 0, 0.0
@@ -73,7 +73,7 @@ class Job:
 
 
 def crowd(page: ServedPage, count: int) -> str:
-    """Ended runs, then `count` applications that have run for a while; the id of the first of them."""
+    """Make ended runs, then `count` applications that have run for a while; return the id of the first of them."""
     cluster, start_s = page.master.cluster, time.time() - TICKS
     for number in range(max(12, count)):
         ended_run(cluster, NAMES[number % min(len(NAMES), count)], number)

@@ -1,4 +1,4 @@
-"""What viewers are told of a course, from samples made here."""
+"""Courses as viewers get them, from samples made here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def one(executor: str, time_s: float, **changed: object) -> Sample:
 
 
 class Viewer:
-    """Keeps what it is told, as the page does."""
+    """A viewer that keeps what it receives, as the page does."""
 
     def __init__(self, fold: Fold) -> None:
         self.fold, self.seen = fold, SeenCourse()
@@ -57,7 +57,7 @@ def test_the_last_points_may_change_and_the_others_do_not() -> None:
     viewer.look()
     fold.take(Course(samples=tuple(one("2", float(second), quota=0.5) for second in range(10))))
     news = viewer.look()
-    # 9 is the newest, so those up to 3 are older than 5 s: what is told of them now comes too late
+    # 9 is the newest, so those up to 3 are older than 5 s: a report about them now comes too late
     assert news.first == 4
     assert [point.granted for point in viewer.points] == [1.0] * 4 + [1.5] * 6
 

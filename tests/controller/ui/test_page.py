@@ -1,4 +1,4 @@
-"""The live page's server before a real master: who gets in, what is served, who is told what."""
+"""The live page's server before a real master: who gets in, what is served, and to whom."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def page(tmp_path: Path) -> Iterator[ServedPage]:
 
 
 def running_job(page: ServedPage, **changed: object) -> str:
-    """On worker w1, with a stage under way, two samples and a quota that was changed."""
+    """Run a job on worker w1, with a stage under way, two samples and a quota that was changed."""
     cluster = page.master.cluster
     cluster.worker("w1")
     job = cluster.register(**changed)
@@ -314,7 +314,7 @@ def test_the_page_names_nothing_of_elsewhere_and_makes_no_html_of_texts() -> Non
     ("called", "kind"), [("view", ApplicationView), ("worker", WorkerView), ("run", EndedRun), ("quota", OrderedQuota)]
 )
 def test_the_page_reads_fields_that_the_master_sends(called: str, kind: type[msgspec.Struct]) -> None:
-    """By the names on the wire: one of them is not the one in the code."""
+    """Fields are compared by their names on the wire: one name is another in the code."""
     used = set(re.findall(rf"\b{called}\.(\w+)", (FOLDER / "page.js").read_text()))
     sent = {field.encode_name for field in msgspec.structs.fields(kind)}
     assert used
@@ -322,7 +322,7 @@ def test_the_page_reads_fields_that_the_master_sends(called: str, kind: type[msg
 
 
 def test_a_wish_is_not_needed_to_be_shown(page: ServedPage) -> None:
-    """One that waits is shown with why."""
+    """An application that waits is shown with the reason."""
     cluster = page.master.cluster
     job = cluster.register(wanted={"0": ExecutorWish(count=1)})
     cluster.driver(job)

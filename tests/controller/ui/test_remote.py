@@ -27,7 +27,7 @@ LINK = "Open this within 5 minutes: "
 
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[tuple[Home, str]]:
-    """A master that answers at `ELSEWHERE` alone; its home and URL."""
+    """Run a master that answers only at `ELSEWHERE`; provide its home and URL."""
     home, port = Home(tmp_path / "far"), free_port()
     url = f"https://{ELSEWHERE}:{port}"
     sparkpace = Sparkpace(home, tmp_path)
@@ -52,7 +52,7 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
 
 
 def near(tmp_path: Path, far: Home, url: str) -> Sparkpace:
-    """The home of somebody who was given the CA's certificate and the submit token, and nothing else."""
+    """Make the home of a user who was given the CA's certificate and the submit token, and nothing else."""
     home = Home(tmp_path / "near")
     home.path.mkdir(mode=0o700)
     for file in (far.ca_file, far.submit_token_file):

@@ -28,7 +28,7 @@ def test_an_executors_command_line_names_its_application_and_others_name_none() 
 
 @pytest.fixture
 def executor() -> Iterator[tuple[int, int]]:
-    """Pids of a process with an executor's words and of one that it started."""
+    """Start a process with an executor's words; provide its pid and the pid of a process that it started."""
     words = [sys.executable, "-c", PARENT, "--app-id", "app-7"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout
@@ -39,7 +39,7 @@ def executor() -> Iterator[tuple[int, int]]:
 
 
 def a_group(root: Path, pids: list[int]) -> tuple[CgroupTree, Group]:
-    """A made-up tree of cgroup v1 with one container's group."""
+    """Make a made-up tree of cgroup v1 with one container's group."""
     for controller in ("cpu", "cpuacct"):
         (root / controller / "c1").mkdir(parents=True)
     (root / "cpu" / "c1" / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))

@@ -1,4 +1,4 @@
-"""What a stock cluster is told of a job: its executors, and their weight beside those of others."""
+"""Settings of a job on a stock cluster: its executors, and their weight next to others' executors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from quota changes, worked out by hand."""
+"""Figures that are read from quota changes, worked out by hand."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SPECS = sorted(path.stem for path in experiment.SPECS.glob("*.toml"))
 
 
 class MadeUpCluster:
-    """Jobs that take their time at once: a job alone 40 s; the long one of two is squeezed and made up for."""
+    """A cluster whose jobs take their time at once: a job by itself 40 s; the long one of two is squeezed and made up for."""
 
     performed: list[str] = []
     fail_at: str | None = None
@@ -125,7 +125,7 @@ def test_a_run_leaves_data_report_and_pictures(tmp_path: Path, cluster: type[Mad
     assert "session 1" in report
     [session] = folder.sessions()
     assert session.machine == {"cores": 2}
-    # what the machine used beside the executors is never claimed to be nothing measured
+    # what the machine used besides the executors is never claimed to be nothing measured
     assert all(record.session == 1 for record in folder.data().steps.values())
 
 
@@ -296,7 +296,7 @@ def test_a_condition_that_fails_is_the_exit_code(
     assert done.exit_code == 1
     assert "FAILS  the short job ends by its deadline [both-0]" in done.output
     assert "**no**" in (tmp_path / "full" / "report.md").read_text()
-    # a quick run is too small for that: told, and no failure
+    # a quick run is too small for that: a remark, and no failure
     quick = call("run", "fig4", "--quick", "--out", tmp_path / "quick")
     assert "FAILS  the short job ends by its deadline [both-0]" in quick.output
     assert quick.exit_code == 0

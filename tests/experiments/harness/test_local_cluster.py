@@ -41,7 +41,7 @@ sys.exit(3 if application == "wrong" else 0)
 
 
 class Clock:
-    """Stands for the module `time`: a wait takes as long as it says on this clock, and hardly any real time."""
+    """A stand-in for the module `time`: a wait takes as long as it says on this clock, and hardly any real time."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -63,7 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def submitted_s(clock: Clock) -> dict[str, float]:
-    """When each application was submitted."""
+    """Provide the times at which applications are submitted."""
     return {}
 
 

@@ -1,5 +1,5 @@
-"""What pods of executors see of their node, and what is said where there is no Kubernetes. A script stands for `kubectl`; the
-real one is that of `tests/integration`."""
+"""Facts that pods of executors see of their node, and the sentence where there is no Kubernetes. A script stands for
+`kubectl`; the real one is in `tests/integration`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ esac
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where it writes what it was told."""
+    """Provide the file into which the stand-in writes its arguments."""
     (tmp_path / "kubectl").write_text(KUBECTL)
     (tmp_path / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")

@@ -1,4 +1,4 @@
-"""What two runs printed is the same but for the last digits of numbers; anything else is a difference, told in a sentence."""
+"""Outputs of two runs are the same but for the last digits of numbers; any other difference is reported in a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong profiles from stored runs: of the runs named alone, works and times off, shapes kept."""
+"""Wrong profiles from stored runs: only from the runs that are named, with works and times off and shapes kept."""
 
 from __future__ import annotations
 

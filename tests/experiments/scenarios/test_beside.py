@@ -1,4 +1,4 @@
-"""A job beside an important one, simulated: what is compared, goals that are met and missed, on made-up rows."""
+"""A job next to an important one, simulated: what is compared, goals that are met and missed, on made-up rows."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def test_a_pair_is_the_same_each_time_and_its_times_are_in_order() -> None:
     row = beside(7)
     assert row == beside(7)
     assert row.all_s < row.left_s < row.deadline_s == pytest.approx(STRETCH * row.all_s, abs=1e-3)
-    # nobody is faster than alone on what the important one leaves, but for the floor on its worker
+    # no job is faster than by itself on what the important one leaves, but for the floor on its worker
     assert row.ours_s > 0.95 * row.left_s

@@ -24,7 +24,7 @@ def story(
     short: dict[str, Any] | None = None,
     long: dict[str, Any] | None = None,
 ) -> Data:
-    """Both ran alone, then together: the short one came 42.6 s after the long one and took 36 s."""
+    """Make the data of both jobs by themselves, then together: the short one came 42.6 s after the long one and took 36 s."""
     steps = [
         step_record("base-long-0", job_record(LONG, "base-l", end_s=81)),
         step_record("base-short-0", job_record(SHORT, "base-s", end_s=32)),

@@ -1,4 +1,4 @@
-"""What the simulated comparison of laws concludes from its rows, and that it really simulates."""
+"""Conclusions of the simulated comparison of laws from its rows; the comparison really simulates."""
 
 from __future__ import annotations
 

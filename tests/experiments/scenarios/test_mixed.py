@@ -20,7 +20,7 @@ SCENARIO = Mixed(kinds=KINDS, arrivals_s=480, pairs=2)
 
 
 def story(hot: dict[str, Any] | None = None, slow: dict[str, Any] | None = None, pairs: tuple[float, ...] = (47, 49)) -> Data:
-    """Alone a hot job takes 40 s, so its deadline is 48 s; pairs of it ended after `pairs` seconds."""
+    """Make data in which a hot job by itself takes 40 s, so its deadline is 48 s; pairs of it ended after `pairs` seconds."""
     alone = {"slow": 100, "plain": 60, "hot": 40}
     steps = [step_record(f"base-{kind}-0", job_record(kind, f"base-{kind}", end_s=end_s)) for kind, end_s in alone.items()]
     steps += [
@@ -54,7 +54,7 @@ def test_six_jobs_arrive_as_the_seed_says_and_otherwise_with_another() -> None:
     assert times == sorted(times)
     assert times[0] == 0
     assert times[-1] <= 480
-    # two of a kind are told apart
+    # two of a kind can be distinguished
     assert len({(kind, number) for kind, number, _ in arrivals}) == 6
 
 

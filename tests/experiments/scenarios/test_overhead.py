@@ -1,4 +1,4 @@
-"""What control costs: conditions and tables on made-up data, and a tiny cluster's master measured for real."""
+"""The cost of control: conditions and tables on made-up data, and a tiny cluster's master measured for real."""
 
 from __future__ import annotations
 

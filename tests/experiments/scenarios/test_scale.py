@@ -1,4 +1,4 @@
-"""What the simulated crowd of jobs shows, on a small one."""
+"""Results of the simulated crowd of jobs, on a small one."""
 
 from __future__ import annotations
 

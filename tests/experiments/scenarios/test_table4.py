@@ -32,8 +32,8 @@ def paced(
 
 
 def story(**replaced: StepRecord) -> Data:
-    """Alone both take 60 s, so test0's deadline is 60 s and test20's 72 s. From the first task (10 s) to the last a run at
-    constant cores has end - 11 s."""
+    """Make data in which both applications by themselves take 60 s, so test0's deadline is 60 s and test20's 72 s. From the
+    first task (10 s) to the last a run at constant cores has end - 11 s."""
     steps = []
     for app in SCENARIO.applications:
         steps.append(step_record(f"base-{app}-0", job_record(app, f"base-{app}", end_s=60)))
@@ -123,7 +123,7 @@ def test_a_run_that_is_late_or_very_early_fails_where_there_is_spare_time() -> N
         ("forecast: none early by more than 2.5%", "sort test20"),
         ("forecast: mean |error| within 0.75%", "sort test20"),
     ]
-    # another law's, and one of a deadline without spare time, is only told
+    # a run by another law, or with a deadline without spare time, is only listed
     others = {"a": paced("sort-test20-paper-1", 75, 72, 96), "b": paced("sort-test0-forecast-0", 65, 60)}
     assert failing(story(**others)) == []
 

@@ -1,4 +1,4 @@
-"""Predicted times come from the logs of the runs on all cores alone, and stand beside real ones."""
+"""Predicted times come from the logs of the runs on all cores, and are shown with real times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.fakes.records import run, stage
 CORES = 1.6
 SCENARIO = WhatIf(applications={"sort": ("sort.py",)}, cores=(0.5, 1.0), logs=1, repetitions=1)
 LOGGED = run("log", 0, stage("s", work_core_s=20.0, run_s=20.0, task_cv=0.0, duration_s=10.0))
-"""On all of 1.6 cores: 2 s start-up, 10 s of a stage, in which two Python tasks ran all the time, half a second tail."""
+"""A run on all of 1.6 cores: 2 s start-up, 10 s of a stage, in which two Python tasks ran all the time, half a second
+tail."""
 
 
 def step(name: str) -> StepRecord:

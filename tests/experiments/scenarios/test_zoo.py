@@ -43,7 +43,8 @@ def recorded(
 
 
 def story(*replaced: StepRecord, outputs: dict[str, str] | None = None, explained: dict[str, str] | None = None) -> Data:
-    """On all cores each program takes 59 and 61 s, so its deadlines are 72 and 120 s; all end 0.5 s early."""
+    """Make data in which each program takes 59 and 61 s on all cores, so its deadlines are 72 and 120 s; all end 0.5 s
+    early."""
     steps = {}
     for name, half in ZOO.halves().items():
         for number, end_s in enumerate((59.0, 61.0)):
@@ -208,7 +209,7 @@ def test_conditions_hold() -> None:
 
 
 def long_story(*replaced: StepRecord, **more: dict[str, str]) -> Data:
-    """A program of each half has a deadline of 400 s, too."""
+    """Make data in which a program of each half has a deadline of 400 s, too."""
     done: dict[str, str] = {}
     for name, half in ZOO.halves().items():
         done.setdefault(half, name)

@@ -23,7 +23,7 @@ KEYS, PAIRS = 10, 70
 
 
 def aggregated(seed: int, values: range = range(PAIRS)) -> dict[int, Aggregate]:
-    """The same as the job, without Spark; in two halves, so that merging is part of it."""
+    """Aggregate like the job, without Spark; in two halves, so that merging is part of it."""
     factor, offset = factor_and_offset(KEYS, seed)
     halves: list[dict[int, Aggregate]] = [{}, {}]
     for i in values:

@@ -13,7 +13,7 @@ Groups = dict[str, list[int]]
 
 
 def grouped(seed: int) -> Groups:
-    """The same as the job, without Spark; the order within a group is nobody's."""
+    """Group like the job, without Spark; the order within a group is not defined."""
     factor, offset = factor_and_offset(KEYS, seed)
     groups: Groups = {}
     for i in reversed(range(PAIRS)):

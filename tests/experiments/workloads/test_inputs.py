@@ -1,4 +1,4 @@
-"""Inputs are made once, whole or not at all; a name that is none of ours is refused."""
+"""Inputs are made once, whole or not at all; an unknown name is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sys.exit(1 if (folder.parent / "broken").exists() else 0)
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A generator that only says which scale it was asked for."""
+    """Provide a generator that only says which scale it was asked for."""
     path = tmp_path / "tpcgen-cli"
     path.write_text(TOOL.format(python=sys.executable))
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""KMeans: one step by hand, and the repeated points whose centres are those of one period, to the last bit."""
+"""KMeans: one step by hand, and repeated points whose centres equal the centres of one period, to the last bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch's sums by arithmetic are those of counting."""
+"""A batch's sums by arithmetic equal the sums by counting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every workload on a real Spark (local, tiny): the right answer ends with 0, a faulty job with 1 and one sentence.
+"""Workloads on a real Spark (local, tiny): a right answer ends with 0, a faulty job with 1 and one sentence.
 
 A fault is a change of the script's own text, so what is noticed is a job that computes something else.
 """
@@ -100,7 +100,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """How each ended as it is and with its fault."""
+    """Run each workload as it is and with its fault; provide both ends."""
     folder = tmp_path_factory.mktemp("workloads")
     draw = random.Random(1)
     (folder / "graph.txt").write_text("".join(f"{draw.randrange(30)} {draw.randrange(30)}\n" for _ in range(200)))

@@ -20,7 +20,7 @@ drop view v;
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package whose code must not run."""
+    """Provide a package whose code must not run."""
     folder = tmp_path / "some_queries" / "sql"
     folder.mkdir(parents=True)
     (tmp_path / "some_queries" / "__init__.py").write_text("raise RuntimeError")

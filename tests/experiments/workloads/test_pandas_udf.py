@@ -1,4 +1,4 @@
-"""What the UDF makes of a number repeats with the period."""
+"""The UDF's answer for a number repeats with the period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The small queries' answers by arithmetic are those of counting."""
+"""The small queries' answers by arithmetic equal the answers by counting."""
 
 from __future__ import annotations
 
