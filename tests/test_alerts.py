@@ -1,4 +1,4 @@
-"""What is deployed beside a master to watch it: alerts, the scrape and the dashboard speak of metrics that there are."""
+"""Files that are deployed with a master to watch it: alerts, the scrape and the dashboard speak of metrics that exist."""
 
 from __future__ import annotations
 

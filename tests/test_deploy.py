@@ -1,4 +1,4 @@
-"""The manifests of the mode that asks the API server alone: it may do what it needs and nothing else."""
+"""The manifests of the mode that asks only the API server: it may do what it needs and nothing else."""
 
 from __future__ import annotations
 

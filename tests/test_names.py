@@ -1,4 +1,4 @@
-"""Every name that a module defines is used by something that is no test, and no class or function is named like another.
+"""Names that a module defines are used by something that is no test, and no class or function is named like another.
 
 A name counts as used where its own module reads it outside its own definition, where another module imports it, or where
 another module reads it as an attribute of the imported module. Only names at the top of a module are looked at: functions,
@@ -34,7 +34,7 @@ DEMANDED = {
     },
 }
 """Names that each module of a kind may define: a program's, what a table asks of a law or a runtime, and the parts of a
-workload, which is a file that Spark is given alone, so that it can import none of another."""
+workload, which is the only file that Spark is given, so that it can import none of another."""
 
 Name = tuple[str, str]
 """A module's dotted name and a name in it."""
@@ -149,7 +149,7 @@ def names(statement: ast.stmt) -> list[str]:
 
 
 def registered(statement: ast.stmt) -> bool:
-    """Whether a decorator (`@main.command()`) hands the function to something that calls it."""
+    """Check that a decorator (`@main.command()`) hands the function to a caller."""
     return isinstance(statement, ast.FunctionDef) and any(
         isinstance(made.func, ast.Attribute) and made.func.attr in ("command", "group")
         for made in statement.decorator_list
@@ -158,7 +158,7 @@ def registered(statement: ast.stmt) -> bool:
 
 
 def uses(user: str, tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[Name]:
-    """What one module uses of itself and of the others."""
+    """Yield the names that one module uses of itself and of the others."""
     for statement in tree.body:
         own = names(statement)
         for node in ast.walk(statement):
@@ -179,7 +179,8 @@ def uses(user: str, tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iter
 
 
 def uses_by_name(users: Iterable[ast.Module], modules: Mapping[str, ast.Module]) -> Iterator[Name]:
-    """A module whose name is a string somewhere is imported by that name; any attribute that is read may be its."""
+    """Yield the names that modules use by strings: a module whose name is a string somewhere is imported by that name; any
+    attribute that is read may be its."""
     nodes = [node for tree in users for node in ast.walk(tree)]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     named = {node.value for node in nodes if isinstance(node, ast.Constant) and node.value in modules}
@@ -187,7 +188,7 @@ def uses_by_name(users: Iterable[ast.Module], modules: Mapping[str, ast.Module])
 
 
 def dotted(value: ast.expr) -> str:
-    """`a.b.c` as it is written; empty for anything else."""
+    """Return `a.b.c` as it is written; empty for anything else."""
     if isinstance(value, ast.Attribute):
         return f"{before}.{value.attr}" if (before := dotted(value.value)) else ""
     return value.id if isinstance(value, ast.Name) else ""

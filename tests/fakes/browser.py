@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def tab_of(chromium: Path, **context: Any) -> Iterator[Page]:
-    """Nothing may go wrong in its scripts, nor may anything that it loads be missing. `context`: Playwright's options, for
-    instance the theme. While it is open, this thread has a loop of Playwright's."""
+    """Open a tab in which nothing may go wrong in scripts, and nothing that it loads may be missing. `context`: Playwright's
+    options, for instance the theme. While the tab is open, this thread has a loop of Playwright's."""
     from playwright.sync_api import sync_playwright
 
     problems: list[str] = []

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class AtOnce(Executor):
-    """Does at once what it is given, so that a pass sees the outcome."""
+    """An executor that does its work at once, so that a pass sees the outcome."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         done: Future[T] = Future()
@@ -46,12 +46,12 @@ class AtOnce(Executor):
 
 
 def answered(call: Coroutine[Any, Any, T]) -> T:
-    """What comes of a call that lets others have their turn in between: there are no others."""
+    """Run a call that lets others have their turn in between: there are no others."""
     return asyncio.run(call)
 
 
 class FakeCluster:
-    """`now_s` is the clock; `restart` builds the state anew from what was stored."""
+    """A master in memory. `now_s` is the clock; `restart` builds the state again from what was stored."""
 
     def __init__(self, path: Path, memory_policy: str = "equal", keep_runs: int = 3) -> None:
         self.keep_runs = keep_runs
@@ -74,7 +74,7 @@ class FakeCluster:
         self.woken |= set(worker_ids)
 
     def register(self, **changed: Any) -> str:
-        self.now_s += 1e-6  # nobody comes at the very same moment, and who came first is what ranks equals
+        self.now_s += 1e-6  # no two come at the same moment, and the earlier one comes first among equals
         return answered(self.state.drivers.register(registration(**changed), self.clock)).application_id
 
     def worker(
@@ -91,7 +91,7 @@ class FakeCluster:
         runtime: str = "fake",
         **changed: Any,
     ) -> WorkerReply:
-        """One report of an agent of a worker with one core."""
+        """Send a report of an agent of a worker with one core."""
         sync = WorkerSync(
             instance=changed.pop("instance", f"{worker_id}-life"),
             cluster_id=self.state.identity.cluster_id,
@@ -121,7 +121,7 @@ class FakeCluster:
         return answered(self.state.drivers.sync(application_id, sync, self.clock))
 
     def finished_run(self, **changed: Any) -> str:
-        """A whole run of 8 s of work after 1 s, on one worker."""
+        """Run an application with 8 s of work after 1 s, on one worker, to its end."""
         self.worker("w1")
         application_id = self.register(**changed)
         events = one_stage_run(1000)
@@ -137,7 +137,7 @@ class FakeCluster:
 
 
 def registration(**changed: Any) -> Registration:
-    """Of this very process, so that its driver counts as alive."""
+    """Make the registration of this very process, so that its driver counts as alive."""
     me = of(os.getpid())
     assert me is not None
     plain: dict[str, Any] = {
@@ -195,7 +195,7 @@ def sample(application_id: str, executor_id: str, time_s: float, **changed: Any)
 
 
 def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000) -> list[AnyEvent]:
-    """A job of one stage whose tasks run one after the other, and the application's end."""
+    """Make the events of a job of one stage whose tasks run one after the other, and of the application's end."""
     info = StageInfo(stage=0, name="collect at /x/app.py:1", tasks=tasks)
     events: list[AnyEvent] = [
         JobStart(job=0, time_ms=start_ms, stages=(info,)),

@@ -17,8 +17,8 @@ CPU_ONLY = Weights()
 
 @dataclass
 class Room:
-    """A memory manager by plain sums: an executor of `mb` fits beside the others' least. `floors_mb` by key: what of their
-    least they would do without."""
+    """A memory manager by plain sums: an executor of `mb` fits next to the others' least. `floors_mb` by key: the part of
+    their least that they would do without."""
 
     mb: int = 100
     priority: int = 50
@@ -35,7 +35,7 @@ class Room:
         return worker.free_mb >= self.mb
 
     def squeezed(self, worker: WorkerState) -> tuple[str, ...] | None:
-        """The first by name of lower priority, until it is enough."""
+        """Return the first executors of lower priority by name, until they are enough."""
         keys, free_mb = [], worker.free_mb
         for key, one in sorted(worker.occupants.items()):
             if free_mb < self.mb and one.priority < self.priority and key in self.floors_mb:
@@ -56,12 +56,12 @@ def worker(name: str, cores: float = 1.0, memory_mb: int = 1000, **more: object)
 
 
 def request(priority: int = 50, **more: object) -> Request:
-    """Of an application `new`."""
+    """Make a request of an application `new`."""
     return Request(**{"application_id": "new", "priority": priority, "cores": 1.0, **more})  # type: ignore[arg-type]
 
 
 def occupied(one: WorkerState, *cores: float, priority: int = 50, least_mb: int = 100, **more: object) -> WorkerState:
-    """That worker with an executor of an application of its own for each of these planned peaks."""
+    """Fill that worker with an executor of an application of its own for each of these planned peaks."""
     for number, peak in enumerate(cores, len(one.occupants) + 1):
         key = f"{one.worker_id}-app{number}/1"
         application = f"{one.worker_id}-app{number}"

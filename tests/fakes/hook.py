@@ -26,8 +26,8 @@ class Heard(NamedTuple):
 
 
 class Hook(ThreadingHTTPServer):
-    """Each call gets the next of `answers`, and the last one for ever: a status, the bytes of an answer, or what it does
-    instead of answering: "close", "silence" (until `over`), "drip" (that it goes on, for ever)."""
+    """A server that gives each call the next of `answers`, and the last one for ever: a status, the bytes of an answer, or an
+    action instead of an answer: "close", "silence" (until `over`), "drip" (bytes that go on for ever)."""
 
     daemon_threads = True
 
@@ -41,7 +41,7 @@ class Hook(ThreadingHTTPServer):
         return f"{self.scheme}://{self.server_address[0]!s}:{self.server_port}/hook?key=1"
 
     def handle_error(self, *_: object) -> None:
-        """One that hangs up, or does not trust it, is what some tests want."""
+        """Ignore errors: some tests want a client that hangs up or does not trust this server."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def hooked(*answers: int | str | bytes, home: Home | None = None, host: str = "127.0.0.1") -> Iterator[Hook]:
-    """With the certificate of that home's master, if one is given."""
+    """Serve a hook, with the certificate of that home's master if a home is given."""
     with Hook(host, *(answers or (204,))) as hook:
         if home is not None:
             secure(hook, home)

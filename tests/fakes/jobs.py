@@ -19,7 +19,8 @@ def log_normal_job(
     gap_s: float = 0.0,
     startup_s: float = 0.0,
 ) -> SimJob:
-    """A job of stages with log-normal tasks of these mean works; the profile says `profile_factor` times the true work."""
+    """Make a job of stages with log-normal tasks of these mean works; the profile says `profile_factor` times the true
+    work."""
     stages = []
     for count, mean in zip(tasks, task_core_s, strict=True):
         works = tuple(log_normal(rng, mean, cv) for _ in range(count))

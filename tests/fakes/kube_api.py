@@ -1,6 +1,6 @@
 """A stand-in for a Kubernetes API server with one kubelet and a scheduler, for tests: pods, their watch, and their `resize`.
 
-Its contract is that of real servers from 1.33 on, as seen on 1.36: a resize may change CPU and memory alone, must keep the
+Its contract is that of real servers from 1.33 on, as seen on 1.36: a resize may change only CPU and memory, must keep the
 QoS class, and is refused with 403 where it is more than the node, a LimitRange or the caller's rights allow; a request for
 which the node has no room now is taken in and waits as Deferred. A pod that names no node waits until requests leave room for
 its own. The same suite runs on a real server (`tests/controller/runtime/test_kubernetes_api.py`). What a real server does
@@ -47,26 +47,26 @@ def _open_gate() -> threading.Event:
 
 @dataclass(slots=True)
 class Orders:
-    """What this server does that a healthy one seldom does."""
+    """Orders to this server to do what a healthy one seldom does."""
 
     has_resize: bool = True
-    """From 1.33 on."""
+    """True from 1.33 on."""
     may_resize: bool = True
     may_watch: bool = True
     kubelet_away: bool = False
     """Resizes are taken in and not carried out."""
     infeasible: str = ""
-    """With this message the node refuses every resize."""
+    """Message with which the node refuses every resize."""
     refuse: list[tuple[int, bytes, str]] = field(default_factory=list)
     """Answers to the next patches: status, body, content type."""
     refuse_pods: dict[str, int] = field(default_factory=dict)
-    """Every patch of such a pod gets this status."""
+    """Status that every patch of such a pod gets."""
     retry_after: str = ""
-    """Said with every answer that is not 200."""
+    """Header of every answer that is not 200."""
     gate: threading.Event = field(default_factory=_open_gate)
-    """While it is closed, patches wait for it."""
+    """A gate for which patches wait while it is closed."""
     close: int = 0
-    """So many patches are carried out, and their connections closed before the answer."""
+    """Number of patches that are carried out, and whose connections are closed before the answer."""
 
 
 class Refused(Exception):
@@ -101,15 +101,15 @@ class KubeState:
         self.cores = cores
         self.orders = Orders()
         self.patches: list[tuple[float, str, Json]] = []
-        """When, which pod, with what."""
+        """Time, pod and content of each patch."""
         self.tries: list[str] = []
-        """Which pod, for each patch that came, refused ones, too."""
+        """Pod of each patch that came, refused ones, too."""
         self.under_way: list[str] = []
         self.most_at_once = 0
         self.most_of_one_pod = 0
-        """Of patches that were under way together."""
+        """The most patches that were under way together for one pod."""
         self.watches = 0
-        """Ended whenever this grows."""
+        """Number of breaks; watches end whenever it grows."""
         self.closing = False
 
     # ---------------------------------------------------------------- pods
@@ -153,8 +153,9 @@ class KubeState:
         self._carry_out(pod)
 
     def _why_not_placed(self, pod: Json) -> str:
-        """The scheduler's rule: requests may not sum up to more than is allocatable. A pod that is being resized counts with
-        what it asks for or with what the node has set aside, whichever is more. Empty: there is room."""
+        """Say why a pod finds no place by the scheduler's rule: requests may not sum up to more than is allocatable. A pod
+        that is being resized counts with its request or with what the node has set aside, whichever is more. Empty: there is
+        room."""
         placed = [other for other in self.pods.values() if other is not pod and alive(other)]
         taken = sum(max(requested(other["spec"]), allocated(other)) for other in placed)
         return "0/1 nodes are available: 1 Insufficient cpu." if requested(pod["spec"]) + taken > self.cores + 1e-9 else ""
@@ -204,7 +205,7 @@ class KubeState:
 
     @contextmanager
     def patching(self, name: str) -> Iterator[None]:
-        """One patch of that pod, from its arrival to its answer."""
+        """Count a patch of that pod as under way, from its arrival to its answer."""
         with self.changed:
             self.tries.append(name)
             self.under_way.append(name)
@@ -241,7 +242,7 @@ class KubeState:
             raise Refused(403, f'pods "{name}" is forbidden: node {NODE} has not enough cpu: capacity {self.cores:g}', name)
 
     def most(self, namespace: str) -> float:
-        """The limit that the namespace's LimitRange allows a container."""
+        """Return the limit that the namespace's LimitRange allows a container."""
         limits = self.ranges.get(namespace, {}).get("spec", {}).get("limits", [])
         return min((number(one["max"]["cpu"]) for one in limits if "cpu" in one.get("max", {})), default=float("inf"))
 
@@ -286,7 +287,7 @@ class KubeState:
             status["resources"] = copy.deepcopy(container["resources"])
             status["allocatedResources"] = copy.deepcopy(container["resources"].get("requests", {}))
 
-    # ---------------------------------------------------------------- what is told
+    # ---------------------------------------------------------------- what is reported
 
     def _event(self, kind: str, pod: Json) -> None:
         self.version += 1
@@ -352,7 +353,7 @@ def executor_pod(
     image: str = "localhost/pause:1",
     node: str | None = None,
 ) -> Json:
-    """A pod as Spark makes one for an executor. By default limit and request of its memory are equal, as Spark's are;
+    """Make a pod as Spark makes one for an executor. By default limit and request of its memory are equal, as Spark's are;
     `node` None: the scheduler chooses."""
     limits = {"cpu": limit, "memory": memory}
     requests = {"cpu": request, "memory": memory_request or memory}
@@ -594,7 +595,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def kube_server(state: KubeState) -> Iterator[SingleConfig]:
-    """Runs it; how it is reached."""
+    """Run the server; provide the way to reach it."""
     with KubeServer(state) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()

@@ -23,9 +23,9 @@ BIRTH_MS = 5_000
 
 @dataclass(frozen=True)
 class MadeStage:
-    """`parents` are places in its job; a task computes for the share `cpu` of `task_ms`. `lost` (ended, again): when so many
-    of its tasks have ended, a fetch fails, and so many tasks of its first parent are done again before the others of its own.
-    Of one job at most one stage may lose its input."""
+    """A stage. `parents` are places in its job; a task computes for the share `cpu` of `task_ms`. `lost` (ended, again): when
+    the first number of its tasks has ended, a fetch fails, and the second number of tasks of its first parent is done again
+    before the others of its own. In a job at most one stage may lose its input."""
 
     tasks: int
     task_ms: int
@@ -45,7 +45,8 @@ class MadeJob:
 
 @dataclass(frozen=True)
 class MadeExecutor:
-    """It leaves at `leaves_ms` or later, as soon as it is idle and no task waits; at `dies_ms` it dies with its tasks."""
+    """An executor that leaves at `leaves_ms` or later, once it is idle and no task waits; at `dies_ms` it dies with its
+    tasks."""
 
     cores: int
     comes_ms: int = BIRTH_MS
@@ -59,7 +60,7 @@ Threads = Sequence[Sequence[MadeJob]]
 def made_log(
     threads: Threads, executors: Sequence[MadeExecutor], *, version: str = "3.5.3", task_cpus: int = 1, with_cpu: bool = True
 ) -> list[bytes]:
-    """The lines of the log."""
+    """Return the lines of the log."""
     return _Driver(executors, version, task_cpus, with_cpu).run(threads)
 
 
@@ -287,7 +288,7 @@ class _Driver:
         self._submit(parent, again)
 
     def _done(self, stage: _Stage) -> None:
-        """The stage has all its output (again)."""
+        """Go on after a stage that has all its output (again)."""
         job = stage.job
         if stage.again is not None:
             waits, stage.again = stage.again, None

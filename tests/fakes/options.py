@@ -1,4 +1,4 @@
-"""An agent's options as `sparkpace up` would write them, for a master that nobody runs."""
+"""An agent's options as `sparkpace up` would write them, for a master that does not run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.options import AgentOptions
 
 
 def agent_options(home: Path, **changed: Any) -> AgentOptions:
-    """Of worker w1: two cores, plain processes."""
+    """Make options of worker w1: two cores, plain processes."""
     plain = AgentOptions(
         home=home,
         worker_id="w1",

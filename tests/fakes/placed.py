@@ -29,7 +29,7 @@ class Scene:
         return self.cluster.state
 
     def sync(self) -> None:
-        """Every agent reports; what it should run, runs, and what it should stop is gone."""
+        """Let every agent report; executors that should run do so, and those that should stop are gone."""
         for _ in range(2):
             for name in self.offers:
                 desired = self.state.agents.desired(name, self.cluster.now_s)

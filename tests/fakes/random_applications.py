@@ -32,7 +32,7 @@ def _stage(
 
 
 def chain(rng: random.Random, size_s: float) -> SimJob:
-    """One-task stages, each a job of its own, with the driver's time between them; some run the same code."""
+    """Make one-task stages, each a job of its own, with the driver's time between them; some run the same code."""
     count = rng.randint(8, 30)
     stages = []
     for place in range(count):
@@ -43,7 +43,7 @@ def chain(rng: random.Random, size_s: float) -> SimJob:
 
 
 def dag(rng: random.Random, size_s: float) -> SimJob:
-    """One job of stages with up to three parents each: branches run side by side."""
+    """Make a job of stages with up to three parents each: branches run side by side."""
     count = rng.randint(4, 10)
     stages: list[SimStage] = []
     for place in range(count):
@@ -54,8 +54,8 @@ def dag(rng: random.Random, size_s: float) -> SimJob:
 
 
 def pool(rng: random.Random, size_s: float) -> SimJob:
-    """A first job, threads that each run jobs of two stages one after the other, and a last job. All threads run the same
-    code, so their stages look alike; a cache that the first job has filled makes each job skip a stage."""
+    """Make a first job, threads that each run jobs of two stages one after the other, and a last job. All threads run the
+    same code, so their stages look alike; a cache that the first job has filled makes each job skip a stage."""
     threads, rounds = rng.randint(2, 4), rng.randint(3, 12)
     mean = size_s / (threads * rounds * 6)
     stages = [_stage(rng, "load", 4, mean, ())]
@@ -90,7 +90,8 @@ def micro_batches(rng: random.Random, size_s: float) -> SimJob:
 
 
 def adaptive_query(rng: random.Random, size_s: float) -> SimJob:
-    """Queries as AQE runs them: a job for each shuffle, those of two tables at once, and one that skips them."""
+    """Make queries as AQE runs them: a job for each shuffle, the shuffles of two tables at once, and a job that skips
+    them."""
     count = rng.randint(2, 5)
     stages, jobs = list[SimStage](), list[SparkJob]()
     for query in range(count):
@@ -111,13 +112,13 @@ KINDS: dict[str, Callable[[random.Random, float], SimJob]] = {
 
 
 def draw(rng: random.Random, kind: str, size_core_s: tuple[float, float] = (10.0, 200.0)) -> SimJob:
-    """One run of an application of this kind, of about so much work."""
+    """Make a run of an application of this kind, of about that much work."""
     job = KINDS[kind](rng, rng.uniform(*size_core_s))
     return replace(job, name=kind, startup_s=rng.uniform(1.0, 8.0), tail_s=rng.uniform(0.0, 0.5))
 
 
 def again(rng: random.Random, job: SimJob, *, cv: float = 0.3, renamed: float = 0.0) -> SimJob:
-    """Another run of the application: each stage's work and gap drawn around what they were, and the operators' names of
+    """Make another run of the application: each stage's work and gap drawn around what they were, and the operators' names of
     that share of the stages are others."""
     stages = []
     for stage in job.stages:
@@ -129,20 +130,20 @@ def again(rng: random.Random, job: SimJob, *, cv: float = 0.3, renamed: float = 
 
 
 def stopped(job: SimJob) -> SimJob:
-    """The same, of which the program cancels the last job."""
+    """Return the same job, of which the program cancels the last Spark job."""
     *others, last = job.spark_jobs
     return replace(job, jobs=(*others, replace(last, cancelled=True)))
 
 
 def leaking(job: SimJob, properties: Mapping[str, str]) -> SimJob:
-    """The same, with all jobs but the first from threads that have these local properties."""
+    """Return the same job, with all Spark jobs but the first from threads that have these local properties."""
     first, *others = job.spark_jobs
     return replace(job, jobs=(first, *(replace(one, properties=properties) for one in others)))
 
 
 def truncated(taught: Profile, keep: float, rng: random.Random) -> Profile:
-    """The profile with only about that share of each run's stages, the first one always; what waited for a stage that is
-    left out waits for what that one waited for."""
+    """Return the profile with only about that share of each run's stages, the first one always; a stage that waited for a
+    stage that is left out waits for what that one waited for."""
     return profile(taught.key, [_truncated(run, keep, rng) for run in taught.runs])
 
 

@@ -37,7 +37,7 @@ from stage_model.history.run_record import to_record
 from tests.fakes.cluster import registration, use
 
 SLOTS = 2
-"""Of an executor."""
+"""Slots of an executor."""
 DEADLINE = "90.000s"
 LEAKED = (DEADLINE, "90s", "1.5min", "90")
 """The application's own deadline, as jobs may have it."""
@@ -66,7 +66,7 @@ class Job:
         )
 
     def events(self, retried: int | None) -> list[AnyEvent]:
-        """At time 0. Stage `retried` fails once, when half of its tasks are done."""
+        """Return events at time 0. Stage `retried` fails once, when half of its tasks are done."""
         told: list[AnyEvent] = [
             JobStart(job=self.number, time_ms=0, stages=self.infos(), sql_execution=self.sql, properties=self.properties)
         ]
@@ -111,7 +111,7 @@ class Story:
         return Capacity(self.cores * self.executors, SLOTS * self.executors, speed_limit, self.executors)
 
     def with_properties(self, *properties: Properties) -> Application:
-        """The application if its jobs had these, in the order of `jobs`."""
+        """Return the application as if its jobs had these properties, in the order of `jobs`."""
         conf = {"spark.pace.deadline": DEADLINE, "spark.scheduler.mode": "FAIR" if self.fair else "FIFO"}
         record = ApplicationRecord(
             application_id="app",
@@ -147,7 +147,7 @@ def _at(event: AnyEvent, ms: int) -> AnyEvent:
 
 
 def _interleaved(draw: st.DrawFn, jobs: Sequence[Job], retried: dict[int, int]) -> list[AnyEvent]:
-    """All events: jobs of one thread follow each other, those of different threads come in any order."""
+    """Mix all events: jobs of one thread follow each other, jobs of different threads come in any order."""
     threads = {thread: [job for job in jobs if job.thread == thread] for thread in {job.thread for job in jobs}}
     left = {t: [e for job in mine for e in job.events(retried.get(job.number))] for t, mine in threads.items()}
     told: list[AnyEvent] = []
@@ -202,7 +202,7 @@ def _learned(draw: st.DrawFn, program: Sequence[Job]) -> ApplicationEstimate:
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """An application with a profile of an earlier run, at any moment of this one."""
+    """Draw an application with a profile of an earlier run, at any moment of this one."""
     program = [draw(jobs(number)) for number in range(draw(st.integers(1, 6)))]
     what = _learned(draw, program)
     now = tuple(_this_time(draw, job) for job in program)
@@ -241,7 +241,7 @@ def stories(draw: st.DrawFn) -> Story:
 
 
 def _this_time(draw: st.DrawFn, job: Job) -> Job:
-    """The job as it comes this time."""
+    """Draw the job of this run."""
     work_core_s = job.work_core_s * draw(st.sampled_from((1.0, 1.0, 3.0)))
     return Job(
         job.number, job.thread, job.site, job.stages, work_core_s, job.sql, job.properties, renamed=draw(st.booleans())
@@ -249,7 +249,7 @@ def _this_time(draw: st.DrawFn, job: Job) -> Job:
 
 
 def _use(draw: st.DrawFn, run: Run) -> dict[tuple[int, int], OwnStage]:
-    """What an executor does of the stages under way, of tasks that used far more than they should have, too."""
+    """Draw what an executor does of the stages under way; some tasks used far more than they should have."""
     left, found = SLOTS, {}
     for stage in run.active_stages():
         running = draw(st.integers(0, left))

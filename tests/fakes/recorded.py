@@ -17,11 +17,11 @@ from experiments.harness.recorded import JobRecord, StepRecord
 CAPACITY = {"w1": 0.85, "w2": 0.85}
 WORKERS = {"1": "w1", "2": "w2"}
 Spans = Sequence[tuple[float, float, float]]
-"""From and to (seconds since submission), and the cores granted to each executor meanwhile."""
+"""Spans of time from and to (seconds since submission), and the cores granted to each executor meanwhile."""
 
 
 def samples_of(spans: Spans, submitted: float = 1000.0) -> list[Sample]:
-    """An executor uses what it is granted; its last sample says that it has exited."""
+    """Make samples of an executor that uses its grant; its last sample says that it has exited."""
     found, cpu, last_s = [], 0.0, 0.0
     for start_s, end_s, grant in spans:
         for epoch in range(math.ceil(submitted + start_s), math.ceil(submitted + end_s)):
@@ -48,7 +48,7 @@ def sample(executor: str, time_s: float, grant: float, cpu: float) -> Sample:
 
 
 def job_record(job: str, app_id: str, *, end_s: float, deadline_s: float | None = None, **fields: Any) -> JobRecord:
-    """`fields` replace those of the summary, and `exit_code`, `workers` those of the job."""
+    """Make a job's record. `fields` replace those of the summary, and `exit_code`, `workers` those of the job."""
     summary: dict[str, Any] = {
         "app_id": app_id,
         "name": job,
@@ -77,7 +77,7 @@ def step_record(step: str, *jobs: JobRecord, session: int = 1) -> StepRecord:
 
 
 def write_run(runs: Path, job: JobRecord, samples: Sequence[Sample]) -> None:
-    """The run folder that a master would have left."""
+    """Write the run folder that a master would have left."""
     folder = runs / job.app_id
     folder.mkdir(parents=True)
     write_summary(folder, job.summary)

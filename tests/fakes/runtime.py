@@ -35,18 +35,18 @@ class FakeHost:
     clock: Callable[[], float]
     default_demand_cores: float = math.inf
     run: Callable[[Program], str] = lambda _: "3.11\n"
-    """What a program does and prints; by itself the answer of a Python asked for its version."""
+    """Action of a program, and the text that it prints; by default the answer of a Python asked for its version."""
     refused_images: set[str] = field(default_factory=set)
     executors: dict[_Place, _Executor] = field(default_factory=dict)
 
     def set_demand(self, key: ExecutorKey, cores: float) -> None:
-        """From now on the executor would use `cores` if its quota allowed."""
+        """Have the executor use `cores` from now on if its quota allows."""
         for executor in self._of(key):
             self.advance(executor)
             executor.demand_cores = cores
 
     def ignore_sigterm(self, key: ExecutorKey) -> None:
-        """Only SIGKILL ends it from now on."""
+        """Let only SIGKILL end the executor from now on."""
         for executor in self._of(key):
             executor.ignores_sigterm = True
 
@@ -55,7 +55,7 @@ class FakeHost:
             executor.now = replace(executor.now, memory_bytes=memory_bytes)
 
     def exit(self, key: ExecutorKey, code: int, reason: str = "") -> None:
-        """The executor ends now, by itself or from outside; nothing if it already has."""
+        """End the executor now, by itself or from outside; do nothing if it has ended already."""
         for executor in self._of(key):
             self.end(executor, code, reason)
 
@@ -74,7 +74,7 @@ class FakeHost:
             )
 
     def advance(self, executor: _Executor) -> None:
-        """Counts CPU up to the clock's now, and carries out a kill that is due."""
+        """Count CPU up to the clock's now, and carry out a kill that is due."""
         now_s = self.clock()
         until_s = min(now_s, executor.kill_at) if executor.kill_at is not None else now_s
         if executor.now.running and until_s > executor.counted_to_s:
@@ -93,7 +93,7 @@ class FakeHost:
 
 
 class FakeRuntime:
-    """One worker's view of a `FakeHost`."""
+    """The view of a `FakeHost` that one worker has."""
 
     name = "fake"
 
@@ -185,4 +185,4 @@ class FakeRuntime:
         return True
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""

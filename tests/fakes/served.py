@@ -68,8 +68,8 @@ class ServedMaster:
 
 
 class ServedPage:
-    """`links` are those printed, `now_s` is its monotonic clock and `today` the time of day. It looks at the master when it
-    is told to."""
+    """A page. `links` are those printed, `now_s` is its monotonic clock and `today` the time of day. It looks at the master
+    when the test says so."""
 
     def __init__(self, master: ServedMaster) -> None:
         self.master, self.links, self.now_s = master, list[str](), 100.0
@@ -94,7 +94,7 @@ class ServedPage:
         self.links.append(self.entrance.new_link(self.now_s))
 
     def look(self) -> None:
-        assert self._loop is not None, "nobody has called yet"
+        assert self._loop is not None, "no call has come yet"
         asyncio.run_coroutine_threadsafe(self.lookout.look(), self._loop).result(PATIENCE_S)
 
     def end_streams(self) -> None:
@@ -113,14 +113,14 @@ class ServedPage:
             return answer, answer.read()
 
     def signed_in(self) -> str:
-        """The cookie of somebody who used the last link."""
+        """Return the cookie of a user who used the last link."""
         answer, _ = self.call(self.links[-1].partition(self.host)[2])
         assert answer.status == 303
         return str(answer.getheader("set-cookie")).partition(";")[0]
 
 
 class Stream:
-    """Somebody's server-sent events, one by one."""
+    """A stream of server-sent events of one viewer, one by one."""
 
     def __init__(self, page: ServedPage, cookie: str, query: str = "") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=PATIENCE_S)

@@ -28,7 +28,7 @@ class SmallDisk:
 
     @contextmanager
     def kept_full(self) -> Iterator[None]:
-        """Fills it again whenever somebody gives something back; clears it in the end."""
+        """Keep the disk full: fill it again whenever something is given back; clear it in the end."""
         over = threading.Event()
 
         def fill() -> None:
@@ -51,7 +51,7 @@ class SmallDisk:
 
 @contextmanager
 def mounted(where: Path, size: str) -> Iterator[SmallDisk]:
-    """A tmpfs of that size at `where`; skips the test where nobody may mount one."""
+    """Mount a tmpfs of that size at `where`; skip the test where no user may mount one."""
     where.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "small", str(where)]
     if os.geteuid() or subprocess.run(mount, check=False).returncode:

@@ -63,7 +63,8 @@ class Story:
         record_bytes: int = 0,
         failure: str | None = None,
     ) -> None:
-        """`records` of input and `shuffle` are read, `written` to a shuffle, each of so many bytes."""
+        """End a task that reads `records` of input and `shuffle`, and writes `written` to a shuffle, each of `record_bytes`
+        bytes."""
         self._tasks += 1
         event = TaskEnd(
             stage=stage.stage,
@@ -90,7 +91,7 @@ class Story:
         self.tell(StageCompleted(stage=stage.stage, attempt=stage.attempt, time_ms=self.ms, failure=failure))
 
     def whole(self, stage: StageInfo, *, ms: int = 1000, records: int = 100, cpu_s: float = 0.5) -> str:
-        """Submits a stage, runs its tasks for `ms` (each `records` input records, `cpu_s`) and completes it."""
+        """Submit a stage, run its tasks for `ms` (each `records` input records, `cpu_s`) and complete it."""
         signature = self.submit(stage)
         self.ms += ms
         for index in range(stage.tasks):

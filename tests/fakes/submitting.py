@@ -17,7 +17,8 @@ from tests.fakes.master import TOKEN, Server, serving
 
 @contextmanager
 def submitting(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Iterator[tuple[Path, Home, Server]]:
-    """The working directory, which this process is in, the home, and its master. The script finds `$ARGUMENTS_FILE`."""
+    """Provide the working directory, which this process is in, the home, and its master. The script finds
+    `$ARGUMENTS_FILE`."""
     work, home = folder / "work", Home(folder / "home")
     (work / "spark" / "bin").mkdir(parents=True)
     program = work / "spark" / "bin" / "spark-submit"

@@ -50,26 +50,26 @@ class Program:
         yield from self.after
 
     def work(self) -> float:
-        """Of the whole program: shared steps count once."""
+        """Return the work of the whole program: shared steps count once."""
         steps = [step for job in self.jobs() for step in job.steps]
         shared = {step for step in steps if step.shared}
         return sum(step.work for step in steps if not step.shared) + sum(step.work for step in shared)
 
 
 Scopes = Callable[[int, int, Step], tuple[str, ...]]
-"""How Spark calls the operators of a step, by the numbers of its thread and job."""
+"""Names that Spark gives the operators of a step, by the numbers of its thread and job."""
 
 
 @dataclass
 class Execution:
-    """One run of a program. After every event `look` is called."""
+    """A run of a program. After every event `look` is called."""
 
     program: Program
     chance: random.Random
     scopes: Scopes
     look: Callable[[Execution], None] = lambda _: None
     retries: float = 0.0
-    """How often a task of a stage runs again."""
+    """Share of stages of which a task runs again."""
     story: Story = field(default_factory=Story)
     used: dict[StageKey, float] = field(default_factory=dict)
     """Container CPU by stage attempt."""
@@ -110,7 +110,7 @@ class Execution:
         )
 
     def _together(self, threads: Sequence[Sequence[Job]]) -> None:
-        """One event of a thread after the other, by chance; each thread begins its first job at once."""
+        """Run an event of one thread after the other, by chance; each thread begins its first job at once."""
         under_way = [self._thread(number, jobs) for number, jobs in enumerate(threads)]
         for thread in self.chance.sample(under_way, len(under_way)):
             next(thread)
@@ -165,7 +165,7 @@ class Execution:
         self._done.add(step)
 
     def _again(self, step: Step, info: StageInfo) -> Iterator[str]:
-        """One task of the stage runs again."""
+        """Run a task of the stage again."""
         again = structs.replace(info, attempt=1, tasks=1)
         self.again += step.work / step.tasks
         self.story.submit(again)

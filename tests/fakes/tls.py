@@ -15,12 +15,12 @@ from controller.home import Home
 
 
 def make_ca(home: Home) -> None:
-    """As a master does at its start."""
+    """Make a CA as a master does at its start."""
     certify(home.ca_key_file, home.ca_file, home.master_certificate, ALWAYS)
 
 
 def secure(server: TCPServer, home: Home) -> None:
-    """From now on it speaks TLS, as the master of that home, whose CA is made if there is none."""
+    """Have the server speak TLS from now on, as the master of that home; its CA is made if it does not exist."""
     make_ca(home)
     server.socket = _context(home.master_certificate).wrap_socket(
         server.socket, server_side=True, do_handshake_on_connect=False
@@ -34,7 +34,7 @@ def _context(certificate: Path) -> ssl.SSLContext:
 
 
 class Squatter:
-    """Holds a port; keeps every byte that it is told, under TLS with `certificate` if it has one."""
+    """A server that holds a port and keeps every byte that it receives, under TLS with `certificate` if it has one."""
 
     def __init__(self, certificate: Path | None, port: int = 0) -> None:
         self.listening = socket.create_server(("127.0.0.1", port))

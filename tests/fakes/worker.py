@@ -1,4 +1,4 @@
-"""One worker in memory: a real `Agent` over the fake runtime, a clock that the test moves, desired state that it says.
+"""A worker in memory: a real `Agent` over the fake runtime, with a clock and a desired state that the test sets.
 
 Starts and stops run when `tick` says so, not on a thread, so nothing waits. Executors write progress as their plugin does.
 """
@@ -45,7 +45,7 @@ def spec(application: str = "app", executor: str = "1", slots: int = 2, **change
 
 
 def make_bridge(path: Path, said: str = "") -> None:
-    """A jar that passes for a bridge; those that say something else differ."""
+    """Make a jar that passes for a bridge; jars with another text differ."""
     with zipfile.ZipFile(path, "w") as jar:
         jar.writestr(SETTINGS, said)
 
@@ -59,13 +59,13 @@ class FakeWorker:
         self.host = FakeHost(lambda: self.now_s)
         self.lives = 0
         self.over_limit: dict[str, str] = {}
-        """Applications that keep too much on the disk, with the reason; told once."""
+        """Applications that keep too much on the disk, with the reason; reported once."""
         self.sequence = 0
         self.generation = 1
         self.restart()
 
     def start_with(self, runtime: FakeRuntime) -> None:
-        """Another one from now on, for starts and stops."""
+        """Use another runtime from now on, for starts and stops."""
         self.launcher.runtime, self.launcher._beginner = runtime, StartingBeginner(runtime, self.site)
 
     def restart(self) -> None:
@@ -120,7 +120,7 @@ class FakeWorker:
         ended: Sequence[str] = (),
         credentials: Mapping[str, bytes] | None = None,
     ) -> None:
-        """The master's newest word."""
+        """Set the master's newest word."""
         desired = Desired(
             cluster_id=CLUSTER,
             generation=self.generation,
@@ -142,13 +142,13 @@ class FakeWorker:
         return report
 
     def work(self) -> None:
-        """All that waits for the launcher's threads, on this one."""
+        """Do on this thread all that waits for the launcher's threads."""
         for jobs in (self.launcher._starts, self.launcher._stops):
             while not jobs.empty():
                 jobs.get()()
 
     def progress(self, key: ExecutorKey, *stages: StageProgress) -> None:
-        """The executor's plugin writes."""
+        """Write progress as the executor's plugin does."""
         self.sequence += 1
         content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=self.sequence, stages=stages)
         self.progress_file(key).write_bytes(msgspec.json.encode(content))

@@ -41,7 +41,7 @@ def folded(events: Iterable[AnyEvent]) -> Work:
 
 
 def job(number: int, *infos: StageInfo) -> list[AnyEvent]:
-    """A job with all of its stages submitted."""
+    """Return the events of a job with all of its stages submitted."""
     return [JobStart(job=number, time_ms=0, stages=infos), *(StageSubmitted(info=info, time_ms=0) for info in infos)]
 
 
@@ -103,7 +103,7 @@ def a_plan_of_many_stages(size: int) -> Work:
 
 
 def a_match_of_threads_with_many_jobs(size: int) -> Work:
-    """All of them are alike, and half are open at once; each is looked at."""
+    """Match stages of a job's threads: all jobs are alike, and half are open at once; each is looked at."""
     live = Run()
     for number in range(size):
         for event in job(number, StageInfo(stage=2 * number), StageInfo(stage=2 * number + 1, parents=(2 * number,))):

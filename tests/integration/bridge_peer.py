@@ -74,7 +74,7 @@ class Peer:
         self.acknowledged = 0
         self.stored: int | None = None
         self.kept: list[tuple[int, list[int]]] = []
-        """What was behind a number that was stored when "full" began, as told once more."""
+        """Events behind a number that was stored when "full" began, as they were sent once more."""
         self.gone: list[ExecutorGone] = []
         self.starved: dict[str, int] = {}
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
@@ -94,7 +94,7 @@ class Peer:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self) -> None:
-        """As if it were dead: nobody listens."""
+        """Stop the server, as if it were dead: no one listens."""
         self.server.shutdown()
         self.server.server_close()
 
@@ -135,7 +135,7 @@ class Peer:
         if isinstance(fault, tuple):
             return fault
         if fault == "unknown":
-            self.token = "nobody has this one"
+            self.token = "no driver has this one"
             return 404, b'{"error": "no such application", "exit_code": 1}'
         self.syncs.append(message)
         behind = self.acknowledged
@@ -169,7 +169,7 @@ class Peer:
         return 200, newer(reply)
 
     def start_executor(self, executor_id: str) -> Path:
-        """Returns its control directory."""
+        """Start an executor; return its control directory."""
         driver = self.registrations[-1]
         control = self.directory / f"control-{executor_id}"
         control.mkdir()
@@ -218,12 +218,12 @@ class Peer:
 
 
 def newer(reply: msgspec.Struct) -> bytes:
-    """As a newer master writes it: with a field that nobody knows yet."""
+    """Write the reply as a newer master does: with a field that no one knows yet."""
     return msgspec.json.encode({**msgspec.to_builtins(reply), "mood": "calm"})
 
 
 def wait_for(what: str, seen: Callable[[], bool], *, seconds: float = 300) -> None:
-    """Polls a fact about another process; fails with its name after `seconds`."""
+    """Poll a fact about another process; fail with its name after `seconds`."""
     pause = threading.Event()
     for _ in range(int(seconds / 0.05)):
         if seen():

@@ -49,7 +49,7 @@ class Learned:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Class archives are made once for all clusters and processes of a test run, and those of the user are left alone."""
+    """Make class archives once for all clusters and processes of a test run, and leave those of the user as they are."""
     base = tmp_path_factory.getbasetemp()
     run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
@@ -86,7 +86,7 @@ def process_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
 
 @pytest.fixture(scope="session")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The class path of the harnesses in `java/`: Spark's jars, the bridge, themselves in the bridge's package."""
+    """Build the class path of the harnesses in `java/`: Spark's jars, the bridge, themselves in the bridge's package."""
     folder = tmp_path_factory.mktemp("harnesses")
     jar = folder / "bridge.jar"
     subprocess.run([sys.executable, str(HERE.parents[1] / "bridge" / "build.py"), "--out", str(jar)], check=True)
@@ -114,20 +114,20 @@ def cluster(docker_home: LocalCluster, engine: Engine) -> Iterator[LocalCluster]
 
 @pytest.fixture
 def process_cluster(process_home: LocalCluster) -> Iterator[LocalCluster]:
-    """One worker of two cores, executors as processes."""
+    """Provide a worker of two cores, executors as processes."""
     yield process_home
     _tidy(process_home)
 
 
 @pytest.fixture(params=["installed", "spark35"])
 def python(request: pytest.FixtureRequest) -> Path:
-    """One with Spark 4.3, one with Spark 3.5."""
+    """Provide a Python with Spark 4.3, then one with Spark 3.5."""
     return Path(sys.executable if request.param == "installed" else request.getfixturevalue("spark35_python"))
 
 
 @pytest.fixture(scope="module")
 def adopting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A master, and an agent that paces what others start on this machine; nothing of that stays."""
+    """Start a master, and an agent that paces executors that others start on this machine; nothing of that stays."""
     place = tmp_path_factory.mktemp("adopting")
     (place / "shown").mkdir()
     cluster = LocalCluster(Home(place / "home"), "adopt")
@@ -142,7 +142,7 @@ def adopting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]
 
 @pytest.fixture(scope="session")
 def node_image(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of the master and of agents, from this checkout's wheel; each process of a test run has its own."""
+    """Build the image of the master and of agents from this checkout's wheel; each process of a test run has its own."""
     name = f"sparkpace-node:tests-{os.getpid()}"
     dist = tmp_path_factory.mktemp("dist")
     wheels = ["pip", "wheel", "--quiet", "--wheel-dir", str(dist), f"{ROOT}[kubernetes]"]
@@ -157,7 +157,7 @@ def node_image(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def executor_image(docker_engine: Any, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The project's own, on the cluster's node."""
+    """Load the project's own image onto the cluster's node."""
     lock = tmp_path_factory.mktemp("image") / "lock"
     image = ensure_executor_image(docker_engine.api, os.environ.get("SPARKPACE_BASE_IMAGE"), lock)
     load_image(image)
@@ -166,7 +166,7 @@ def executor_image(docker_engine: Any, kubeconfig: Path, tmp_path_factory: pytes
 
 @contextmanager
 def _turn(tmp_path_factory: pytest.TempPathFactory, how: int) -> Iterator[None]:
-    """Test processes share the cluster; who harms it has it alone."""
+    """Share the cluster among test processes; a test that harms the cluster has no others on it."""
     shared = tmp_path_factory.getbasetemp().parent
     with (shared / "kubernetes.lock").open("w") as lock:
         fcntl.flock(lock, how)
@@ -175,14 +175,14 @@ def _turn(tmp_path_factory: pytest.TempPathFactory, how: int) -> Iterator[None]:
 
 @pytest.fixture
 def kubernetes(kubeconfig: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
-    """A namespace of the test's own."""
+    """Provide a namespace of the test's own."""
     with _turn(tmp_path_factory, fcntl.LOCK_SH), namespace(kubeconfig, tmp_path / "kubernetes") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def module_kubernetes(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
-    """A namespace that the tests of a module share."""
+    """Provide a namespace that the tests of a module share."""
     folder = tmp_path_factory.mktemp("kubernetes")
     with _turn(tmp_path_factory, fcntl.LOCK_SH), namespace(kubeconfig, folder) as found:
         yield found
@@ -190,14 +190,14 @@ def module_kubernetes(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def kubernetes_alone(kubeconfig: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
-    """The same while no other test uses the cluster."""
+    """Provide a namespace of the test's own while no other test uses the cluster."""
     with _turn(tmp_path_factory, fcntl.LOCK_EX), namespace(kubeconfig, tmp_path / "kubernetes") as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def learned(docker_home: LocalCluster) -> Callable[..., Learned]:
-    """Runs a job once per test run, so that it has a profile afterwards."""
+    """Provide a function that runs a job once per test run, so that it has a profile afterwards."""
     known: dict[str, Learned] = {}
 
     def learn(name: str, *words: str) -> Learned:
@@ -228,7 +228,7 @@ def _cluster(factory: pytest.TempPathFactory, runtime: str) -> LocalCluster:
 
 
 def _tidy(cluster: LocalCluster) -> None:
-    """A test that failed half-way must not disturb the next one."""
+    """Clear up after a test that failed half-way, so that it does not disturb the next one."""
     for job in cluster.jobs:
         job.kill()
     dead = cluster.heal()

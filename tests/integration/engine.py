@@ -1,4 +1,4 @@
-"""What the Docker engine shows of one cluster's containers."""
+"""Containers of one cluster, as the Docker engine shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.integration.local_cluster import eventually
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One as the engine lists it."""
+    """A container as the engine lists it."""
 
     id: str
     labels: dict[str, str]
@@ -36,7 +36,7 @@ class Engine:
         eventually(lambda: not self.containers(application_id), f"the end of {application_id or 'all'} containers")
 
     def kill_executor(self, application_id: str, executor_id: str) -> None:
-        """As `docker kill` does."""
+        """Kill an executor as `docker kill` does."""
         found = (c.id for c in self.containers(application_id) if c.labels["sparkpace.executor"] == executor_id)
         self.client.api.kill(next(found))
 
@@ -44,13 +44,13 @@ class Engine:
         self.client.api.remove_container(container.id, force=True)
 
     def inspect(self, container: Container) -> dict[str, Any] | None:
-        """What `docker inspect` shows; None once it is gone."""
+        """Return the facts that `docker inspect` shows; None once the container is gone."""
         try:
             return dict(self.client.api.inspect_container(container.id))
         except NotFound:
             return None
 
     def quota(self, container: Container) -> int:
-        """In microseconds per period of 100000; 0 once it is gone."""
+        """Return the quota in microseconds per period of 100000; 0 once the container is gone."""
         found = self.inspect(container)
         return int(found["HostConfig"]["CpuQuota"]) if found else 0

@@ -1,5 +1,5 @@
-"""What tests ask of a Kubernetes of one node (`experiments.harness.one_node`) besides: its objects, and stock Spark jobs with
-executors in its pods.
+"""Further parts of a Kubernetes of one node (`experiments.harness.one_node`) for tests: its objects, and stock Spark jobs
+with executors in its pods.
 
 A job's driver runs on this host, in client mode. Not covered: what is asserted about jobs (the tests).
 """
@@ -31,11 +31,11 @@ class Kubernetes(OneNode):
     # ------------------------------------------------------------------ objects
 
     def apply(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """The object as it is then."""
+        """Apply the manifest; return the object as it is then."""
         return dict(json.loads(self.kubectl("apply", "-f", "-", "-o", "json", given=json.dumps(manifest))))
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
-        """None once it is gone."""
+        """Return the object; None once it is gone."""
         shown = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
         return dict(json.loads(shown)) if shown.strip() else None
 
@@ -43,11 +43,11 @@ class Kubernetes(OneNode):
         return list(json.loads(self.kubectl("get", kind, "-l", labels, "-o", "json"))["items"])
 
     def delete(self, kind: str, name: str) -> None:
-        """Returns once it is gone."""
+        """Delete the object; return once it is gone."""
         self.kubectl("delete", kind, name, "--ignore-not-found")
 
     def until(self, kind: str, name: str, holds: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
-        """The object once that holds."""
+        """Wait until `holds` is true of the object; return the object."""
 
         def look() -> dict[str, Any] | None:
             found = self.get(kind, name)
@@ -59,7 +59,7 @@ class Kubernetes(OneNode):
         return self.kubectl("logs", pod)
 
     def running(self, labels: str, count: int) -> list[dict[str, Any]]:
-        """The pods with these labels once so many run, but for those that are about to end."""
+        """Return the pods with these labels once `count` run, without those that are about to end."""
 
         def runs(pod: Mapping[str, Any]) -> bool:
             return pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
@@ -73,8 +73,8 @@ class Kubernetes(OneNode):
     # ------------------------------------------------------------------ jobs
 
     def spark_submit(self, python: Path, image: str, *words: str, executors: int = 2) -> Job:
-        """Stock spark-submit of the pyspark beside `python`, in the background; `words` are further options, the application
-        and its arguments. `image` has a JRE and the Python of the driver's minor version."""
+        """Start stock spark-submit of the pyspark of `python`, in the background; `words` are further options, the
+        application and its arguments. `image` has a JRE and the Python of the driver's minor version."""
         home = spark_home(python)
         conf = {
             **self.settings(image, home, [bridge_jar().parent]),
@@ -109,7 +109,7 @@ class Kubernetes(OneNode):
 
 @contextmanager
 def namespace(kubeconfig: Path, folder: Path) -> Iterator[Kubernetes]:
-    """A fresh one, and its end with whatever runs in it."""
+    """Make a fresh namespace; end it with whatever runs in it."""
     with fresh_namespace(kubeconfig, f"test-{uuid.uuid4().hex[:8]}", folder) as made:
         cluster = Kubernetes(made.kubeconfig, made.namespace, made.folder)
         try:

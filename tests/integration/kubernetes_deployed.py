@@ -1,4 +1,4 @@
-"""What deploy/kubernetes makes on a real cluster: the master as a Deployment, an agent on its node as a DaemonSet.
+"""Objects that deploy/kubernetes makes on a real cluster: the master as a Deployment, an agent on its node as a DaemonSet.
 
 Both are gone afterwards, and so is what they kept on the node. Not covered: jobs (the tests).
 """
@@ -31,7 +31,7 @@ HOME = "/var/lib/sparkpace/home"
 
 
 def kustomized(kubernetes: Kubernetes, part: str, image: str, patches: Sequence[Mapping[str, Any]]) -> Path:
-    """An overlay of one of the folders for this namespace and image."""
+    """Make an overlay of one of the folders for this namespace and image."""
     name, _, tag = image.partition(":")
     overlay = kubernetes.folder / part
     overlay.mkdir()
@@ -82,16 +82,16 @@ class InMaster:
         return base64.b64decode(self.run("sh", "-c", 'base64 "$(sparkpace jar)"'))
 
     def job_settings(self) -> dict[str, str]:
-        """Of a job whose driver is a pod."""
+        """Return the settings of a job whose driver is a pod."""
         return parse_properties(self.sparkpace("conf", "--attach", "--kubernetes"))
 
     def summary(self, name: str = "last") -> dict[str, Any]:
-        """The newest record of that name, once all of that name are over."""
+        """Return the newest record of that name, once all of that name are over."""
         eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
         return dict(json.loads(self.sparkpace("report", name, "--output", "json")))
 
     def sampled(self, name: str, *, more_than: Mapping[str, int]) -> Counter[str] | None:
-        """How many samples of each executor the newest run of that name has; None as long as they are not `more_than`."""
+        """Count the samples of each executor in the newest run of that name; None until each number exceeds `more_than`."""
         folder = self.views(name)[-1].run_dir
         rows = csv.DictReader(self.run("sh", "-c", f"cat {folder}/samples.csv || true").splitlines())
         found = Counter(row["executor"] for row in rows)
@@ -124,7 +124,7 @@ def _print_logs(kubernetes: Kubernetes) -> None:
     for app in ("sparkpace-master", "sparkpace-agent"):
         try:
             print(kubernetes.kubectl("logs", "--selector", f"app={app}", "--tail=1000"))
-        except Unavailable as problem:  # what a test that passed says is nobody's concern
+        except Unavailable as problem:  # the logs of a test that passed matter to no one
             print(problem)
 
 

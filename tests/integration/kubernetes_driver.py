@@ -1,4 +1,4 @@
-"""Stock Spark jobs whose drivers are pods, too: `spark-submit --deploy-mode cluster`.
+"""Stock Spark jobs with drivers in pods, too: `spark-submit --deploy-mode cluster`.
 
 The test image holds no Spark, so pod templates show it this host's and do what the entry point of Spark's own images does. In
 the one-node cluster nothing resolves the name of a driver's service, so executors are told its address in a file of theirs.
@@ -28,7 +28,7 @@ DRIVER = "spark-kubernetes-driver"
 """Spark's name of its container."""
 ACCOUNT = "spark"
 NOBODY = 65534
-"""As whom drivers run: as in Spark's own images, not as root."""
+"""User of drivers: the one in Spark's own images, not root."""
 DRIVER_ENTRY = """\
 exec "$SPARK_HOME/bin/spark-submit" --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \\
     --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@"
@@ -45,7 +45,7 @@ class DriverPod:
     name: str
 
     def finish(self) -> Finished:
-        """Once its container has ended. A pod's log is both what the driver said and what it answered."""
+        """Wait until the driver's container has ended. A pod's log holds both the driver's messages and its answer."""
 
         def look() -> dict[str, Any] | None:
             pod = self.kubernetes.get("pod", self.name)
@@ -58,7 +58,8 @@ class DriverPod:
         return Finished(container["state"]["terminated"]["exitCode"], log, log)
 
     def kill(self) -> None:
-        """Its JVM, at once: it has no last words. A pod that is deleted has, as it is asked to end first."""
+        """Kill the driver's JVM at once, so that it has no last words. A pod that is deleted has, because it is asked to end
+        first."""
         pod = self.kubernetes.get("pod", self.name)
         assert pod is not None
         word = f"spark.driver.bindAddress={pod['status']['podIP']}"
@@ -68,7 +69,7 @@ class DriverPod:
 
 
 def prepare(kubernetes: Kubernetes, inside: InMaster) -> dict[str, str]:
-    """What a namespace of jobs needs (docs/kubernetes.md): secrets and an account. Returns the settings of a job."""
+    """Make what a namespace of jobs needs (docs/kubernetes.md): secrets and an account. Return the settings of a job."""
     files = {"ca.pem": inside.ca(), "submit.token": inside.submit_token()}
     kubernetes.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "sparkpace-submit"}, "stringData": files})
     jar = kubernetes.folder / "sparkpace-bridge.jar"
@@ -83,8 +84,8 @@ def prepare(kubernetes: Kubernetes, inside: InMaster) -> dict[str, str]:
 def submit(
     kubernetes: Kubernetes, python: Path, image: str, settings: Mapping[str, str], name: str, *words: str
 ) -> DriverPod:
-    """Stock spark-submit of the pyspark beside `python`, until the driver's pod is made. `words` are further options, then
-    the application, which is a file of `apps`, and its arguments. `image` has a JRE and a Python."""
+    """Start stock spark-submit of the pyspark of `python`; return when the driver's pod is made. `words` are further options,
+    then the application, which is a file of `apps`, and its arguments. `image` has a JRE and a Python."""
     home = spark_home(python)
     application = next(word for word in words if word.endswith(".py"))
     words = tuple(f"local://{APPS / word}" if word == application else word for word in words)
@@ -139,7 +140,7 @@ def submit(
 def _template(
     kubernetes: Kubernetes, name: str, container: str, entry: str, shown: list[Path], security: Mapping[str, Any]
 ) -> Path:
-    """A pod template with these folders of this host, read-only at the same paths; the first is Spark's home."""
+    """Make a pod template with these folders of this host, read-only at the same paths; the first is Spark's home."""
     mounts = [{"name": f"host-{n}", "mountPath": str(at), "readOnly": True} for n, at in enumerate(shown)]
     volumes = [{"name": f"host-{n}", "hostPath": {"path": str(at), "type": "Directory"}} for n, at in enumerate(shown)]
     spec = {

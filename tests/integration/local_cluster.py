@@ -1,4 +1,4 @@
-"""What tests need of a live cluster (`experiments.harness.live_cluster`) besides: jobs whose end is asserted, looks, deaths
+"""Further parts of a live cluster (`experiments.harness.live_cluster`) for tests: jobs whose end is asserted, looks, deaths
 of its parts.
 
 Every process that is started here can be ended here, by its own number; what is left of a cluster is asked of the engine
@@ -34,7 +34,7 @@ from stage_model.errors import PaceError
 
 APPS = Path(__file__).parent / "apps"
 PATIENCE_S = 300.0
-"""Until what must come about counts as missing. No verdict: all of it takes seconds, but a machine may be loaded."""
+"""Time until an expected event counts as missing. No verdict: all of it takes seconds, but a machine may be loaded."""
 JOB_S = 2 * PATIENCE_S
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Halves what starting a JVM costs; tests start dozens."""
@@ -52,7 +52,8 @@ def conf_words(conf: Mapping[str, object]) -> list[str]:
 
 
 def adopted_groups(cluster: LocalCluster) -> list[Path]:
-    """What its agent has made among control groups to pace executors of others; they are named after their applications."""
+    """Return the control groups that the cluster's agent has made to pace executors of others; they are named after their
+    applications."""
     applications = [folder.name for folder in cluster.home.runs.iterdir()]
     below = (
         Path(place, name) for place, names, _ in os.walk("/sys/fs/cgroup") for name in names if Path(place).name == ADOPTED
@@ -61,7 +62,7 @@ def adopted_groups(cluster: LocalCluster) -> list[Path]:
 
 
 def eventually(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:
-    """The first true value that `look` returns; fails after `timeout_s`."""
+    """Return the first true value of `look`; fail after `timeout_s`."""
     until = time.monotonic() + timeout_s
     while True:
         found = look()
@@ -107,7 +108,7 @@ class Job:
         return Finished(self.process.returncode, self._read(self.out), self._read(self.err))
 
     def driver(self) -> psutil.Process:
-        """The driver's JVM."""
+        """Return the driver's JVM."""
 
         def look() -> psutil.Process | None:
             assert self.process.poll() is None, f"the job has ended:\n{self._read(self.err)[-6000:]}"
@@ -120,11 +121,11 @@ class Job:
         return eventually(look, "a driver")
 
     def interrupt(self) -> None:
-        """As a terminal does on Ctrl-C: the whole group hears of it."""
+        """Interrupt the whole group, as a terminal does on Ctrl-C."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """Whatever is left of it."""
+        """Kill whatever is left of the group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -136,7 +137,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Isolated(Sparkpace):
-    """With as little of the user's environment as matters to Spark left to chance."""
+    """A command with as little of the user's environment as matters to Spark left to chance."""
 
     @property
     def temporary(self) -> Path:
@@ -169,7 +170,7 @@ class LocalCluster:
     # ------------------------------------------------------------------ life
 
     def up(self, *options: str) -> None:
-        """Starts it with one core per slot and worker, however many the machine has, unless workers are described."""
+        """Start the cluster with one core per slot and worker, however many the machine has, unless workers are described."""
         size = () if "--worker" in options else ("--cores", f"{min(2.0, machine_cores()):g}")
         conf = self.home.path.parent / "conf"
         conf.mkdir()
@@ -181,7 +182,7 @@ class LocalCluster:
         )
 
     def down(self) -> None:
-        """Ends it and whatever a failed test left running."""
+        """End the cluster and whatever a failed test left running."""
         for job in self.jobs:
             job.kill()
         self.command("down", check=None)
@@ -218,7 +219,7 @@ class LocalCluster:
     # ------------------------------------------------------------------ jobs
 
     def start(self, words: Sequence[str], environment: Mapping[str, str] | None = None, cwd: Path = APPS) -> Job:
-        """Any command in the background, with this cluster's environment."""
+        """Start any command in the background, with this cluster's environment."""
         number = len(self.jobs)
         out, err = (self.home.path.parent / f"job-{number}.{name}" for name in ("out", "err"))
         job = Job(self.sparkpace(environment, cwd).start(words, out, err), out, err)
@@ -234,14 +235,14 @@ class LocalCluster:
         return self.submit(*words).finish()
 
     def stock(self, python: Path, *words: str) -> Job:
-        """Stock spark-submit of the pyspark beside `python`, told of this cluster by its master URL alone."""
+        """Run stock spark-submit of the pyspark of `python`, which knows this cluster only by its master URL."""
         return self.start(
             [str(python.parent / "spark-submit"), "--master", self.master_url, *words],
             {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
         )
 
     def properties(self) -> Path:
-        """A file of `sparkpace conf`, in a directory that can be SPARK_CONF_DIR."""
+        """Write a file of `sparkpace conf`, in a directory that can be SPARK_CONF_DIR."""
         file = self.home.path.parent / "stock" / "spark-defaults.conf"
         file.parent.mkdir(exist_ok=True)
         self.command("conf", "-o", str(file))
@@ -265,7 +266,7 @@ class LocalCluster:
         return [view for view in self.client().applications() if view.name == name]
 
     def running(self, name: str, executors: int = 2) -> ApplicationView:
-        """The view of the live application of that name once so many executors of it run tasks."""
+        """Return the view of the live application of that name once `executors` of its executors run tasks."""
 
         def look() -> ApplicationView | None:
             for view in self.views(name):
@@ -278,7 +279,7 @@ class LocalCluster:
         return eventually(look, f"application {name} with {executors} executors")
 
     def summary(self, name: str) -> dict[str, Any]:
-        """The newest record of that name. The master may still be writing it when a stock driver has ended."""
+        """Return the newest record of that name. The master may still be writing it when a stock driver has ended."""
         eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
         return dict(json.loads(self.command("report", name, "--output", "json").stdout))
 
@@ -286,7 +287,7 @@ class LocalCluster:
         return read_samples(self.home.runs / application_id)
 
     def log(self, service: str) -> str:
-        """The log of "master" or "agent-w1"."""
+        """Return the log of "master" or "agent-w1"."""
         return (self.home.logs / f"{service}.log").read_text(errors="replace")
 
     def left(self) -> list[str]:
@@ -302,7 +303,7 @@ class LocalCluster:
     # ------------------------------------------------------------------ deaths and restarts
 
     def agent_child(self, worker: str) -> psutil.Process:
-        """The agent proper, a child of its supervisor."""
+        """Return the agent proper, a child of its supervisor."""
         supervisor = psutil.Process(self._agent(worker).process.pid)
         return eventually(lambda: next(iter(supervisor.children()), None), f"a child of the agent of {worker}")
 
@@ -319,11 +320,11 @@ class LocalCluster:
         eventually(lambda: not alive(master), "the master's end")
 
     def restore(self) -> str:
-        """`sparkpace up` once more: starts what is missing. What it said."""
+        """Run `sparkpace up` once more, which starts the missing services; return its output."""
         return self.command("up").stdout
 
     def start_master_by_hand(self, port: int) -> None:
-        """One that no `up` knows of."""
+        """Start a master that no `up` knows of."""
         log = self.home.logs / "by-hand.log"
         with log.open("ab") as out:
             words = ("master", "--home", str(self.home.path), "--port", str(port))
@@ -340,12 +341,12 @@ class LocalCluster:
         eventually(answers, "the master's answer")
 
     def await_workers(self) -> None:
-        """Until the master has heard of every agent that lives."""
+        """Wait until the master has had a report of every agent that lives."""
         living = {agent.worker_id for agent in self.cluster().agents if alive(agent.process)}
         eventually(lambda: living <= {view.worker_id for view in self.client().workers()}, "the agents' reports")
 
     def heal(self) -> list[str]:
-        """Starts services that are dead, so that the next test finds them; returns their names."""
+        """Start services that are dead, so that the next test finds them; return their names."""
         cluster = self.cluster()
         dead = [] if alive(cluster.master) else ["master"]
         dead += [agent.worker_id for agent in cluster.agents if not alive(agent.process)]

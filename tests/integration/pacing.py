@@ -1,4 +1,4 @@
-"""What holds of a job with a deadline however fast the machine is. How near a deadline is met is the experiments' to show."""
+"""Facts of a job with a deadline that hold however fast the machine is. Experiments show how near a deadline is met."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from controller.wire.worker import Sample
 
 AIM_SHARE = 0.35
 AIM = ("--conf", f"spark.pace.law.forecast.alpha={AIM_SHARE}")
-"""The law is to end a job after about a third of its deadline: a machine that is half as fast as it was is no failure."""
+"""Settings by which the law is to end a job after about a third of its deadline: a machine that is half as fast as it was is
+no failure."""
 
 
 def deadline_for(alone_s: float) -> float:
-    """With `AIM` a job that takes `alone_s` with all cores is to end a bit later than that."""
+    """Return a deadline with which, under `AIM`, a job that takes `alone_s` with all cores is to end a bit later than
+    that."""
     return 3 * alone_s + 20
 
 
 def assert_paced(summary: dict[str, Any], samples: Iterable[Sample]) -> None:
-    """It held less than all cores, unless it came later than it was to; if it is late, it had asked for all it can use."""
+    """Assert that the job held less than all cores, unless it ended later than the law's aim, and, if late, that the law had
+    asked for all that it can use."""
     took_s, deadline_s = summary["end_s"], summary["deadline_s"]
     assert summary["violated"] is (took_s > deadline_s)
     slower = took_s > AIM_SHARE * deadline_s
@@ -29,8 +32,8 @@ def assert_paced(summary: dict[str, Any], samples: Iterable[Sample]) -> None:
 
 
 def assert_told(home: Home, summary: dict[str, Any]) -> None:
-    """What executors tell through their driver has arrived: by that alone an agent knows for which stage they hold cores.
-    Live progress shows it, too, but only if a sample comes in the middle of a stage."""
+    """Assert that the executors' reports through their driver have arrived: only by them an agent knows for which stage
+    executors hold cores. Live progress shows it, too, but only if a sample comes in the middle of a stage."""
     profile = ProfileStore(home.profiles).load(summary["profile"])
     assert profile is not None
     [run] = [run for run in profile.runs if run.id == summary["app_id"]]
@@ -38,5 +41,6 @@ def assert_told(home: Home, summary: dict[str, Any]) -> None:
 
 
 def assert_late_only_with_all(violated: bool, samples: Iterable[Sample]) -> None:
-    """A deadline may be missed only where the law had asked for a whole core or more of an executor with work to do."""
+    """Assert that a deadline was missed only where the law had asked for a whole core or more of an executor with work to
+    do."""
     assert not violated or any(sample.demand >= 1 for sample in samples if sample.progress)

@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.airflow]
 
 DAGS = Path(__file__).parent / "airflow"
 REAL = Path(sys.executable).parent
-"""With the real spark-submit."""
+"""Folder of the real spark-submit."""
 
 Run = Callable[[str, Sequence[str]], Job]
 
 
 @pytest.fixture
 def dag(process_cluster: LocalCluster, airflow: Path, tmp_path: Path) -> Run:
-    """Runs it as `airflow dags test` does, with this deadline and job."""
+    """Provide a function that runs the DAG as `airflow dags test` does, with this deadline and job."""
     process_cluster.command("shim", str(tmp_path / "shim"))
     known = process_cluster.cluster()
     connection = {"conn_type": "spark", "host": f"sparkpace://{known.host}", "port": known.port}

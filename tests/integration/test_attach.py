@@ -1,4 +1,4 @@
-"""Executors that Spark's own cluster managers start, on real Spark: paced by conf alone, and left alone without us."""
+"""Executors that Spark's own cluster managers start, on real Spark: paced only by conf, and untouched without us."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _is_executor(process: psutil.Process, driver: int) -> bool:
 
 
 def test_a_stock_job_without_our_settings_knows_nothing_of_us(adopting: LocalCluster, tmp_path: Path) -> None:
-    """The plugin alone, without `spark.pace.master`: nothing is said and nobody is asked."""
+    """The plugin by itself, without `spark.pace.master`, says nothing and asks no one."""
     jar = adopting.command("jar").stdout.strip()
     conf = {"spark.plugins": "org.sparkpace.bridge.PacePlugin", "spark.jars": jar, "spark.ui.enabled": "false"}
     python = Path(sys.executable)

@@ -101,7 +101,7 @@ def check(cluster: LocalCluster, python: Path, stop_file: Path, tmp_path: Path, 
 
 
 class Peer:
-    """An executor that nobody ordered, started as the agent's are: `line` is the command of one of those."""
+    """An executor that no one ordered, started like the agent's: `line` is the command of one of those."""
 
     def __init__(self, python: Path, line: list[str], folder: Path) -> None:
         home, java = os.environ.get("JAVA_HOME"), shutil.which("java")
@@ -139,14 +139,14 @@ class Peer:
         return self.process.poll() is not None
 
     def ended(self, environment: dict[str, str], *options: str) -> str:
-        """What it said until it gave up."""
+        """Run until the peer gives up; return its log."""
         with self.running(environment, *options) as log:
             assert self.process.wait(300) != 0
             return log.read_text(errors="replace")
 
 
 def secret_of(job: Job) -> str:
-    """As the driver read it: from a file that only it and `submit` have open."""
+    """Return the secret as the driver read it: from a file that only it and `submit` have open."""
     driver = job.driver()
     words = driver.cmdline()
     number = re.fullmatch(r"/proc/self/fd/(\d+)", words[words.index("--properties-file") + 1])
@@ -167,7 +167,7 @@ def places(cluster: LocalCluster, secret: str) -> list[Path]:
 
 
 def is_executor(words: list[str], application_id: str) -> bool:
-    """Not the first process of its container."""
+    """Check that the words start an executor, not the first process of its container."""
     return BACKEND in words and application_id in words and Path(words[0]).name == "java"
 
 

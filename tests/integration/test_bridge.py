@@ -59,7 +59,7 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["installed", pytest.param("spark35", marks=pytest.mark.slow)])
 def python(request: pytest.FixtureRequest) -> str:
-    """A Python with the pyspark to test; the jar is always the one compiled against the installed pyspark."""
+    """Provide a Python with the pyspark to test; the jar is always the one compiled against the installed pyspark."""
     if request.param == "installed":
         return sys.executable
     return str(request.getfixturevalue("spark35_python"))
@@ -86,7 +86,7 @@ def start_driver(python: str, jar: Path, app: str, arguments: list[str], conf: d
 
 
 def joining(peer: Peer) -> dict[str, str]:
-    """What makes a driver an application of that master, with a secret for its executors."""
+    """Return the settings that make a driver an application of that master, with a secret for its executors."""
     return {
         "spark.master": f"sparkpace://127.0.0.1:{peer.port}",
         "spark.pace.token.file": str(peer.token_file),
@@ -106,7 +106,7 @@ def read_progress(control: Path) -> Progress | None:
 
 
 def budget(control: Path) -> tuple[int, int] | None:
-    """The order that was looked at, and the off-heap budget in bytes."""
+    """Return the order that was looked at, and the off-heap budget in bytes."""
     progress = read_progress(control)
     return None if progress is None or progress.memory is None else (progress.memory.order, progress.memory.budget)
 
@@ -214,7 +214,7 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     skipped = {number for before, after in peer.gaps for number in range(before + 1, after)}
     assert set(peer.events) | skipped == set(range(1, max(peer.events) + 1))
     assert peer.repeated
-    # what a master with a full disk had taken in and not stored was kept, and told once more when it asked for it
+    # events that a master with a full disk had taken in and not stored were kept, and sent once more when it asked for them
     [(stored, again)] = peer.kept
     assert again == list(range(stored + 1, stored + 1 + len(again)))
     assert len(again) >= 2

@@ -1,4 +1,4 @@
-"""What the bridge reads of its container's CPU, in a JVM of its own; no Spark is started."""
+"""CPU amounts that the bridge reads of its container, in a JVM of its own; no Spark is started."""
 
 from __future__ import annotations
 

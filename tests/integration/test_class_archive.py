@@ -29,7 +29,7 @@ def archives() -> list[Path]:
 
 
 def mapped(engine: Engine, container: Container) -> str:
-    """What the container's processes map."""
+    """Return the files that the container's processes map."""
     found = engine.inspect(container)
     assert found is not None
     first = psutil.Process(found["State"]["Pid"])
@@ -66,7 +66,7 @@ def test_a_driver_maps_its_own_and_says_nothing_of_it(cluster: LocalCluster, sto
 
 @pytest.fixture
 def copied(cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
-    """A cluster with copies of the archives: others use them, too."""
+    """Start a cluster with copies of the archives, because others use the archives, too."""
     copies = tmp_path / "cache"
     shutil.copytree(archive_root(), copies / archive_root().relative_to(os.environ["XDG_CACHE_HOME"]))
     (tmp_path / "shown").mkdir()

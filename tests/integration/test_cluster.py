@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Iterator[LocalCluster]:
-    """A home where no cluster is; a test must leave it so."""
+    """Provide a home where no cluster is; a test must leave it so."""
     (tmp_path / "conf").mkdir()
     place = LocalCluster(Home(tmp_path / "home"), "process")
     yield place
@@ -38,7 +38,7 @@ def nowhere(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 def said(stderr: str, *parts: str) -> None:
-    """One sentence of ours, no traceback."""
+    """Assert that stderr has one sentence of ours and no traceback."""
     lines = [line for line in stderr.splitlines() if line.startswith("sparkpace: ")]
     assert len(lines) == 1, stderr
     assert "Traceback" not in stderr
@@ -148,12 +148,12 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "another's": (_text(json.dumps({"schema": SCHEMA, "executor": "2", "sequence": 1, "stages": []})), "claims to be of"),
     "huge numbers": (_text(_claim(records_running=1 << 60)), "impossible number"),
 }
-"""What is put there, and the complaint."""
+"""Actions that put a bad file in place, and the complaint about it."""
 
 
 @contextlib.contextmanager
 def kept(control: Path, make: Callable[[Path], None]) -> Iterator[None]:
-    """Puts the file back as often as the executor replaces it."""
+    """Put the file back as often as the executor replaces it."""
     stop, target = threading.Event(), control / "progress.json"
 
     def write() -> None:
@@ -195,7 +195,7 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
     child = cluster.agent_child(worker).pid
 
     def looked_at(number: int) -> bool:
-        """Every period writes a row for the executor, and reads its file first."""
+        """Check that the samples are enough: every period writes a row for the executor, and reads its file first."""
         return len(cluster.samples(view.application_id)) >= number
 
     # what is said of each kind is the agent's own tests' to see: it complains once a minute
@@ -220,5 +220,5 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
 
 
 def living(cluster: Cluster) -> int:
-    """How many of its processes run."""
+    """Count the cluster's processes that run."""
     return sum(map(alive, (cluster.master, *(agent.process for agent in cluster.agents))))

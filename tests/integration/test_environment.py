@@ -52,7 +52,8 @@ cluster manager on other machines would: `spark.executorEnv.NAME` is for them.""
 
 
 def facts(answer: Facts) -> Facts:
-    """Everything but the variables, by name; names that Spark draws for each application are told by their kind."""
+    """Return everything but the variables, by name; names that Spark draws for each application are replaced by their
+    kind."""
     named = {f"{side}/{name}": value for side, of in answer.items() for name, value in of.items() if name != "variables"}
     return {name: without_drawn_names(value) if isinstance(value, str) else value for name, value in named.items()}
 
@@ -67,7 +68,7 @@ def differences(ours: Facts, plain: Facts) -> set[str]:
 
 
 def run(cluster: LocalCluster, command: list[str], variables: Mapping[str, str]) -> Facts:
-    """The program's answer, of a driver with these variables and the umask of this test."""
+    """Run the program; return its answer, from a driver with these variables and the umask of this test."""
     started = ["/bin/sh", "-c", f'umask {UMASK:04o}; exec "$@"', "sh", *command]
     answer = cluster.start(started, {**DRIVER, **variables}).finish().ok().answer
     assert isinstance(answer, dict)
@@ -76,7 +77,7 @@ def run(cluster: LocalCluster, command: list[str], variables: Mapping[str, str])
 
 @pytest.fixture(scope="module")
 def plain(process_home: LocalCluster) -> Facts:
-    """What Spark's own executors see."""
+    """Provide the facts that Spark's own executors see."""
     python = Path(sys.executable)
     submit = [str(python.parent / "spark-submit"), "--master", "local-cluster[1,1,1024]", *WORDS, "environment.py"]
     return run(process_home, submit, {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))})
@@ -133,7 +134,7 @@ def test_pods_show_tasks_the_same_with_and_without_us(
 def test_driver_and_tasks_run_under_the_virtual_environment_that_is_active(
     runtime: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """It has a package of its own, and no pyspark."""
+    """The environment has a package of its own, and no pyspark."""
     cluster: LocalCluster = request.getfixturevalue("cluster" if runtime == "docker" else "process_cluster")
     active = tmp_path / "active"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(active)], check=True)

@@ -40,7 +40,7 @@ def test_agents_die_and_come_back_and_adopt_their_containers(cluster: LocalClust
     child = cluster.agent_child("w1")
     child.kill()
     eventually(lambda: cluster.agent_child("w1").pid != child.pid, "a new child")
-    # The other loses both: nobody but an operator brings it back.
+    # The other loses both: only an operator brings it back.
     cluster.kill_agent("w2")
     assert "Started the agent of w2, which had died." in cluster.restore()
     adopted = "adopted running executor"
@@ -90,7 +90,7 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
     assert job.finish().ok().answer["ok"]
     summary = cluster.summary("master-dies")
     assert_unharmed(summary, view.application_id)
-    # every task was told in spite of the outage: 3 rounds of 6 tasks and 4 more after the shuffle
+    # every task was reported in spite of the outage: 3 rounds of 6 tasks and 4 more after the shuffle
     assert summary["tasks"] == 3 * (6 + 4)
     # What agents measured without a master has come in. One that was starved may have measured little.
     times = [summary["submitted_epoch_s"] + sample.time_s for sample in cluster.samples(view.application_id)]
@@ -117,7 +117,7 @@ def test_the_master_loses_its_database_and_the_job_goes_on_under_its_id(
     assert job.finish().ok().answer["ok"]
     engine.await_none(view.application_id)
     summary = cluster.summary("database-lost")
-    # the containers that ran were taken over, and had no others beside them
+    # the containers that ran were taken over, and no others were started
     assert (summary["end_reason"], summary["executors"], summary["executors_lost"]) == ("", 2, 0)
 
 

@@ -1,4 +1,4 @@
-"""Every kind of Spark job on real Spark, its executors in Docker containers: right answers, whole records, kept deadlines.
+"""Jobs of every kind on real Spark, its executors in Docker containers: right answers, whole records, kept deadlines.
 
 Deadlines are generous and the law aims well before them (`pacing`), since a test's machine may be busy; how near they are met
 is the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts (`test_cluster`).
@@ -42,7 +42,7 @@ PYTHON = Path(sys.executable)
 
 
 def assert_whole(summary: dict[str, Any], *, deadline: str | None = None) -> None:
-    """Every field, each with a value that can be true."""
+    """Assert that every field is there, each with a value that can be true."""
     assert summary["app_id"].startswith("pace-")
     assert summary["runtime"] == "docker"
     assert summary["law"] == "forecast"

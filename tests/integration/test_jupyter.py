@@ -45,7 +45,7 @@ def write_notebook(file: Path, *sources: str) -> None:
 
 
 def results(file: Path) -> list[str]:
-    """What the cells of an executed notebook evaluated to."""
+    """Return the values of the cells of an executed notebook."""
     cells = json.loads(file.read_text())["cells"]
     outputs = [out for cell in cells for out in cell["outputs"] if out["output_type"] == "execute_result"]
     return ["".join(out["data"]["text/plain"]) for out in outputs]

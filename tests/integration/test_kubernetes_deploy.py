@@ -27,11 +27,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.ma
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 SMALL = ("stages.py", "--work", "5", "--tasks", "4")
 HALF = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5")
-"""Of a core for both executors together, while there is somebody who knows the deadline."""
+"""Half a core for both executors together, while an agent or master knows the deadline."""
 
 
 def processes(pod: Mapping[str, Any]) -> list[psutil.Process]:
-    """Of a pod, as this machine sees them."""
+    """Return the processes of a pod, as this machine sees them."""
     uid = pod["metadata"]["uid"]
     found = []
     for process in psutil.process_iter():
@@ -43,7 +43,7 @@ def processes(pod: Mapping[str, Any]) -> list[psutil.Process]:
 
 @contextmanager
 def stopped(pod: Mapping[str, Any]) -> Iterator[None]:
-    """It takes connections and answers nobody."""
+    """Suspend the pod's processes: it takes connections and answers no one."""
     held = processes(pod)
     assert held
     for process in held:
@@ -87,7 +87,7 @@ def test_a_job_is_paced_by_what_kustomize_deploys_and_nothing_stays(
 def test_an_agents_successor_in_a_new_pod_goes_on_while_the_master_is_away(
     kubernetes: Kubernetes, executor_image: str, node_image: str, tmp_path: Path
 ) -> None:
-    """The agent is killed so hard that its pod goes with it: what it knew is in the records on its node alone."""
+    """The agent is killed so hard that its pod goes with it: only the records on its node hold what it knew."""
     with deployed(kubernetes, node_image) as inside:
         words = client_words(inside, Home(tmp_path / "home", inside.url))
         go_on = tmp_path / "go-on"
@@ -106,7 +106,7 @@ def test_an_agents_successor_in_a_new_pod_goes_on_while_the_master_is_away(
             with stopped(agent):  # so it cannot let go of anybody
                 kubernetes.kubectl("delete", "pod", agent["metadata"]["name"], "--force", "--grace-period=0")
                 eventually(lambda: not processes(agent), "the end of the agent")
-            # nobody here knows its deadline
+            # no one here knows its deadline
             eventually(lambda: all(quota(group) > 0.25 for group in groups), "more than its law gives it for each")
             [successor] = kubernetes.running("app=sparkpace-agent", 1)
             assert successor["metadata"]["uid"] != agent["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""Drivers in pods of a real Kubernetes (`--deploy-mode cluster`): attached by settings and secrets alone, with the master and
+"""Drivers in pods of a real Kubernetes (`--deploy-mode cluster`): attached only by settings and secrets, with the master and
 the agent of deploy/kubernetes."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def settings(inside: InMaster) -> dict[str, str]:
 
 
 def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
-    """Of both executors, once they have quotas."""
+    """Return the groups of both executors, once they have quotas."""
     pods = kubernetes.running("spark-role=executor", 2)
     groups = [eventually(partial(group_of, pod), "an executor") for pod in pods]
     eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")

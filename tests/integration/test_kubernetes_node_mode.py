@@ -35,7 +35,7 @@ def attached(adopting: LocalCluster, kubernetes: Kubernetes, image: str, python:
 
 
 def group_of(pod: Mapping[str, Any]) -> Group | None:
-    """Of its executor, once that runs."""
+    """Return the group of the pod's executor, once that runs."""
     words = ("--podName", pod["metadata"]["name"])
     processes = (p for p in psutil.process_iter(["cmdline"]) if words in pairwise(p.info["cmdline"] or ()))
     return next((CgroupTree().group_of(process.pid) for process in processes), None)

@@ -1,4 +1,4 @@
-"""A real job that fills what it can: its output, its local directory. What bounds it, and what it is told."""
+"""A real job that fills what it can: its output, its local directory; its limits, and the messages about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Off-heap memory of real executors in containers: the first shrinks, the second starts, the first grows again; who waits.
+"""Off-heap memory of real executors in containers: the first shrinks, the second starts, the first grows again; waiting
+applications.
 
 Its own cluster, of one small worker, so that a cache of about a gigabyte is more than a share. Jobs are right throughout, no
 task fails, and a thread watches that limits fit the worker and nobody is killed for memory. How long it takes is printed
@@ -50,7 +51,7 @@ MB = 1 << 20
 
 @dataclass
 class Watch:
-    """What the engine shows several times a second."""
+    """Facts that the engine shows several times a second."""
 
     engine: Engine
     stop: threading.Event = field(default_factory=threading.Event)
@@ -101,7 +102,7 @@ class Scene:
         return found[-1] if found else None
 
     def memory(self, name: str) -> MemoryProgress | None:
-        """What its first executor says."""
+        """Return the memory that the first executor reports."""
         view = self.view(name)
         if view is None:
             return None
@@ -116,7 +117,7 @@ class Scene:
         return msgspec.json.decode(file.read_bytes(), type=OrderFile) if file.exists() else None
 
     def resident_mb(self, name: str) -> int:
-        """Of all processes in its container."""
+        """Return the memory of all processes in the executor's container."""
         view = self.view(name)
         assert view is not None
         [container] = self.engine.containers(view.application_id, ended=False)
@@ -129,7 +130,7 @@ class Scene:
         eventually(lambda: "cached" in self.said(name), f"the cache of {name}")
 
     def await_acknowledged(self, name: str, budget_mb: int) -> None:
-        """In the view: the agent has seen it."""
+        """Wait until the budget is in the view: the agent has seen it."""
 
         def look() -> bool:
             view = self.view(name)
@@ -138,7 +139,7 @@ class Scene:
         eventually(look, f"{budget_mb} MiB for {name}")
 
     def await_obeyed(self, name: str, budget_mb: int) -> None:
-        """Until that budget has been ordered and is in force; prints the seconds from the one to the other."""
+        """Wait until that budget has been ordered and is in force; print the seconds from the one to the other."""
         eventually(lambda: (o := self.order(name)) and o.off_heap_bytes == budget_mb * MB, f"the order for {name}")
         ordered = time.monotonic()
         number = (self.order(name) or OrderFile(number=0, off_heap_bytes=0)).number

@@ -35,7 +35,7 @@ class Prometheus:
     log: Path
 
     def ask(self, path: str, **query: str) -> Any:
-        """The answer's data, None while it still starts."""
+        """Return the answer's data, None while Prometheus still starts."""
         assert self.process.poll() is None, self.log.read_text()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
         try:
@@ -53,7 +53,7 @@ class Prometheus:
         return answer["data"]
 
     def series(self, query: str) -> list[dict[str, Any]]:
-        """Those that there are at this moment."""
+        """Return the series that exist at this moment."""
         return list((self.ask("query", query=query) or {"result": []})["result"])
 
 
@@ -63,7 +63,8 @@ def token_file(cluster: LocalCluster) -> Path:
 
 @contextmanager
 def scraping(cluster: LocalCluster, programs: Path, place: Path) -> Iterator[Prometheus]:
-    """As docs/metrics.md says: the deployed files, with the token and the CA beside them. The target alone is another."""
+    """Run Prometheus as docs/metrics.md says: the deployed files, with the token and the CA next to them. Only the target is
+    another."""
     beside = shutil.copytree(DEPLOY / "prometheus", place / "prometheus")
     shutil.copy(token_file(cluster), beside / "metrics.token")
     shutil.copy(cluster.home.ca_file, beside / "ca.pem")
@@ -97,7 +98,7 @@ def scraping(cluster: LocalCluster, programs: Path, place: Path) -> Iterator[Pro
 
 
 def dashboard() -> dict[str, str]:
-    """What its panels ask, by the legend, with the variables chosen as they are at first."""
+    """Return the queries of the dashboard's panels, by the legend, with the variables chosen as they are at first."""
     panels = json.loads((DEPLOY / "grafana" / "sparkpace.json").read_text())["panels"]
     return {
         f"{panel['title']}, {target['legendFormat']}": target["expr"]

@@ -1,4 +1,4 @@
-"""A hostile job beside an ordinary one on real Spark and Docker: what it tries fails, and its neighbour is not harmed.
+"""A hostile job next to an ordinary one on real Spark and Docker: what it tries fails, and its neighbour is not harmed.
 
 Each attack has something to find or to reach, which is tried from outside first. Not covered: how much the neighbour is
 slowed (`experiments.bench.neighbour`), and the process runtime, which isolates nothing.
@@ -51,7 +51,7 @@ class Arena:
     folder: Path
 
     def attack(self, *attacks: str, **plan: Any) -> Finished:
-        """The end of a hostile job that does these attacks."""
+        """Run a hostile job that does these attacks; return its end."""
         file = self.folder / "plan.json"
         file.write_text(json.dumps(plan))
         # what ends an executor would end the next one, too
@@ -154,7 +154,7 @@ def test_the_victim_ends_unharmed(arena: Arena) -> None:
 
 
 def listeners(pid: int) -> list[tuple[str, int]]:
-    """Where that process and its children listen by TCP."""
+    """Return the addresses where that process and its children listen by TCP."""
     process = psutil.Process(pid)
     found = [c for p in (process, *process.children(recursive=True)) for c in p.net_connections(kind="tcp4")]
     found += process.net_connections(kind="tcp6")
@@ -162,7 +162,7 @@ def listeners(pid: int) -> list[tuple[str, int]]:
 
 
 def executor_listeners(arena: Arena) -> list[tuple[str, int]]:
-    """Where the victim's executor listens, by the address that its container has."""
+    """Return the addresses where the victim's executor listens, by the address that its container has."""
     [container] = arena.engine.containers(arena.application_id, ended=False)
     inspected = arena.engine.inspect(container)
     assert inspected is not None
@@ -175,7 +175,8 @@ def executor_listeners(arena: Arena) -> list[tuple[str, int]]:
 
 
 def listening_ports(pid: int) -> set[int]:
-    """Of the network namespace of that process (proc(5), /proc/net/tcp: state 0A is LISTEN)."""
+    """Return the ports on which the network namespace of that process listens (proc(5), /proc/net/tcp: state 0A is
+    LISTEN)."""
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()]
     local = [words[1] for words in lines if len(words) > 3 and words[3] == "0A"]
     # the engine's own resolver listens on 127.0.0.11 alone
@@ -192,7 +193,7 @@ def is_free(port: int) -> bool:
 
 @contextlib.contextmanager
 def service(host: str = "0.0.0.0", port: int = 0) -> Iterator[int]:
-    """Something on this host that answers whoever reaches it; its port."""
+    """Serve on this host and answer whoever reaches it; provide the port."""
     with socket.create_server((host, port)) as listening:
 
         def serve() -> None:
@@ -212,7 +213,7 @@ def service(host: str = "0.0.0.0", port: int = 0) -> Iterator[int]:
 
 @contextlib.contextmanager
 def metadata_service() -> Iterator[None]:
-    """This host answers at the metadata address, as clouds do."""
+    """Let this host answer at the metadata address, as clouds do."""
     given = ("dev", "lo")
     subprocess.run(["ip", "address", "add", f"{METADATA}/32", *given], check=True, timeout=10)
     try:

@@ -31,7 +31,7 @@ class Place:
     secrets: tuple[Path, ...]
 
     def look(self, cwd: Path, folder: Path, *options: str) -> Any:
-        """What the tasks of a job that is submitted from `cwd` see in `folder`."""
+        """Return what the tasks of a job that is submitted from `cwd` see in `folder`."""
         (cwd / "beside.txt").write_text("ordinary")
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.secrets]
         words = (*options, "--num-executors", "1", str(APPS / "look.py"), str(folder), str(cwd / "beside.txt"), *digests)

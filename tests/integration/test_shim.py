@@ -24,7 +24,8 @@ ONE_SPARK = pytest.mark.parametrize("python", ["installed"], indirect=True)
 
 @pytest.fixture
 def spark_submit(python: Path, tmp_path: Path) -> Start:
-    """Starts `spark-submit` with these words, for a user who has ours before that of `python` on PATH."""
+    """Provide a function that starts `spark-submit` with these words, for a user who has ours before that of `python` on
+    PATH."""
 
     def start(cluster: LocalCluster, words: Sequence[str]) -> Job:
         cluster.command("shim", str(tmp_path / "shim"))

@@ -33,7 +33,7 @@ def await_port(server: Job, port: int) -> None:
 
 
 def ended(cluster: LocalCluster, server: Job, name: str) -> dict[str, Any]:
-    """The record of a server that is told to end."""
+    """End the server; return its record."""
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(timeout=300) in {-signal.SIGTERM, 128 + signal.SIGTERM}
     summary = cluster.summary(name)

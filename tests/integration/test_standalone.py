@@ -85,7 +85,7 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
 
         (apps / "stop-short").touch()
         eventually(lambda: "short" in cluster.ended(), "the short job's end")
-        assert joined(cluster, "long") == 2, "an executor came back that nobody had asked for"
+        assert joined(cluster, "long") == 2, "an executor came back that no one had asked for"
         cluster.resize("long", 2)
         eventually(lambda: joined(cluster, "long") == 3, "the executor that comes back")
         (apps / "stop-long").touch()
@@ -111,7 +111,7 @@ def test_what_a_crash_left_behind_goes_at_the_next_start(docker_engine: Any, app
     begun.__enter__()
     before = {one["Id"] for one in containers(docker_engine, folder)}
     assert len(before) == 2
-    # nobody closes the first
+    # no one closes the first
     with standalone(folder, workers=1, cores_each=0.5):
         assert before.isdisjoint({one["Id"] for one in containers(docker_engine, folder)})
     begun.__exit__(None, None, None)

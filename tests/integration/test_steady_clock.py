@@ -1,6 +1,6 @@
 """The bridge's steady clock and listener in a JVM of their own, under a wall clock that a test sets; no Spark is started.
 
-The harness (`java/SteadyClockHarness.java`) is compiled into the bridge's package and told line by line what the clocks show.
+The harness (`java/SteadyClockHarness.java`) is compiled into the bridge's package and gets line by line what the clocks show.
 Not covered: what the master does with the times (`tests/controller/master/test_clock_steps.py`).
 """
 
@@ -45,7 +45,7 @@ class Jvm:
         return json.loads(self.process.stdout.readline())
 
     def steady(self, stamp_ms: int, *latest_ms: int) -> int:
-        """A stamp's steady time, counted from the start."""
+        """Return a stamp's steady time, counted from the start."""
         answer = self.ask("steady", stamp_ms, *(START_MS + ms for ms in latest_ms))
         return int(answer) - START_MS
 
@@ -68,13 +68,13 @@ def test_a_step_of_the_wall_clock_moves_no_stamp(jvm: Jvm, step_ms: int) -> None
     jvm.set_by_ms = step_ms
     after = jvm.wall_ms
     jvm.now_ms = 5_200
-    assert jvm.steady(before) == pytest.approx(5_000, abs=ROUNDING_MS), "stamped before the step, told after it"
+    assert jvm.steady(before) == pytest.approx(5_000, abs=ROUNDING_MS), "stamped before the step, reported after it"
     assert jvm.steady(after) == pytest.approx(5_100, abs=ROUNDING_MS)
     assert jvm.ask("now") == START_MS + 5_200
 
 
 def a_long_task(jvm: Jvm) -> int:
-    """Launched after a minute, and ended two hours after a step back by one; returns its launch's stamp."""
+    """Launch a task after a minute, and end it two hours after a step back by one; return the stamp of its launch."""
     jvm.now_ms = 60_000
     jvm.ask("look")
     launched = jvm.wall_ms

@@ -55,7 +55,7 @@ def rows(tab: Page, region: str) -> Locator:
 
 
 def assert_shown(end: str, error: str, summary: dict[str, Any]) -> None:
-    """Both as people read them: to a tenth, or to the second beyond a minute."""
+    """Assert that both are shown as people read them: to a tenth, or to the second beyond a minute."""
     assert parse_duration(end) == pytest.approx(summary["end_s"], abs=0.51 if "m" in end else 0.051)
     share, side = error.split()
     assert float(share.removesuffix("%")) == pytest.approx(abs(summary["error_pct"]), abs=0.051)

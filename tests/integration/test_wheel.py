@@ -33,8 +33,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an environment with the wheel. What it depends on is that of the tests: a .pth file puts that folder on the path,
-    but .pth files in there, by which a checkout is installed, have no effect then."""
+    """Provide the Python of an environment with the wheel. Its dependencies are those of the tests: a .pth file puts their
+    folder on the path, but .pth files in there, by which a checkout is installed, have no effect then."""
     environment = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"

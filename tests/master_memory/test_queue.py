@@ -1,4 +1,4 @@
-"""Who comes first."""
+"""The application that comes first in the queue."""
 
 from __future__ import annotations
 

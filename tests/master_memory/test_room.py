@@ -1,4 +1,4 @@
-"""Whether one more executor may join, and what is lacking; container limits never add up to more than a worker offers."""
+"""Room for one more executor, or what is lacking; container limits never add up to more than a worker offers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_those_of_lower_priority_are_squeezed_and_who_is_not_there_counts_no_mor
     assert newcomer().squeezed(there(3999, LOW)) == ("low/1",)
     assert newcomer().squeezed(there(3999, HIGH)) is None
     assert newcomer(priority=0).squeezed(there(3999, LOW)) is None
-    # beside a higher one, the larger of the same priority would come down first: not for somebody of its own priority
+    # next to a higher one, the larger of the same priority would come down first: not for an executor of its own priority
     assert newcomer(300, priority=10).squeezed(there(4400, LOW, HIGH)) is None
     assert newcomer(300, priority=11).squeezed(there(4400, LOW, HIGH)) == ("low/1",)
 

@@ -37,7 +37,7 @@ class TestByNeed:
     def test_who_uses_little_gives_way(self) -> None:
         busy = need("a", budget_mb=3000, storage_mb=3000)
         idle = need("b", budget_mb=3000, storage_mb=400)
-        # needs 3000 * 1.25 = 3750 and 400 * 1.25 = 500; the other 1750 are nobody's need and go half and half
+        # needs 3000 * 1.25 = 3750 and 400 * 1.25 = 500; the other 1750 are needed by no one and go half and half
         assert HEADROOM == 1.25
         assert by_need(8000, [busy, idle]) == {"a": 3750 + 875, "b": 500 + 875}
 

@@ -70,7 +70,7 @@ def test_the_ideal_count_is_the_larger_of_the_two() -> None:
 
 
 def step(growth: Growth, now_s: float, *busy: str, idle: tuple[str, ...] = (), others: int = 1) -> list[Action]:
-    """With one worker that nobody started, in use; demand for one core."""
+    """Step with one worker in use that growth did not start, and demand for one core."""
     present = dict.fromkeys(busy, True) | dict.fromkeys(idle, False)
     return growth.step(now_s, present, others, in_use=others + len(busy), demanded_cores=1.0)
 
@@ -202,7 +202,7 @@ def test_idle_workers_go_back_after_a_time() -> None:
     step(growth, 10.0, "grown-1")
     assert step(growth, 20.0, idle=("grown-1",)) == []
     assert step(growth, 79.0, idle=("grown-1",)) == []
-    step(growth, 79.5, "grown-1")  # work came, so the time begins anew
+    step(growth, 79.5, "grown-1")  # work came, so the time begins again
     assert step(growth, 81.0, idle=("grown-1",)) == []
     assert step(growth, 141.0, idle=("grown-1",)) == [EndWorker("grown-1", "it had no work for 60 s")]
 

@@ -21,7 +21,7 @@ from tests.fakes.fleet import Room, fleet, occupied, request, worker
 
 
 def decided(asked: Request, *workers: WorkerState) -> Outcome:
-    """With memory of its own of 100 MiB."""
+    """Place a request that has 100 MiB of memory of its own."""
     return place(asked, fleet(*workers), Room())
 
 
@@ -215,7 +215,7 @@ WAITS = DataWait(from_s=10.0, expected=2.0, move_s=30.0)
 
 
 def patience(wait: str | float = 60.0, elapsed_s: float = 12.5, last: DataWait | None = None, **more: float) -> Patience:
-    """Of an application with four tasks at first; those that run take 100 s."""
+    """Make the patience of an application with four tasks at first; those that run take 100 s."""
     return Patience(wait, more.get("move_s", 30.0), 4, more.get("deadline_s"), elapsed_s, last, lambda _: 100.0, lambda: ())
 
 

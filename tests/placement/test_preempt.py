@@ -1,4 +1,4 @@
-"""Who makes room."""
+"""Executors that make room for others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fakes.fleet import worker
 
 
 def holding(name: str, *occupants: tuple[int, int]) -> WorkerState:
-    """With executors of (priority, MiB)."""
+    """Make a worker with executors of (priority, MiB)."""
     one = worker(name)
     for number, (priority, least_mb) in enumerate(occupants, 1):
         one.add(Occupant(f"{name}{number}/1", f"{name}{number}", priority, 1.0, least_mb))
@@ -43,7 +43,7 @@ def test_the_lowest_priority_goes_first_and_nobody_in_vain() -> None:
     victims = fewest([a], 100, needs(400))
     assert victims is not None
     assert [one.key for one in victims.occupants] == ["a2/1"]
-    # 100 of priority 10 would come before 500 of priority 50, but helps nobody then
+    # 100 of priority 10 would come before 500 of priority 50, but helps no one then
     victims = fewest([a], 100, needs(900))
     assert victims is not None
     assert [one.key for one in victims.occupants] == ["a2/1", "a1/1"]

@@ -1,4 +1,4 @@
-"""What must hold of the deadlines of any application: late means open, and a further aim never lowers the demand."""
+"""Deadlines of any application: late means open, and a further aim never lowers the demand."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def own_properties(story: Story) -> tuple[Properties, ...]:
 @settings(deadline=None, max_examples=60)
 @given(stories(), helds)
 def test_late_means_open(law: str, story: Story, held: float | None) -> None:
-    """Whatever is believed about the work left, and whatever deadlines its jobs have."""
+    """The agent opens the quota whatever it takes the work left to be, and whatever deadlines its jobs have."""
     alone = plan_of(story, story.with_properties(*({} for _ in story.jobs)), law)
     plan = plan_of(story, story.with_properties(*own_properties(story)), law)
     late = alone.left_s is not None and soonest_end_s(story, alone) > alone.left_s

@@ -1,4 +1,4 @@
-"""Whatever receivers answer and whenever: the queue is bounded, tries are few and ever rarer, all is counted."""
+"""Deliveries, whatever receivers answer and whenever: the queue is bounded, tries are few and ever rarer, all is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a driver says, the master takes it in, goes on for all others, and knows the same after a restart."""
+"""The master takes in whatever a driver says, goes on for all others, and knows the same after a restart."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Driver:
 
 @contextmanager
 def cluster_of_one() -> Iterator[tuple[FakeCluster, Driver]]:
-    """A cluster with a profile of its application, which has an executor and a deadline."""
+    """Run a cluster with a profile of its application, which has an executor and a deadline."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = FakeCluster(Path(folder))
         cluster.state.profiles.add(taught())
@@ -102,7 +102,7 @@ def cluster_of_one() -> Iterator[tuple[FakeCluster, Driver]]:
 
 
 def known(application: Application) -> dict[str, Any]:
-    """All that a driver's events have made of it."""
+    """Return all that a driver's events have made of it."""
     run = application.run
     return {
         "acknowledged": application.acknowledged,

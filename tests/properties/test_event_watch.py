@@ -1,4 +1,5 @@
-"""Whatever is seen in whatever order: an end is told once, and a deadline at risk only after it was late for long enough."""
+"""Watch of events in whatever order: an end is reported once, and a deadline at risk only after it was late for long
+enough."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def test_what_is_told_has_happened(course: list[tuple[float, tuple[str, float | 
     told, at_risk_s = Counter[str](), dict[str, float]()
     for number, (seconds, *both) in enumerate(course):
         now_s += seconds
-        # nobody comes back from its end
+        # no application comes back from its end
         states = {name: ("ended" if name in over else state, end) for name, (state, end) in zip("ab", both, strict=True)}
         events = watch.events([look for name, (state, end) in states.items() for look in seen(name, state, end)], now_s)
         for name, (state, end) in states.items():

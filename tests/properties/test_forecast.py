@@ -1,4 +1,4 @@
-"""What must hold of every forecast and of every demand made from one."""
+"""Properties of every forecast and of every demand made from one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ counts = st.integers(0, 40)
 
 @st.composite
 def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
-    """An application with one or two stages under way, of an action each or not, this executor one of one to three."""
+    """Draw an application with one or two stages under way, of an action each or not, this executor one of one to three."""
     executors = draw(st.integers(1, 3))
     stages, own = [], {}
     own_left, others_left = SLOTS, SLOTS * (executors - 1)
@@ -195,7 +195,7 @@ def test_a_demand_never_exceeds_what_the_application_can_get(state: tuple[Applic
 
 @given(st.floats(1, 100), st.integers(1, 40), st.floats(0.5, 100))
 def test_the_last_stage_gets_what_is_left(left_s: float, tasks: int, work_core_s: float) -> None:
-    """One last stage of equal tasks on one executor: exactly the cores that end it at the aim, if there are as many."""
+    """The last stage of equal tasks on one executor gets exactly the cores that end it at the aim, if there are as many."""
     deadline_s = 100.0
     stage = StagePlan(stage=9, attempt=0, tasks=tasks, work_core_s=work_core_s)
     plan = ApplicationPlan(

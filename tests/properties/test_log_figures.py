@@ -1,4 +1,4 @@
-"""What must hold of every plan from an event log: whatever ran side by side, was tried again, was added or left."""
+"""Properties of every plan from an event log, whatever ran side by side, was tried again, was added or left."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_same_work_logged_at_two_sizes_of_cluster_is_the_same(
 def test_a_log_of_executors_that_came_and_went_tells_what_any_cores_take(
     stages: list[tuple[int, int, int]], sizes: tuple[int, ...], comes_ms: int, stays_ms: int | None, on: int
 ) -> None:
-    """The first tasks end before any further executor comes: those that come before count as there from the beginning."""
+    """The first tasks end before any further executor comes: executors that come before count as there from the beginning."""
     thread = [MadeJob((MadeStage(tasks, task_ms),), pause_ms) for tasks, task_ms, pause_ms in stages]
     first = MadeJob((MadeStage(8, 1000),))
     leaves_ms = None if stays_ms is None else comes_ms + stays_ms

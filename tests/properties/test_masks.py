@@ -1,4 +1,4 @@
-"""Whatever is mounted and whatever is secret: what a container shows is no secret, and what was asked for is shown.
+"""Masks, whatever is mounted and whatever is secret: a container shows no secret, and shows what was asked for.
 
 The container is a model of the engine's rule: of all mounts at or above a path, the deepest one is what is seen there.
 """
@@ -44,7 +44,7 @@ cases = secrets.flatmap(lambda hidden: st.tuples(st.just(hidden), mounts(hidden)
 
 
 def seen(path: Path, binds: list[Bind], real: dict[Path, Path]) -> Path | None:
-    """What really lies at `path` in the container; None where a mask or nothing of the host is."""
+    """Return the path that really lies at `path` in the container; None where a mask or nothing of the host is."""
     shown = {bind.path: True for bind in binds}
     tops = {**{mask.path: False for bind in binds for mask in bind.masks}, **shown}
     top = max((one for one in tops if path.is_relative_to(one)), key=lambda one: len(one.parts), default=None)

@@ -1,4 +1,5 @@
-"""One worker's executors, agent and master as a story: containers are never too small, never promised twice, and it settles.
+"""Executors of one worker, its agent and the master as a story: containers are never too small, never promised twice, and it
+settles.
 
 The agent sees answers late, executors shrink as slowly as their tasks allow, applications come and go meanwhile. After each
 single step the container of every executor must hold what runs in it, and all limits must fit the worker.
@@ -20,7 +21,7 @@ CAPACITY = 10_000
 
 @dataclass
 class Real:
-    """An executor as it is, whatever anybody thinks."""
+    """An executor in truth, whatever its agent and master believe."""
 
     need: Need
     limit_mb: int | None = None
@@ -29,7 +30,7 @@ class Real:
     order: BudgetOrder | None = None
     answer: Answer | None = None
     held_mb: int = 0
-    """What its tasks do not let go."""
+    """Memory that its tasks do not let go."""
 
 
 @dataclass
@@ -109,7 +110,7 @@ class World:
             assert one.need.fixed_mb + max(one.budget_mb, ordered) <= (one.limit_mb or 0)
 
     def act(self, key: str, moves_mb: int) -> None:
-        """The executor looks at its order and shrinks by so much."""
+        """Have the executor look at its order and shrink by at most that much."""
         one = self.real[key]
         if one.limit_mb is None or one.order is None:
             return

@@ -1,4 +1,5 @@
-"""However applications differ: a worker's memory is never promised twice, nobody falls below its floor, order is nothing."""
+"""Memory of a worker, however applications differ: it is never promised twice, none falls below its floor, order is
+nothing."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def test_by_need_never_asks_back_what_tasks_hold_as_long_as_all_of_it_fits(memor
 
 @given(st.integers(0, 60_000), needs())
 def test_by_need_settles(memory: int, asked: list[Need]) -> None:
-    """Whoever has what it was given, and uses the same as before, is given the same again: no memory goes to and fro."""
+    """An executor that has what it was given, and uses the same as before, is given the same again: no memory goes to and
+    fro."""
     first = by_need(memory, asked)
     given_now = [
         Need(need.key, need.fixed_mb, need.floor_mb, first[need.key], need.execution_mb, need.storage_mb)

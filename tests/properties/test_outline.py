@@ -1,4 +1,5 @@
-"""What the master works out once for a revision of an application is what it would work out anew, whatever came between."""
+"""Results that the master works out once for a revision of an application equal a fresh computation, whatever came
+between."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def info(stage: int) -> StageInfo:
 
 
 def events() -> list[AnyEvent]:
-    """Stages one after the other; of every other one the last task's end is told after the stage's."""
+    """Return the events of stages one after the other; of every other one the last task's end is reported after the
+    stage's."""
     found: list[AnyEvent] = [JobStart(job=0, time_ms=0, stages=tuple(info(i) for i in range(STAGES)))]
     now_ms = 0
     for stage in range(STAGES):
@@ -94,7 +96,7 @@ PROFILE = taught()
 
 
 def application() -> Application:
-    """With a deadline and an executor on each of two workers."""
+    """Make an application with a deadline and an executor on each of two workers."""
     record = ApplicationRecord(
         application_id="app",
         token_hash="",
@@ -131,7 +133,7 @@ reports = st.tuples(
     executors, st.sampled_from(("life", "next life")), st.integers(0, STAGES - 1), st.integers(0, TASKS), st.floats(0, 20)
 )
 late = st.integers(0, len(EVENTS) - 1)
-"""An event once more, or one that overtakes those before it."""
+"""An event once more, or an event that overtakes those before it."""
 steps = st.lists(st.one_of(told_next, reports, late, st.sampled_from(("lost", "snapshot", "smaller"))), max_size=12)
 
 

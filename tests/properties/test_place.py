@@ -87,7 +87,7 @@ def need_of(request: Request, size: tuple[int, bool]) -> Need:
 
 
 def may_be_there(request: Request, need: Need, worker: WorkerState) -> bool:
-    """If nobody else were there."""
+    """Check that the worker would do if no other executor were there."""
     labelled = all(one.holds(worker.labels) for one in request.labels)
     return labelled and request.pieces.within(worker.pieces) and need.least_mb <= worker.memory_mb
 
@@ -104,7 +104,7 @@ def test_it_goes_only_where_it_may_be_and_has_room(scene: Scene, request: Reques
     assert outcome.worker_id not in request.kept
     assert all(worker.pools[name].find(units) for name, units in request.pieces.items())
     assert sum(one.least_mb for one in [*scene.needs[outcome.worker_id], need]) <= worker.memory_mb
-    # where nobody is squeezed more than before, it has room, too
+    # where no one is squeezed more than before, it has room, too
     given_up = outcome.keys if isinstance(outcome, Squeeze) else ()
     assert memory.squeezed(worker) == given_up or (memory.now(worker) and not given_up)
 

@@ -1,4 +1,4 @@
-"""Through the whole agent, whatever the plans and the progress: quotas stay within the worker and above the floor."""
+"""Bounds of quotas through the whole agent, whatever the plans and the progress: within the worker and above the floor."""
 
 from __future__ import annotations
 

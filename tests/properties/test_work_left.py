@@ -1,4 +1,4 @@
-"""What is believed to be left of a program is what is left, in whatever order its threads submit their jobs.
+"""Work left of a program: the estimate equals the truth, in whatever order its threads submit their jobs.
 
 The profile is of one run of a random program, and another run of it is looked at after every event. Amounts are core-seconds.
 """
@@ -20,20 +20,20 @@ from stage_model.history.stage_run import StageKey
 from tests.fakes.threads import Execution, Job, Program, Scopes, Step
 
 RIGHT_WITHIN = 0.1
-"""Of all the work of the program."""
+"""Share of all the work of the program."""
 PER_TASK = {"map": 1.0, "sort": 2.0, "join": 4.0}
 STEPS = [Step(name, tasks, work * tasks) for name, work in PER_TASK.items() for tasks in (1, 2, 4)]
-"""What nothing tells apart takes as much."""
+"""Steps of which those that nothing distinguishes take as much."""
 CACHES = [Step(name, 2, 6.0, shared=True) for name in ("cache1", "cache2")]
 
 few = settings(max_examples=15, deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
-"""Without shrinking, which takes minutes here: a seed and a program say enough."""
+"""Settings without shrinking, which takes minutes here: a seed and a program say enough."""
 seeds = st.integers(0, 2**16)
 
 
 @st.composite
 def jobs(draw: st.DrawFn) -> Job:
-    """One to five stages."""
+    """Draw one to five stages."""
     chain = draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=4))
     first = draw(st.lists(st.sampled_from(CACHES), max_size=1))
     return Job((*first, *chain), own_query=draw(st.booleans()))
@@ -41,7 +41,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 @st.composite
 def programs(draw: st.DrawFn, most_threads: int = 4) -> Program:
-    """Each thread has a loop, and so has what comes before and after them."""
+    """Draw a program in which each thread has a loop, and so have the parts before and after the threads."""
     kinds = draw(st.lists(jobs(), min_size=1, max_size=4))
     turn = st.lists(st.sampled_from(kinds), min_size=1, max_size=3).map(tuple)
 
@@ -57,7 +57,8 @@ def as_they_are(thread: int, job: int, step: Step) -> tuple[str, ...]:
 
 
 def inherited(seed: int) -> Scopes:
-    """A thread of a pool names operators after the operation in which it was begun, which is another one in each run."""
+    """Return names of a thread pool: its threads name operators after the operation in which they began, another one in each
+    run."""
 
     def scopes(thread: int, job: int, step: Step) -> tuple[str, ...]:
         return (step.name, f"begun in {random.Random(seed + thread).randint(0, 4)}")
@@ -92,8 +93,9 @@ def check(
     retries: float = 0.0,
     slack: float = 0.0,
 ) -> None:
-    """What is left is right within 10% of the whole once half is done; and it never falls by more than what ran, but for
-    `slack`, a share of the whole. Threads of which no stages ran side by side in the profile look like one thread."""
+    """Assert that the estimate of the work left is right within 10% of the whole once half is done, and that it never falls
+    by more than what ran, but for `slack`, a share of the whole. Threads of which no stages ran side by side in the profile
+    look like one thread."""
     record = Execution(program, random.Random(seed), then).run().record("r")
     expected = estimate(profile("k", [record]))
     spans = [(stage.start_s, stage.start_s + stage.duration_s) for stage in record.stages]

@@ -46,7 +46,7 @@ def sample(time_s: float, executor: str, cpu_core_s: float) -> Sample:
 
 
 def recorded() -> Recorded:
-    """Two executors of half a core. From 5 to 15 s a stage of 10 tasks that uses all of it, from 15 to 35 s one that is
+    """Make a run on two executors of half a core. From 5 to 15 s a stage of 10 tasks uses all of it, from 15 to 35 s one is
     idle for three tenths of it: 10 and 14 core-seconds. The start of the executors took a core-second each."""
     samples = []
     for second in range(36):

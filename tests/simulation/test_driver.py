@@ -1,4 +1,4 @@
-"""What virtual drivers report, the production's model of a run takes as that of a real driver."""
+"""Reports of virtual drivers, which the production's model of a run takes as those of a real driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = SimCluster(executors=2, slots=2, cores=2.0)
 
 
 def two_threads() -> SimJob:
-    """A stage that fills a cache, then a job each on two threads: the shorter one is followed by another job."""
+    """Make a stage that fills a cache, then a job each on two threads: the shorter one is followed by another job."""
     stages = (
         SimStage((1.0, 1.0), name="load at app.py:1", amounts=Amounts(7, 7, 5, 70, 70, 50)),
         SimStage((1.0,), name="map at app.py:2", parents=(0,)),

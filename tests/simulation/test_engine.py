@@ -15,7 +15,7 @@ from tests.fakes.jobs import log_normal_job
 
 
 def ran(job: SimJob, *, count: int = 1, cores: float = 2.0, slots: int = 2, effects: Effects = IDEAL) -> App:
-    """Alone on all cores."""
+    """Run a job with no others, on all cores."""
     return Engine(workers(count, cores, slots), [SimSubmission(job)], everything(), effects=effects).run()[0]
 
 
@@ -143,7 +143,7 @@ def chain(count: int, **changes: float) -> SimJob:
 
 
 def tasks_by_executor(seed: int, count: int = 12) -> list[str]:
-    """Which executor of two ran each stage of a chain."""
+    """Return the executor, of two, that ran each stage of a chain."""
     engine = Engine(workers(2, 1.0), [SimSubmission(chain(count))], everything(), seed=seed)
     (app,) = engine.run()
     ran_it = {place: e.name for e in app.executors for place in e.counters}

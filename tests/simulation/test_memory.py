@@ -37,7 +37,7 @@ class Plugin:
 
 
 class World:
-    """One second is one period; each party hears of the others once in it."""
+    """A world in which a second is a period; each party hears of the others once in it."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -53,7 +53,7 @@ class World:
         self.second()
 
     def submit(self, name: str, mb_per_s: int = 10_000) -> str:
-        self.cluster.now_s += 0.001  # nobody comes at the very same moment
+        self.cluster.now_s += 0.001  # no two come at the same moment
         facts = registration(
             name=name,
             instance=name,

@@ -16,12 +16,13 @@ from stage_model.history.profile import Profile, profile
 
 TWO_SMALL = SimCluster(executors=2, slots=1, cores=1.0)
 BATCH = ((8, 0.3), (8, 0.2), (2, 0.1))
-"""Tasks and mean work of each of the three stages of a batch, as those of a structured stream."""
+"""Tasks and mean work of each of the three stages of a batch, like those of a structured stream."""
 STARTUP_S = 4.0
 
 
 def stream(batches: int, seed: int = 0, shape: Sequence[tuple[int, float]] = BATCH) -> SimJob:
-    """Each batch is a job, in which a stage waits for the one before it; the next batch waits for it all."""
+    """Make a job of batches, each a Spark job, in which a stage waits for the one before it; the next batch waits for it
+    all."""
     rng = random.Random(seed)
     stages = [
         SimStage(tuple(log_normal(rng, mean, 0.3) for _ in range(tasks)), gap_s=0.1, name="start at app.py:1")
@@ -33,7 +34,7 @@ def stream(batches: int, seed: int = 0, shape: Sequence[tuple[int, float]] = BAT
 
 
 def taught(*batches: int) -> Profile:
-    """A profile of runs of so many batches, which are their arguments."""
+    """Return a profile of runs of these numbers of batches, which are their arguments."""
     records = [pre_run(stream(count, seed=9 + count), TWO_SMALL.workers, effects=IDEAL)[1] for count in batches]
     return profile(
         "stream",
@@ -75,7 +76,7 @@ def test_random_streams_of_up_to_twice_the_batches_are_hardly_late(seed: int) ->
 
 
 def daily(runs: int) -> Profile:
-    """A job of 12 batches that ran on so many days, each a date of its own."""
+    """Return a profile of a job of 12 batches that ran on `runs` days, each a date of its own."""
     (record,) = taught(12).runs
     return profile("daily", [structs.replace(record, id=f"{n}", when_ms=n, arguments=(f"day {n}",)) for n in range(runs)])
 
@@ -95,7 +96,7 @@ def test_what_a_daily_job_keeps_melts_after_a_few_days() -> None:
 
 
 def test_a_job_without_a_loop_keeps_little_at_its_end() -> None:
-    """Each of its stages has a call site of its own, so it shows how far it has come."""
+    """Each stage of the job has a call site of its own, so it shows how far it has come."""
     rng = random.Random(5)
     works = [tuple(log_normal(rng, 0.5, 0.3) for _ in range(24)) for _ in range(6)]
     job = SimJob(tuple(SimStage(each) for each in works), STARTUP_S, name="stream")

@@ -1,5 +1,5 @@
-"""Recorded runs are a gate: replayed through the real code they end as they were measured, and on time where the code of
-their time had a fault."""
+"""Recorded runs as a gate: replayed through the real code they end as they were measured, and on time where the code of their
+time had a fault."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ MENDED = {
     "topics-b-30": "work that had moved between the stages of two earlier runs was expected twice, so it ended 15% early",
     "rank-100": "waiting that a quota hides was foretold as if it added up, so it ended 8% early",
 }
-"""Runs by code that had a fault, which has been mended since: they are to end on time, not as they did."""
+"""Runs by code that had a fault, which has been mended since: these runs are to end on time, not as they did."""
 TAUGHT_BY = {"stream-20": "stream-all-cores", "stream-50": "stream-all-cores"}
-"""Which run would have taught them."""
+"""The run that would have taught each of these."""
 SHARED = {"cross-validate-20", "cross-validate-50", "cross-validate-b-20", "cross-validate-b-50"}
 """Thread pools under a quota: a record does not tell which of the stages side by side had how much of an executor's quota, so
 they end 3 to 8 points late with what it says; the loop that plans again does not depend on that."""
 
 
 def part_pct(run: RecordedRun, end_s: float) -> float:
-    """How far an end is from the measured one, in percent of the deadline; without one, of the duration."""
+    """Return how far an end is from the measured one, in percent of the deadline; without one, of the duration."""
     return 100 * (end_s - run.end_s) / (run.deadline_s or run.end_s)
 
 
 def known(name: str) -> Profile | None:
-    """The profile with the run that would have taught; None: what the run had."""
+    """Return the profile with the run that would have taught; None stands for what the run had."""
     if name not in TAUGHT_BY:
         return None
     teacher, run = RUNS[TAUGHT_BY[name]], RUNS[name]

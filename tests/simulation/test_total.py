@@ -20,11 +20,12 @@ SEEDS = range(4)
 HALF = 0.5
 TIMES = 1.2
 LITTLE_S = 4.0
-"""For waits and gaps of the stages that are missing, which no CPU foretells."""
+"""Seconds for waits and gaps of the stages that are missing, which no CPU foretells."""
 
 
 def late(kind: str, seed: int) -> tuple[float, float]:
-    """Seconds after the deadline, and those that what neither stages nor total foretold takes one task at once."""
+    """Return the seconds after the deadline, and the seconds that work which neither stages nor total foretold takes, one
+    task at a time."""
     rng = random.Random(f"{kind} {seed}")
     before = random_applications.draw(rng, kind, (30.0, 100.0))
     job = random_applications.again(rng, before, cv=0.1)

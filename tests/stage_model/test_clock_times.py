@@ -18,7 +18,7 @@ NOW = datetime(2030, 1, 31, 12, 0, tzinfo=BERLIN)
 
 
 def told(text: str, now: datetime = NOW) -> str:
-    """The moment by the clocks of Berlin."""
+    """Return the moment by the clocks of Berlin."""
     at = next_time(text, now, option="--deadline")
     assert at is not None
     return f"{at.astimezone(BERLIN):%a %d %b %H:%M %z}"

@@ -1,4 +1,4 @@
-"""Stage deadlines and initial cores against document 004's formulas. Expected numbers are derived beside each assert."""
+"""Stage deadlines and initial cores against document 004's formulas. Expected numbers are derived next to each assert."""
 
 from __future__ import annotations
 

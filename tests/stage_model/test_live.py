@@ -97,8 +97,8 @@ def test_finished_tasks_are_the_last() -> None:
 
 
 def reading(share: float, looks: int = 1000) -> StageLive:
-    """Half of a stage of 20 alike tasks of 2 core-seconds and 100 records is done, which the tasks read in the first `share`
-    of their work; the one that runs now has used half of its work."""
+    """Make a stage of 20 alike tasks of 2 core-seconds and 100 records, half of which is done; the tasks read their records
+    in the first `share` of their work, and the task that runs now has used half of its work."""
     parts = [(n + 0.5) / looks for n in range(looks)]
     plan = StagePlan(stage=1, attempt=0, tasks=20, work_core_s=40.0, records=2000.0, task_cv=0.0)
     read = 100 * min(1.0, 0.5 / share)

@@ -1,4 +1,4 @@
-"""What is said of a name that nobody knows."""
+"""The sentence about an unknown name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people type: every form that is accepted, every refusal one sentence with option, value and remedy."""
+"""Values that people type: every form that is accepted, every refusal one sentence with option, value and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task by Airflow's own operator. What differs between runs comes by the environment: JOB (words), DEADLINE."""
+"""A task by Airflow's own operator. Differences between runs come by the environment: JOB (words), DEADLINE."""
 
 import os
 import shlex

@@ -15,7 +15,7 @@ assert sc.parallelize(range(10), 2).count() == 10
 
 
 def batch(frame, number):
-    """The second one takes longer than anyone waits."""
+    """Take a batch; the second one takes longer than anyone waits."""
     frame.rdd.map(lambda row: time.sleep(600 if number else 0)).count()
 
 

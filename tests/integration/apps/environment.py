@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 
 def seen() -> dict[str, Any]:
-    """What a task in Python sees."""
+    """Describe the environment of a task in Python."""
     import getpass
     import locale
     import os

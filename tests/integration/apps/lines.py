@@ -1,4 +1,4 @@
-"""Counts the lines of a file, wherever Hadoop finds it, each task in a second at least and not before so many executors are
+"""Counts the lines of a file, wherever Hadoop finds it, each task in a second at least and not before that many executors are
 there; says how near to their data the tasks ran."""
 
 import collections

@@ -1,4 +1,5 @@
-"""What tasks find below a folder: files with the given contents (SHA-256, hex) and databases; and what `beside` holds.
+"""Finds of tasks below a folder: files with the given contents (SHA-256, hex) and databases; and the content of one more
+file.
 
 Arguments: folder, file beside, digests.
 """

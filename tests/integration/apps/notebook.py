@@ -1,4 +1,4 @@
-"""What a notebook does: a session built in plain Python, no spark-submit. Argument: deadline."""
+"""A notebook's program: a session built in plain Python, no spark-submit. Argument: deadline."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Prints under which Python driver and tasks run, with what a package says that they alone have."""
+"""Prints under which Python driver and tasks run, with what a package says that only they have."""
 
 import json
 import sys

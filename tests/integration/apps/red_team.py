@@ -52,7 +52,8 @@ def read():
 
 
 def call():
-    """Which of the addresses answer, by TCP or as a socket in the file system. The host "gateway" is this network's."""
+    """Call each of the addresses, by TCP or as a socket in the file system; return those that answer. The host "gateway" is
+    this network's."""
     routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
     gateways = [socket.inet_ntoa(bytes.fromhex(words[2])[::-1]) for words in routes if words[1] == "00000000"]
 
@@ -90,7 +91,7 @@ def fill(folder):
 
 
 def fork():
-    """How many processes could be begun beside each other, at most `most_processes`, and why no more."""
+    """Count the processes that could run at the same time, at most `most_processes`, and say why no more."""
     children, why = [], ""
     read_end, write_end = os.pipe()
     try:
@@ -110,7 +111,7 @@ def fork():
 
 
 def shout():
-    """Writes to the executor's own standard output and error, MiB each."""
+    """Write to the executor's own standard output and error, MiB each."""
     for _ in range(plan["log_mb"]):
         os.write(1, MIB)
         os.write(2, MIB)
@@ -118,8 +119,8 @@ def shout():
 
 
 def forge():
-    """For `forge_s` seconds progress that nobody made, several times in each period of an agent: stages that do not exist,
-    impossible numbers, no JSON, too much, a link, a pipe. Returns how often each was put in place."""
+    """Put false progress in place for `forge_s` seconds, several times in each period of an agent: stages that do not exist,
+    impossible numbers, no JSON, too much, a link, a pipe. Return how often each was put in place."""
     path = Path(os.environ["SPARKPACE_CONTROL_DIR"], "progress.json")
     true = json.loads(path.read_text())
     zero = dict.fromkeys(("stage", "attempt", "running", "done", "failed", "records_done", "records_running", "cpu_ns"), 0)
@@ -157,7 +158,7 @@ def swallow():
 
 
 def hoard():
-    """Fills the local directory, which the executors of this application share, and stays there."""
+    """Fill the local directory, which the executors of this application share, and stay there."""
     written = 0
     with Path(os.environ["SPARK_LOCAL_DIRS"], "red-team-hoard").open("wb", buffering=0) as file:
         while written < plan["most_mb"]:

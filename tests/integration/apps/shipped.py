@@ -1,4 +1,4 @@
-"""What executors see of files: --py-files, --files, --archives, --mount. Arguments: a readable and a writable mount."""
+"""Files that executors see: --py-files, --files, --archives, --mount. Arguments: a readable and a writable mount."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the CPU of a whole application says beyond its stages."""
+"""The CPU of a whole application, which says something beyond its stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure the work of many stages is."""
+"""The certainty of the work of many stages."""
 
 from __future__ import annotations
 

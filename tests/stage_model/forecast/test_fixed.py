@@ -1,4 +1,4 @@
-"""What a stage takes by the model, whatever a profile claims."""
+"""Time of a stage by the model, whatever a profile claims."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_of_run_times_that_a_quota_stretched_a_part_was_work(tasks: int, cores: 
 def even(
     name: str, start_s: float, duration_s: float, tasks: int, work_core_s: float, cores_s: float | None = None
 ) -> StageRecord:
-    """Of tasks that are all alike."""
+    """Make a stage of tasks that are all alike."""
     more = {"work_core_s": work_core_s, "cores_s": cores_s, "task_cv": 0.0}
     return stage(name, start_s=start_s, duration_s=duration_s, tasks=tasks, **more)
 

@@ -1,4 +1,4 @@
-"""How much further work is reckoned with when the arguments are others than those of all runs that taught."""
+"""Further work that is reckoned with when the arguments differ from those of all runs that taught."""
 
 from __future__ import annotations
 

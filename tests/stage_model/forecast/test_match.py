@@ -33,7 +33,7 @@ def learned(container: bool = True) -> ApplicationEstimate:
 
 
 def batches(count: int) -> Story:
-    """A job of one stage for each batch of a stream."""
+    """Make a job of one stage for each batch of a stream."""
     story = Story()
     for number in range(count):
         batch = info(number, "start at /x/app.py:1")
@@ -102,7 +102,7 @@ def test_an_unknown_stage_is_the_mean_of_its_neighbours() -> None:
 
 
 def test_unknown_stages_count_by_the_work_that_they_do() -> None:
-    """Next to small stages, an unknown one that does half of all the work."""
+    """One unknown stage next to small ones does half of all the work."""
     story = Story()
     story.job(0, READ, UNKNOWN)
     story.whole(READ)

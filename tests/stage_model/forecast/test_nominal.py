@@ -1,4 +1,4 @@
-"""What a stage has to do in this run, by what it and its parents read and write; in records, bytes or tasks."""
+"""The work of a stage in this run, by what it and its parents read and write; in records, bytes or tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOTS = 2
 
 
 def begun(*stages: StageInfo, slots: int = SLOTS) -> Story:
-    """A job of these stages on an executor of so many slots."""
+    """Begin a job of these stages on an executor with `slots` slots."""
     story = Story()
     story.tell(ExecutorAdded(executor="1", host="h", cores=slots, time_ms=0))
     story.job(0, *stages)
@@ -35,7 +35,7 @@ def begun(*stages: StageInfo, slots: int = SLOTS) -> Story:
 def part(
     story: Story, stage: StageInfo, tasks: int, *, records: int = 0, shuffle: int = 0, written: int = 0, record_bytes: int = 0
 ) -> None:
-    """So many of its tasks, each of these sizes, one core-second."""
+    """Run `tasks` tasks of the stage, each of these sizes and one core-second."""
     sizes = {"records": records, "shuffle": shuffle, "written": written, "record_bytes": record_bytes}
     for index in range(tasks):
         story.task(stage, index, cpu_s=1.0, run_ms=1000, failure=None, **sizes)
@@ -49,8 +49,8 @@ def whole(story: Story, stage: StageInfo, **sizes: int) -> None:
 
 
 def chain(times: int = 1, record_bytes: int = 0) -> Story:
-    """The first stage reads 400 records and writes 200, the second reads these and writes 40, the third reads these: so many
-    times."""
+    """Run a chain: the first stage reads 400 records and writes 200, the second reads these and writes 40, the third reads
+    these, each amount `times` over."""
     story = begun(*CHAIN)
     sizes = ({"records": 100, "written": 50}, {"shuffle": 50, "written": 10}, {"shuffle": 10})
     for stage, size in zip(CHAIN, sizes, strict=True):
@@ -98,7 +98,7 @@ def test_a_run_like_the_profiles_has_the_profiles_work_at_every_moment() -> None
 
 
 def test_input_is_known_from_the_first_task_on_and_all_that_follows_with_it() -> None:
-    """Of 4 tasks the first one reads 200 records, not 100: what was expected counts as one more task, so the others are taken
+    """The first one of 4 tasks reads 200 records, not 100: what was expected counts as one more task, so the others are taken
     to read 150 each, 650 in all, 1.625 times the profile's. It writes 100, where a stage of that size was expected to write
     81.25 a task: so 100 + 3 * 90.625 of the profile's 200 are read by the second stage, and as much more by the third."""
     what, story = learned(chain()), begun(*CHAIN)
@@ -120,7 +120,7 @@ def test_what_the_parents_wrote_counts_and_not_what_they_read() -> None:
 
 
 def test_several_parents_count_by_what_they_wrote() -> None:
-    """Of 400 records that the join reads, 300 come from one side. The other one is ten times as large: 300 + 1000 of 400."""
+    """The join reads 400 records, 300 of them from one side. The other one is ten times as large: 300 + 1000 of 400."""
     other, join = info(1, "map at /x/app.py:5", tasks=4), info(2, "join at /x/app.py:6", parents=(0, 1), tasks=4)
 
     def run(small: int) -> Story:
@@ -176,7 +176,7 @@ def test_records_that_are_batches_of_python_objects_count_in_bytes() -> None:
 
 @pytest.mark.parametrize(("slots", "expected"), [(SLOTS, 10.0), (8, 4.0)])
 def test_where_nothing_is_read_the_tasks_tell_unless_there_are_other_slots(slots: int, expected: float) -> None:
-    """On as many slots ten tasks instead of four are more to do; on more slots Spark may have cut the same into more."""
+    """Ten tasks instead of four on as many slots are more to do; on more slots Spark may have cut the same into more."""
     before = begun(READ)
     whole(before, READ)
     story = begun(READ, slots=slots)
@@ -186,7 +186,7 @@ def test_where_nothing_is_read_the_tasks_tell_unless_there_are_other_slots(slots
 
 
 def test_stages_one_after_the_other_stay_so_whatever_their_size() -> None:
-    """Twice the input: all three take longer, and none of those to come is taken to run beside another."""
+    """The input is doubled: all three take longer, and none of those to come is taken to run alongside another."""
     what, story = learned(chain()), begun(*CHAIN)
     whole(story, READ, records=200, written=100)
     assert [len(group) for group in overlapping(match(what, story.run).to_come)] == [1, 1]

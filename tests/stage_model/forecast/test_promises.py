@@ -1,4 +1,4 @@
-"""Admission beside promises: small cases worked by hand, and what must always hold."""
+"""Admission next to promises: small cases worked by hand, and properties that always hold."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from stage_model.history.run_record import to_record
 TASKS, TASK_MS = 2, 1000
 SLOTS, CORES = 2, 2.0
 SPENT_S = TASKS * TASK_MS / 1000 / CORES
-"""Of each stage, with all cores."""
+"""Seconds of each stage, with all cores."""
 READ, LOOP, SAVE = "csv at app.py:1", "start at app.py:2", "save at app.py:3"
 
 
 def ran(*names: str, ended: int | None = None) -> Run:
-    """A run of such stages, each in a job of its own, of which all or the first `ended` have ended."""
+    """Make a run of such stages, each in a job of its own, of which all or the first `ended` have ended."""
     folded = Run()
     for number, name in enumerate(names):
         at = 10_000 + 2 * number * TASK_MS

@@ -1,4 +1,4 @@
-"""Which stage of one run is which of another: loops, jobs from threads in any order, SQL executions."""
+"""Stages of one run and their counterparts in another: loops, jobs from threads in any order, SQL executions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stage(
 
 
 def same(expected: Sequence[ProfiledTraits], seen: Sequence[ProfiledTraits]) -> list[int | None]:
-    """The last stage of a job is its result stage."""
+    """Match stages; the last stage of a job is its result stage."""
     return same_stages(Expected(whole(expected)), whole(seen)).places
 
 
@@ -57,7 +57,7 @@ def whole(stages: Sequence[ProfiledTraits]) -> list[ProfiledTraits]:
 
 
 def loop(turns: Sequence[int]) -> list[ProfiledTraits]:
-    """A job of one stage in each turn, with so many tasks."""
+    """Make a job of one stage in each turn, with that turn's number of tasks."""
     return [stage(tasks=tasks, job=n, start_s=10.0 * n, end_s=10.0 * n + 9) for n, tasks in enumerate(turns)]
 
 
@@ -74,7 +74,7 @@ def test_other_kinds_are_never_the_same_and_what_is_left_over_is_unknown() -> No
 
 
 def test_the_turns_of_a_loop_are_in_order_whatever_their_tasks() -> None:
-    """With twice the input every turn has twice the tasks, as many as another turn had."""
+    """The input is doubled, so every turn has twice the tasks, as many as another turn had."""
     assert same(loop([1, 2, 4, 8]), loop([2, 4, 8, 16])) == [0, 1, 2, 3]
 
 
@@ -119,7 +119,7 @@ def test_a_sql_execution_that_did_not_come_does_not_move_the_others() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from((1.0, 10.0, 100.0))), min_size=1, max_size=8), st.randoms())
 def test_threads_in_any_order_find_their_own(jobs: list[tuple[int, float]], chance: random.Random) -> None:
-    """Or one that nothing tells apart from it."""
+    """A stage finds its own counterpart, or one that nothing distinguishes from it."""
     mixed = chance.sample(jobs, len(jobs))
     expected, seen = threads(jobs), threads(mixed)
     found = same(expected, seen)

@@ -1,4 +1,4 @@
-"""How long tasks take on slots that come and go: by hand, and against the schedule on slots that stay."""
+"""Time of tasks on slots that come and go: by hand, and against the schedule on slots that stay."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class TestStages:
         assert stage_busy(tasks, 100.0, 0.0, 2) == pytest.approx((0.0, 50.0))
 
     def test_parallel_branches_share_the_slots(self) -> None:
-        # one task of 2 beside one task of 1: both until 1, one until 2
+        # one task of 2 and one task of 1: both until 1, one until 2
         assert stages_busy([(1, 2.0, 0.0), (1, 1.0, 0.0)], 2) == pytest.approx((1.0, 1.0))
 
     def test_stages_in_sequence_add_up_whatever_their_width(self) -> None:

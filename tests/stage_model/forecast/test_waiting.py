@@ -1,4 +1,4 @@
-"""Waiting, which a quota hides, told from latency, which adds, and both in a forecast."""
+"""Waiting, which a quota hides, distinguished from latency, which adds, and both in a forecast."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_busy_run_is_outweighed_by_others_with_as_many_cores() -> None:
 
 
 def test_few_cores_are_no_sign_of_a_quota_where_throttled_time_is_known() -> None:
-    # the second had few cores, as other stages ran beside it, and used them little
+    # the second had few cores, because other stages ran alongside it, and used them little
     runs = [Shown(6.0, 1.6, 10.0, 0.0, 5.0), Shown(6.0, 0.5, 10.0, 0.0, 5.0)]
     assert split(runs) == (6.0, 5.0)
 
@@ -202,7 +202,7 @@ FULL = (
     (36, 1.613, 0.19, 1.298, 2.392, 2.194),
     (39, 1.081, 0.1, 1.228, 2.377, 2.049),
 )
-"""Every seventh stage of 40 rounds of PageRank in Python on two workers of 0.85 core, at all cores: tasks, core-seconds,
+"""Stages, every seventh of 40 rounds of PageRank in Python on two workers of 0.85 core, at all cores: tasks, core-seconds,
 coefficient of variation, seconds, allocated core-seconds, seconds of its tasks. The machine was busy with other work, so not
 all of the time is work."""
 
@@ -211,7 +211,7 @@ all of the time is work."""
 def test_a_run_at_all_cores_tells_how_long_the_same_stages_take_under_a_quota(
     lasted_s: float, allocated_core_s: float
 ) -> None:
-    """The same twelve stages took so long in two more runs, which a law held back to so many core-seconds."""
+    """The same twelve stages took `lasted_s` in two more runs, which a law held back to that many core-seconds."""
 
     def recorded(throttled_s: float | None) -> list[StageRecord]:
         return [

@@ -105,7 +105,7 @@ def lines() -> list[bytes]:
 
 
 def leaked() -> list[bytes]:
-    """Each job has the id of the first query."""
+    """Give each job the id of the first query."""
     told = [json.loads(line) for line in lines()]
     for event in told:
         if event["Event"] == "SparkListenerJobStart":
@@ -244,7 +244,8 @@ def test_a_further_attempt_does_not_count_the_time_of_those_before_it(attempt: s
 
 
 def databricks(content: list[bytes], *numbers: int) -> list[bytes]:
-    """As Databricks writes it: no start of the log, no end of the application, and a line at the beginning of each file."""
+    """Rewrite a log as Databricks writes it: no start of the log, no end of the application, and a line at the beginning of
+    each file."""
     kept = [line for line in without_end(content) if b"SparkListenerLogStart" not in line]
     size = -(-len(kept) // len(numbers))
     mark = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":%d,"SparkContext Id":7}\n'

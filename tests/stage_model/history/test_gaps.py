@@ -1,4 +1,4 @@
-"""Every kind of gap is told, and nothing of a run that has none."""
+"""Gaps of every kind are reported, and nothing is reported of a run without gaps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST, SECOND = info(0), info(1, parents=(0,))
 
 
 def story(*, second: str = "whole") -> Story:
-    """Two stages of a job; `second` says what is told of the second one."""
+    """Return two stages of a job; `second` says how much is reported of the second one."""
     told = Story(ms=1000)
     told.job(0, FIRST, SECOND)
     told.whole(FIRST)

@@ -1,4 +1,4 @@
-"""Which known profile is named where a job's own is not there."""
+"""The known profile that is named where a job's own does not exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stage_model.history.profile import profile_key
         ("taxi-1699999999", ("taxi-1699990000", "bus-1"), "taxi-1699990000"),
         ("job-123e4567-e89b-12d3-a456-426614174000", ("job-00000000-e89b-12d3-a456-426614174abc",), None),
         (profile_key(None, "load 2026-11-26", "load.py"), (profile_key(None, "load 2026-11-25", "load.py"),), None),
-        # the main file of a log, or the name of a program, is not always told
+        # the main file of a log, or the name of a program, is not always known
         ("load@load.py", ("load", "store@store.py"), "load"),
         ("load", ("load@load.py",), "load@load.py"),
         ("load@org.x.Main", ("load@a.jar",), "load@a.jar"),

@@ -125,7 +125,7 @@ def test_by_its_text_a_job_was_cancelled(failure: str, cancelled: bool) -> None:
 
 @pytest.mark.parametrize("end", ["cancelled", "open", "completed"])
 def test_a_stage_that_was_cut_off_is_not_in_the_record_and_its_time_is_the_driver_s(end: str) -> None:
-    """Of a cancelled job what was completed teaches; what came after it waits for that instead."""
+    """The completed part of a cancelled job teaches; stages that came after it wait for that part instead."""
     story = Story()
     tail, after = info(1, "writeStream at /x/app.py:9", parents=(0,)), info(2, "count at /x/app.py:12")
     story.job(0, READ, tail)
@@ -229,8 +229,8 @@ def test_failed_and_retried_attempts_do_not_teach() -> None:
 
 
 def lost_and_retried() -> Story:
-    """Both tasks of READ end. Of COUNT one does; the other needs the output of a task of READ, which is done again first. A
-    task takes a second."""
+    """Return a story in which both tasks of READ end. One task of COUNT ends; the other needs the output of a task of READ,
+    which is done again first. A task takes a second."""
     story = Story()
     story.job(0, READ, COUNT)
     story.whole(READ)

@@ -1,4 +1,4 @@
-"""What holds of every law of the table; a new one joins by its row."""
+"""Properties of every law of the table; a new one joins by its row."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import LAW_PREFIX, QuotaSettings
 
 SLOTS = 4
-"""Of this executor, out of eight."""
+"""Slots of this executor, out of eight."""
 
 
 @st.composite
 def stages(draw: st.DrawFn, number: int) -> StageLive:
-    """A stage somewhere on its way, with or without a deadline, a profile and records."""
+    """Draw a stage somewhere on its way, with or without a deadline, a profile and records."""
     tasks = draw(st.integers(1, 40))
     done = draw(st.integers(0, tasks))
     running = draw(st.integers(0, min(2 * SLOTS, tasks - done)))
@@ -45,7 +45,7 @@ def stages(draw: st.DrawFn, number: int) -> StageLive:
 
 @st.composite
 def views(draw: st.DrawFn, law: str) -> View:
-    """An executor that has something to run, of an application with a deadline."""
+    """Draw an executor that has something to run, of an application with a deadline."""
     count = draw(st.integers(1, 3))
     under_way = [draw(stages(number)) for number in range(count)]
     own = draw(st.integers(1, SLOTS))
@@ -69,7 +69,7 @@ def views(draw: st.DrawFn, law: str) -> View:
 
 
 def twice(view: View) -> tuple[Decision, Decision]:
-    """The second time it goes on with what it kept."""
+    """Decide twice; the second time the law goes on with what it kept."""
     law = LAWS[view.plan.law]
     first = law.decide(view)
     kept = LawState(first.demand, first.state.kept)

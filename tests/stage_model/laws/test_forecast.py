@@ -1,4 +1,4 @@
-"""What is left of stages under way, and the cores for it."""
+"""The work left of stages under way, and the cores for it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def look(
     future_doubt: float = PROFILE_DOUBT,
     work_ratio: float = 1.0,
 ) -> Outlook:
-    """On two slots of a core each."""
+    """Forecast on two slots of a core each."""
     return outlook(
         stages,
         future_busy=future_busy,

@@ -1,4 +1,4 @@
-"""The paper's PI law. Expected numbers are computed by hand from the formulas in docs/design.md, beside each assert."""
+"""The paper's PI law. Expected numbers are computed by hand from the formulas in docs/design.md, next to each assert."""
 
 from __future__ import annotations
 

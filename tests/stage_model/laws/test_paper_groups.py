@@ -1,4 +1,4 @@
-"""The paper's law over control groups. K = 50, Ti = 12 s, a period of 1 s; expected cores are derived beside each assert."""
+"""The paper's law over control groups. K = 50, Ti = 12 s, a period of 1 s; expected cores are derived next to each assert."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stage_model.settings import QuotaSettings
 
 
 def stage(number: int, *, planned: float = 0.0, **fields: object) -> StagePlan:
-    """One of 20 tasks with `planned` of its 40 s gone; coreMax is twice the initial core."""
+    """Make a stage of 20 tasks with `planned` of its 40 s gone; coreMax is twice the initial core."""
     known = StagePlan(stage=number, attempt=0, tasks=20, left_s=40 * (1 - planned), length_s=40.0, initial_cores=1.0)
     return msgspec.structs.replace(known, **fields)
 
