@@ -207,7 +207,8 @@ class TestSpec:
         assert got.environment["PATH"].startswith("/opt/py/bin:")
 
     def test_spark_home_is_told_unless_the_python_has_this_pyspark(self) -> None:
-        """With SPARK_HOME, Python workers import pyspark from a zip of sources, which costs 0.6 s of CPU at every start."""
+        """Python workers import pyspark from a zip of sources if SPARK_HOME is set, which costs 0.6 s of CPU at every
+        start."""
         assert made().environment["SPARK_HOME"] == "/spark"
         packaged = msgspec.structs.replace(REGISTRATION, jars_dir="/venv/lib/python3.11/site-packages/pyspark/jars")
         got = executor_spec("app-1", "3", packaged, JobOptions(), WISH, "0", 2)

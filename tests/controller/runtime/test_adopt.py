@@ -192,7 +192,7 @@ def _children(pid: int) -> list[str]:
 
 
 def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdoptRig, container: Group) -> None:
-    """In its owner's group, next to the made group, each busy thread weighs 1024."""
+    """Busy threads next to the made group, in its owner's group, weigh 1024 each."""
     runtime, tree = grouped.runtime(), CgroupTree()
     first, second, other = (grouped.spawn(IDLE) for _ in range(3))
     for pid in (first.pid, second.pid, other.pid):

@@ -106,7 +106,7 @@ def test_the_request_falls_to_the_need_and_a_margin_and_rises_again_to_what_it_w
 
 
 def test_a_limit_below_the_request_takes_it_along_and_the_qos_class_stays(world: World) -> None:
-    """With equal amounts of memory, a limit that equals the request would make the pod Guaranteed, which is refused."""
+    """A limit that equals the request would make a pod with equal amounts of memory Guaranteed, which is refused."""
     runtime, key = paced(world, 0.4, limit="600m", request="400m")
     pod = in_force(world, 400, 399)
     runtime.set_quota(key, 0.1)

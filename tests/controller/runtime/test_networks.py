@@ -145,7 +145,7 @@ def test_the_outside_is_reached_unless_it_is_closed_and_the_metadata_address_nev
 
 
 def test_name_servers_are_asked_where_they_are_unless_it_is_closed() -> None:
-    """On some clouds a name server is at the metadata address, so name servers come first."""
+    """A name server is at the metadata address on some clouds, so name servers come first."""
     closed = OwnNetwork(OWN.address, OWN.ports, closed=True)
     for kind in ("udp", "tcp"):
         here = {"d": RESOLVER, "port": "53", "p": kind}
