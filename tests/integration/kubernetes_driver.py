@@ -1,7 +1,7 @@
 """Stock Spark jobs with drivers in pods, too: `spark-submit --deploy-mode cluster`.
 
 The test image holds no Spark, so pod templates show it this host's and do what the entry point of Spark's own images does. In
-the one-node cluster nothing resolves the name of a driver's service, so executors are told its address in a file of theirs.
+the one-node cluster nothing resolves the name of a driver's service, so executors have its address in a file of theirs.
 What a job of users needs of Sparkpace comes by settings alone. Not covered: what is asserted about jobs (the tests).
 """
 

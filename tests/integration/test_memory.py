@@ -2,7 +2,7 @@
 applications.
 
 Its own cluster, of one small worker, so that a cache of about a gigabyte is more than a share. Jobs are right throughout, no
-task fails, and a thread watches that limits fit the worker and nobody is killed for memory. How long it takes is printed
+task fails, and a thread watches that limits fit the worker and no executor is killed for memory. How long it takes is printed
 (`pytest -s`) and no verdict.
 """
 

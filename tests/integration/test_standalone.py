@@ -142,6 +142,6 @@ def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, a
         logs = {job: log for job, one in cluster.jobs.items() if (log := one.application())}
         ids = {job: log.name.partition(".")[0] for job, log in logs.items()}
         assert shares() == {ids["small"]: "1024", ids["large"]: "2048"}
-        eventually(lambda: all(map(has_python, ids.values())), "Python workers beside their executors")
+        eventually(lambda: all(map(has_python, ids.values())), "Python workers next to their executors")
         assert (worker.cpu / "cpu.cfs_quota_us").read_text().strip() == "80000"
     assert not worker.cpu.exists()

@@ -1,7 +1,7 @@
 """Finds of tasks below a folder: files with the given contents (SHA-256, hex) and databases; and the content of one more
 file.
 
-Arguments: folder, file beside, digests.
+Arguments: folder, the further file, digests.
 """
 
 import hashlib
