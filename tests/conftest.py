@@ -85,7 +85,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> Path:
-    """Debian's browser, which Playwright drives."""
+    """Provide Debian's browser, which Playwright drives."""
     found = shutil.which("chromium")
     if found is None or importlib.util.find_spec("playwright") is None:
         _missing("browser", "there is no chromium with playwright; `.ci/setup browser` installs them")

@@ -97,7 +97,7 @@ def test_modules_of_a_kind_may_define_what_is_demanded_of_each_and_no_other_modu
 
 
 def unused(root: Path, packages: tuple[str, ...], scripts: tuple[str, ...] = ()) -> list[str]:
-    """Dotted names defined at the top of the packages' modules and used in none of them, nor in a script; sorted."""
+    """Return dotted names defined at the top of the packages' modules and used in none of them, nor in a script; sorted."""
     trees = modules_of(root, packages)
     users = trees | {script: ast.parse((root / script).read_text()) for script in scripts}
     used = {name for user, tree in users.items() for name in uses(user, tree, trees)}
@@ -106,8 +106,8 @@ def unused(root: Path, packages: tuple[str, ...], scripts: tuple[str, ...] = ())
 
 
 def twice(root: Path, packages: tuple[str, ...], demanded: Mapping[str, Collection[str]]) -> list[str]:
-    """Public classes and functions that the packages define in several places at the top of modules, with these; sorted.
-    Modules of a kind (a pattern in `demanded`) are one place for the names that are demanded of each."""
+    """Return public classes and functions that the packages define in several places at the top of modules, with these;
+    sorted. Modules of a kind (a pattern in `demanded`) are one place for the names that are demanded of each."""
     places: dict[str, set[str]] = defaultdict(set)
     for where, tree in modules_of(root, packages).items():
         for statement in tree.body:
@@ -129,7 +129,7 @@ def module(file: Path, root: Path) -> str:
 
 
 def defined(tree: ast.Module) -> Iterator[str]:
-    """Names that a module defines at its top, but for what Python itself asks for and what a decorator takes."""
+    """Return the names that a module defines at its top, but for what Python itself asks for and what a decorator takes."""
     for statement in tree.body:
         for name in names(statement):
             if not name.startswith("__") and not registered(statement):

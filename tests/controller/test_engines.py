@@ -24,7 +24,7 @@ LEAST, NEWEST = 44, 52
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Answers as an engine of that release does: with its version, and a refusal to clients that are too old."""
+    """An engine of that release: it answers with its version, and refuses clients that are too old."""
 
     def do_GET(self) -> None:
         asked = re.match(r"/v1\.(\d+)/", self.path)
@@ -49,7 +49,7 @@ class _Answers(BaseHTTPRequestHandler):
 
 
 class _Broken(_Answers):
-    """Speaks HTTP, and is no engine."""
+    """A server that speaks HTTP and is no engine."""
 
     def do_GET(self) -> None:
         self._send(500, {"message": "broken"})
@@ -85,7 +85,7 @@ def broken(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture(autouse=True)
 def no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Docker's configuration is in a folder of the test's own, and no variable names an engine."""
+    """Put Docker's configuration into a folder of the test's own, and let no variable name an engine."""
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "docker"

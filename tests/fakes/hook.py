@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Keep stderr quiet."""
 
 
 @contextmanager

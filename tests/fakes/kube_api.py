@@ -161,7 +161,7 @@ class KubeState:
         return "0/1 nodes are available: 1 Insufficient cpu." if requested(pod["spec"]) + taken > self.cores + 1e-9 else ""
 
     def _place(self) -> None:
-        """Pods that wait for a node, the oldest first."""
+        """Place pods that wait for a node, the oldest first."""
         for pod in self.pods.values():
             if pod["status"]["phase"] == "Pending" and not self._why_not_placed(pod):
                 self._start(pod)
@@ -174,7 +174,7 @@ class KubeState:
             self.kubelet()
 
     def finish(self, namespace: str, name: str, code: int) -> None:
-        """Its program ends."""
+        """End the pod's program with that exit code."""
         with self.changed:
             pod = self._pod(namespace, name)
             pod["status"]["phase"] = "Failed" if code else "Succeeded"
@@ -255,7 +255,7 @@ class KubeState:
     # ---------------------------------------------------------------- the kubelet
 
     def kubelet(self) -> None:
-        """Carries out what it has room for; then the scheduler looks what has room now."""
+        """Carry out what the node has room for; then the scheduler looks what has room now."""
         with self.changed:
             if self.orders.kubelet_away:
                 return
@@ -296,7 +296,7 @@ class KubeState:
         self.changed.notify_all()
 
     def forget(self) -> None:
-        """Watches that have not seen all must list again."""
+        """Forget old events: watches that have not seen all must list again."""
         with self.changed:
             self.oldest = self.version = self.version + 1
             self.events.clear()
@@ -318,7 +318,7 @@ class KubeState:
             }
 
     def watched(self, namespace: str | None, labels: Mapping[str, str], version: int, seconds: float) -> Iterator[Json]:
-        """Events after that version, until the time is over."""
+        """Yield events after that version, until the time is over."""
         end_s = time.monotonic() + seconds
         with self.changed:
             watches = self.watches
@@ -388,7 +388,7 @@ def executor_pod(
 
 
 def merged(pod: Json, patch: Json) -> Json:
-    """Strategic merge, which knows containers by their names. Only resources may be in it."""
+    """Merge strategically: containers are known by their names. Only resources may be in the patch."""
     name = pod["metadata"]["name"]
     resized = copy.deepcopy(pod)
     if patch.keys() != {"spec"} or patch["spec"].keys() != {"containers"}:
@@ -467,7 +467,7 @@ class KubeServer(ThreadingHTTPServer):
         self.state = state
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients hang up when they like."""
+        """Ignore errors: clients hang up when they like."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -590,7 +590,7 @@ class Handler(BaseHTTPRequestHandler):
         return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Keep stderr quiet."""
 
 
 @contextmanager

@@ -36,7 +36,8 @@ class MadeStage:
 
 @dataclass(frozen=True)
 class MadeJob:
-    """The driver waits for `pause_ms` before it. A job that `fails` does so with its first task, and the program goes on."""
+    """A job. The driver waits for `pause_ms` before it. A job that `fails` does so with its first task, and the program goes
+    on."""
 
     stages: tuple[MadeStage, ...]
     pause_ms: int = 0
@@ -202,7 +203,7 @@ class _Driver:
         self._at(self.ms + attempt.stage.made.task_ms, partial(self._ended, task))
 
     def _stop(self, task: _Task, reason: str) -> None:
-        """`reason` as Spark names it; only a task that ended well has metrics."""
+        """End a task with `reason` as Spark names it; only a task that ended well has metrics."""
         del task.executor.running[task.number]
         metrics: dict[str, Any] | None = None
         if reason == "Success":

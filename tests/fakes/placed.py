@@ -49,7 +49,7 @@ class Scene:
         return reply
 
     def register(self, name: str, count: int | None = 1, /, **conf: str) -> str:
-        """`conf` without "spark.pace."; `_` stands for "."."""
+        """Register an application with `conf` without "spark.pace."; `_` stands for "."."""
         self.cluster.now_s += 1
         own = {f"spark.pace.{key.replace('_', '.')}": value for key, value in conf.items()}
         asked = registration(instance=name, name=name, conf={**ELASTIC, **own}, wanted={"0": ExecutorWish(count=count)})
@@ -57,7 +57,7 @@ class Scene:
         return application_id
 
     def where(self, application_id: str) -> list[str]:
-        """Workers of its live executors."""
+        """Return the workers of an application's live executors."""
         return [e.record.worker_id for e in self.state.applications[application_id].live_executors()]
 
     def view(self, application_id: str) -> ApplicationView:

@@ -75,7 +75,7 @@ def pool(rng: random.Random, size_s: float) -> SimJob:
 
 
 def micro_batches(rng: random.Random, size_s: float) -> SimJob:
-    """Batches of three stages, all alike but for the first, which takes longer."""
+    """Make batches of three stages, all alike but for the first, which takes longer."""
     count = rng.randint(4, 24)
     mean = size_s / count / 5
     stages, jobs = list[SimStage](), list[SparkJob]()

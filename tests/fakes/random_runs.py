@@ -46,7 +46,7 @@ Properties = dict[str, str]
 
 @dataclass(frozen=True)
 class Job:
-    """`stages`: number of tasks of each; each stage reads the one before it. `work_core_s` is that of a task."""
+    """A job. `stages`: number of tasks of each; each stage reads the one before it. `work_core_s` is that of a task."""
 
     number: int
     thread: int

@@ -41,7 +41,8 @@ def threaded(server: uvicorn.Server, listening: object) -> Iterator[None]:
 
 
 class ServedMaster:
-    """`cluster` is to be changed between calls only: its state belongs to the thread that serves. `calls` counts them."""
+    """A served master. `cluster` is to be changed between calls only: its state belongs to the thread that serves. `calls`
+    counts them."""
 
     def __init__(self, path: Path, keep_runs: int = 3) -> None:
         self.home = Home(path)
@@ -104,7 +105,8 @@ class ServedPage:
     def call(
         self, path: str, *, method: str = "GET", body: bytes | None = None, host: str | None = None, **headers: str
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        """`path` is below the secret one, unless it begins with a slash; headers are named with underscores."""
+        """Call the page. `path` is below the secret one, unless it begins with a slash; headers are named with
+        underscores."""
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)) as connection:
             whole = path if path.startswith("/") else self.entrance.path + path
             said = {name.replace("_", "-"): value for name, value in headers.items()}

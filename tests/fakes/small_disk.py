@@ -13,7 +13,7 @@ import pytest
 
 
 class SmallDisk:
-    """`fill` leaves no byte of it, `clear` gives back what `fill` took."""
+    """A small disk. `fill` leaves no byte of it, `clear` gives back what `fill` took."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._ballast = path, path / "ballast"

@@ -28,7 +28,7 @@ def info(
 
 
 class Story:
-    """Applies events to `run` and keeps them; `ms` is the driver's clock."""
+    """A story of events that are applied to `run` and kept; `ms` is the driver's clock."""
 
     def __init__(self, ms: int = 0) -> None:
         self.ms = ms

@@ -31,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Job:
-    """`own_query`: it is one of an SQL execution, in each turn another."""
+    """A job. `own_query`: it is one of an SQL execution, in each turn another."""
 
     steps: tuple[Step, ...]
     own_query: bool = False

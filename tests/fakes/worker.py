@@ -51,7 +51,8 @@ def make_bridge(path: Path, said: str = "") -> None:
 
 
 class FakeWorker:
-    """`host` outlives `agent`: `restart` begins another life of the agent on the same machine and directory."""
+    """A worker whose `host` outlives `agent`: `restart` begins another life of the agent on the same machine and
+    directory."""
 
     def __init__(self, folder: Path, cores: float = 2.0, period_s: float = 1.0) -> None:
         self.folder, self.cores, self.period_s = folder, cores, period_s
@@ -134,7 +135,7 @@ class FakeWorker:
         self.agent.received = Received(desired, self.now_s)
 
     def tick(self, seconds: float = 1.0, *, work: bool = True) -> WorkerSync:
-        """Time passes, then one period; afterwards the launcher's queue is worked off unless `work` is false."""
+        """Let time pass, then one period; afterwards the launcher's queue is worked off unless `work` is false."""
         self.now_s += seconds
         report = self.agent.run_once()
         if work:

@@ -43,7 +43,7 @@ class Learned:
 
     @property
     def deadline(self) -> str:
-        """A generous one."""
+        """Return a generous deadline."""
         return f"{deadline_for(self.end_s):.0f}s"
 
 
@@ -106,7 +106,7 @@ def engine(docker_engine: Any, docker_home: LocalCluster) -> Engine:
 
 @pytest.fixture
 def cluster(docker_home: LocalCluster, engine: Engine) -> Iterator[LocalCluster]:
-    """Two workers of one core each, executors in containers."""
+    """Provide two workers of one core each, executors in containers."""
     yield docker_home
     _tidy(docker_home)
     engine.await_none()
@@ -212,7 +212,7 @@ def learned(docker_home: LocalCluster) -> Callable[..., Learned]:
 
 @pytest.fixture
 def stop_file(tmp_path: Path) -> Path:
-    """`rounds.py` goes on until this appears."""
+    """Provide the path of a file until which `rounds.py` goes on."""
     return tmp_path / "stop"
 
 

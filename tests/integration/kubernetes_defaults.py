@@ -22,7 +22,7 @@ from tests.integration.local_cluster import PATIENCE_S
 
 @contextmanager
 def with_protocols(kubernetes: Kubernetes) -> Iterator[str]:
-    """Its URL."""
+    """Serve the API server with the protocols added; provide the URL."""
     found = json.loads(kubernetes.kubectl("config", "view", "--raw", "--minify", "-o", "json"))
     [cluster], [user] = found["clusters"], found["users"]
     context = ssl.create_default_context(cafile=cluster["cluster"]["certificate-authority"])

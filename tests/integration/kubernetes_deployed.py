@@ -104,7 +104,8 @@ class InMaster:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Agents of all namespaces keep their records in one folder of the node, which goes with whoever leaves first."""
+    """Take turns: agents of all namespaces keep their records in one folder of the node, which goes with the first that
+    leaves."""
     folder = STATE if STATE.is_dir() else Path(tempfile.gettempdir())  # the script takes STATE's files away again
     with (folder / "sparkpace-deployed.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -113,14 +114,14 @@ def _turn() -> Iterator[None]:
 
 @contextmanager
 def deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
-    """Master and agent, one deployment on this machine at a time."""
+    """Deploy master and agent, one deployment on this machine at a time."""
     load_image(image)
     with _turn(), _deployed(kubernetes, image) as inside:
         yield inside
 
 
 def _print_logs(kubernetes: Kubernetes) -> None:
-    """pytest shows them of a test that failed: the pods do not stay."""
+    """Print the logs, which pytest shows of a test that failed: the pods do not stay."""
     for app in ("sparkpace-master", "sparkpace-agent"):
         try:
             print(kubernetes.kubectl("logs", "--selector", f"app={app}", "--tail=1000"))

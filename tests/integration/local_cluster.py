@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 def conf_words(conf: Mapping[str, object]) -> list[str]:
-    """Options of spark-submit."""
+    """Return these settings as options of spark-submit."""
     return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
 
 
@@ -87,7 +87,7 @@ class Finished:
 
     @property
     def answer(self) -> Any:
-        """The JSON that the application printed."""
+        """Return the JSON that the application printed."""
         return json.loads(next(line for line in self.out.splitlines() if line.startswith("{")))
 
 
@@ -141,7 +141,7 @@ class Isolated(Sparkpace):
 
     @property
     def temporary(self) -> Path:
-        """A JVM that is killed leaves its files behind."""
+        """Folder for the files that a killed JVM leaves behind."""
         return self.home.path.parent / "tmp"
 
     def environment(self) -> dict[str, str]:
@@ -192,7 +192,7 @@ class LocalCluster:
             process.wait()
 
     def sparkpace(self, variables: Mapping[str, str] | None = None, cwd: Path = APPS) -> Isolated:
-        """Its commands, with these variables besides."""
+        """Return the commands of this cluster, with these variables besides."""
         return Isolated(self.home, cwd, self.program, variables or {})
 
     def environment(self) -> dict[str, str]:
@@ -227,11 +227,11 @@ class LocalCluster:
         return job
 
     def submit(self, *words: str) -> Job:
-        """`sparkpace submit`."""
+        """Start `sparkpace submit`."""
         return self.start(self.sparkpace().command(("submit", *words)))
 
     def run(self, *words: str) -> Finished:
-        """`sparkpace submit` from submission to end."""
+        """Run `sparkpace submit` from submission to end."""
         return self.submit(*words).finish()
 
     def stock(self, python: Path, *words: str) -> Job:
@@ -291,7 +291,7 @@ class LocalCluster:
         return (self.home.logs / f"{service}.log").read_text(errors="replace")
 
     def left(self) -> list[str]:
-        """Command lines of living processes that were started for this home."""
+        """Return the command lines of living processes that were started for this home."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -308,7 +308,7 @@ class LocalCluster:
         return eventually(lambda: next(iter(supervisor.children()), None), f"a child of the agent of {worker}")
 
     def kill_agent(self, worker: str) -> None:
-        """Supervisor and child at once."""
+        """Kill supervisor and child at once."""
         process = self._agent(worker).process
         child = identify(self.agent_child(worker).pid)
         send_group(process, signal.SIGKILL)

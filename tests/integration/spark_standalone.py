@@ -17,7 +17,8 @@ SLOTS = 4
 
 @contextmanager
 def standalone(folder: Path, python: Path) -> Iterator[str]:
-    """Its URL; the Spark is that of `python`. `folder` gets its logs and its executors' files."""
+    """Start the cluster and provide its URL; the Spark is that of `python`. `folder` gets its logs and its executors'
+    files."""
     home, port = spark_home(python), free_port()
     folder.mkdir()
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}

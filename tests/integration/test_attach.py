@@ -36,7 +36,7 @@ def _attached(adopting: LocalCluster, name: str, executors: int) -> ApplicationV
 
 @pytest.fixture
 def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
-    """`sparkpace submit --master` with the Spark of that Python."""
+    """Provide a function that runs `sparkpace submit --master` with the Spark of that Python."""
     variables = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python)}
 
     def run(*words: str) -> Finished:
@@ -150,7 +150,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def to_workers(adopting: LocalCluster, workers: str) -> Callable[..., Job]:
-    """`sparkpace submit --master spark://...`, two executors of one core at most."""
+    """Provide a function that starts `sparkpace submit --master spark://...`, with two executors of one core at most."""
     local = ("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1")
     two = ("--conf", "spark.cores.max=2", "--conf", "spark.executor.cores=1")
 

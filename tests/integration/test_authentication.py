@@ -157,7 +157,8 @@ def secret_of(job: Job) -> str:
 
 
 def places(cluster: LocalCluster, secret: str) -> list[Path]:
-    """Files of the cluster and of its jobs that hold it: database, records, run folders, logs, settings."""
+    """Return the files of the cluster and of its jobs that hold the secret: database, records, run folders, logs,
+    settings."""
     found = []
     for path in cluster.home.path.parent.rglob("*"):
         with contextlib.suppress(OSError):

@@ -127,7 +127,7 @@ def _text(content: str) -> Callable[[Path], None]:
 
 
 def void(_: object) -> None:
-    """Says that a result is not wanted."""
+    """Say that a result is not wanted."""
 
 
 def _claim(**wrong: object) -> str:

@@ -72,7 +72,7 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
     seen: dict[str, set[int]] = {}
 
     def controlled() -> bool:
-        """Quotas still change, and some periods have passed."""
+        """Check that quotas still change, and that some periods have passed."""
         assert job.process.poll() is None, "the job ended too early for this test"
         for container in engine.containers(view.application_id, ended=False):
             seen.setdefault(container.id, set()).add(engine.quota(container))

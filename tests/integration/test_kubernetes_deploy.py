@@ -57,7 +57,7 @@ def stopped(pod: Mapping[str, Any]) -> Iterator[None]:
 
 
 def client_words(inside: InMaster, home: Home) -> list[str]:
-    """Options of a job whose driver is on this machine."""
+    """Return the options of a job whose driver is on this machine."""
     home.create()
     home.ca_file.write_text(inside.ca())
     home.submit_token_file.write_text(inside.submit_token())

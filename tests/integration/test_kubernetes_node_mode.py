@@ -29,7 +29,7 @@ JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 
 
 def attached(adopting: LocalCluster, kubernetes: Kubernetes, image: str, python: Path) -> Callable[..., Job]:
-    """Stock spark-submit with the settings of `sparkpace conf --attach`."""
+    """Start stock spark-submit with the settings of `sparkpace conf --attach`."""
     settings = parse_properties(adopting.command("conf", "--attach").stdout)
     return lambda *more: kubernetes.spark_submit(python, image, *conf_words(settings), *more)
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def executors_of(application_id: str) -> dict[int, list[str]]:
-    """Command lines of an application's living executors by process number."""
+    """Return the command lines of an application's living executors by process number."""
     found = {}
     for process in psutil.process_iter(["pid", "cmdline", "status"]):
         line = process.info["cmdline"] or []

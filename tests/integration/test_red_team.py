@@ -41,7 +41,7 @@ CONNECT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """`victim` runs until `stop` appears."""
+    """An arena whose `victim` runs until `stop` appears."""
 
     cluster: LocalCluster
     engine: Engine

@@ -39,7 +39,7 @@ def is_driver(process: int) -> bool:
 
 
 def group_of(leader: int) -> list[str]:
-    """Command lines of the living processes in the group of `leader`."""
+    """Return the command lines of the living processes in the group of `leader`."""
     found = []
     for process in psutil.process_iter(["pid", "cmdline", "status"]):
         try:

@@ -37,7 +37,7 @@ sys.exit(0 if rounds else 1)
 
 @pytest.fixture
 def apps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Applications of this test instead of the workloads."""
+    """Provide applications of this test instead of the workloads."""
     (tmp_path / "rounds.py").write_text(APP)
     monkeypatch.setattr(module, "WORKLOADS", tmp_path)
     return tmp_path
@@ -53,7 +53,7 @@ def killed(cluster: Standalone, job: str) -> int:
 
 
 def joined(cluster: Standalone, job: str) -> int:
-    """Executors that have registered with the job's driver so far."""
+    """Return the executors that have registered with the job's driver so far."""
     log = (cluster.folder / "logs" / f"test-{job}.log").read_text(errors="replace")
     return log.count("Registered executor")
 

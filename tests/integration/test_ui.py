@@ -29,7 +29,7 @@ ALL, BEFORE_FILE = 6, 4
 
 @contextmanager
 def live_page(cluster: LocalCluster) -> Iterator[str]:
-    """`sparkpace ui` as a process: its first link. Ctrl-C ends it."""
+    """Run `sparkpace ui` as a process; provide its first link. Ctrl-C ends it."""
     serving = cluster.start(cluster.sparkpace().command(("ui", "--port", "0")))
 
     def printed() -> str | None:

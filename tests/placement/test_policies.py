@@ -32,7 +32,7 @@ CORES_ONLY = Weights(cpu=1.0, gpu=0.0)
 
 
 def heterogeneous() -> list[WorkerState]:
-    """Document 000's example: total 5, 6, 7, 8, load 3, 2, 1, 5, hence available 2, 4, 6, 3. No memory to speak of."""
+    """Make document 000's example: total 5, 6, 7, 8, load 3, 2, 1, 5, hence available 2, 4, 6, 3. No memory to speak of."""
     return [
         occupied(worker(f"n{number}", float(cores), 1), float(load), least_mb=1)
         for number, (cores, load) in enumerate([(5, 3), (6, 2), (7, 1), (8, 5)], 1)

@@ -30,14 +30,14 @@ def decided(story: Story, plan: ApplicationPlan, held: float | None) -> Decision
 
 
 def usable(story: Story, plan: ApplicationPlan) -> float:
-    """Cores that the executor's runnable tasks can use."""
+    """Return the cores that the executor's runnable tasks can use."""
     running = sum(own.running for own in story.seen.stages.values())
     waiting = sum(stage.waiting for stage in live_stages(plan, story.seen))
     return min(plan.cores, min(story.seen.slots, running + waiting) * plan.speed_limit)
 
 
 def soonest_end_s(story: Story, plan: ApplicationPlan) -> float:
-    """Seconds from now to the end with all cores, by what is known."""
+    """Return the seconds from now to the end with all cores, by what is known."""
     seen = outlook(
         live_stages(plan, story.seen),
         future_busy=plan.future_busy,

@@ -71,7 +71,7 @@ messages = st.one_of(
 
 
 class Driver:
-    """Numbers what it says as a bridge does, and skips numbers where it has lost events."""
+    """A driver that numbers its events as a bridge does, and skips numbers where it has lost events."""
 
     def __init__(self, cluster: FakeCluster, application_id: str) -> None:
         self.cluster, self.application_id, self.next = cluster, application_id, 1

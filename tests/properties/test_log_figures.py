@@ -22,7 +22,7 @@ cores = st.integers(1, 4)
 
 @st.composite
 def jobs(draw: st.DrawFn, *, lossy: bool = True) -> MadeJob:
-    """Up to four stages, of which each may need earlier ones; one may lose a part of its input."""
+    """Draw up to four stages, of which each may need earlier ones; one may lose a part of its input."""
     stages: list[MadeStage] = []
     count = draw(st.integers(1, 4))
     losing = draw(st.integers(1, 6)) if lossy else 0

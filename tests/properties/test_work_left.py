@@ -67,7 +67,7 @@ def inherited(seed: int) -> Scopes:
 
 
 def planned_anew(seed: int) -> Scopes:
-    """AQE may plan some jobs in another way in each run."""
+    """Return names by which AQE plans some jobs in another way in each run."""
 
     def scopes(thread: int, job: int, step: Step) -> tuple[str, ...]:
         return (step.name, "broadcast") if random.Random(seed + job).random() < 0.1 else (step.name,)

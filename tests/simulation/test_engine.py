@@ -87,7 +87,7 @@ def test_stranded_quota_slows_only_a_throttled_executor() -> None:
 
 
 class KillsOnce(Fixed):
-    """Kills the executor after 1.5 s and starts another at once."""
+    """A scheduler that kills the executor after 1.5 s and starts another at once."""
 
     def arrived(self, app: App) -> None:
         super().arrived(app)
@@ -111,7 +111,7 @@ def test_a_killed_executor_loses_what_its_running_tasks_have_done() -> None:
 
 
 class Slows(Fixed):
-    """A quarter of the cores after the first task."""
+    """A scheduler that leaves a quarter of the cores after the first task."""
 
     def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
         assert self.engine
@@ -138,7 +138,7 @@ def test_a_job_of_another_size_has_as_many_tasks_of_so_much_more_work() -> None:
 
 
 def chain(count: int, **changes: float) -> SimJob:
-    """Stages of one task of one core-second, one after the other."""
+    """Make stages of one task of one core-second, one after the other."""
     return stages(*(((1.0,),) * count), **changes)
 
 

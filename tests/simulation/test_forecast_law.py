@@ -23,7 +23,7 @@ LAST_CORE_S = 1.0
 
 
 def job(seed: int, profile_factor: float = 1.0, records_per_task: float | None = None) -> SimJob:
-    """Five stages of 24 tasks, 144 core-seconds: 72 s on two cores."""
+    """Make five stages of 24 tasks, 144 core-seconds: 72 s on two cores."""
     return log_normal_job(
         random.Random(seed),
         [24] * 5,
@@ -39,8 +39,8 @@ def job(seed: int, profile_factor: float = 1.0, records_per_task: float | None =
 def errors(
     cluster: SimCluster, times: float, profile_factor: float, records: float | None
 ) -> tuple[list[float], list[float]]:
-    """Errors in percent of the deadline, one per seed: from the deadline, which is `times` what all cores need, and from the
-    earliest aim before it, when all is kept that melts as the last tasks run."""
+    """Return errors in percent of the deadline, one per seed: from the deadline, which is `times` what all cores need, and
+    from the earliest aim before it, when all is kept that melts as the last tasks run."""
     settings = ForecastSettings()
     found, from_aim = [], []
     for seed in SEEDS:

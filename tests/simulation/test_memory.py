@@ -93,7 +93,7 @@ class World:
             self.worker.progress_file(key).write_bytes(msgspec.json.encode(content))
 
     def until(self, budgets: dict[str, int], most_s: int) -> int:
-        """Seconds until these have acknowledged these budgets."""
+        """Return the seconds until these have acknowledged these budgets."""
         for second in range(most_s + 1):
             if all(self.view(key).off_heap_mb == budget for key, budget in budgets.items()):
                 return second

@@ -46,7 +46,7 @@ def taught(*batches: int) -> Profile:
 
 
 def error_pct(batches: int, times: float, known: Profile, arguments: tuple[str, ...] | None) -> float:
-    """Error of a run whose deadline is `times` what all cores need."""
+    """Return the error of a run whose deadline is `times` what all cores need."""
     job = stream(batches)
     deadline_s = times * all_cores(job, TWO_SMALL).end_s
     return run(job, TWO_SMALL, deadline_s, profile=known, arguments=arguments).error_pct(deadline_s)

@@ -18,7 +18,7 @@ MORE = 2.5
 
 
 def late_s(seed: int) -> float:
-    """Seconds after the deadline of a chain whose last task takes `MORE` times what its profile says."""
+    """Return the seconds after the deadline of a chain whose last task takes `MORE` times what its profile says."""
     rng = random.Random(seed)
     stages = tuple(SimStage((rng.uniform(0.5, 2.0),), gap_s=0.2) for _ in range(rng.randint(6, 12)))
     job = SimJob((*stages, SimStage((MORE * rng.uniform(1.0, 2.0),), gap_s=0.2)), startup_s=8.0, tail_s=0.3)

@@ -22,7 +22,7 @@ TWO = SimCluster(executors=2, slots=2, cores=2.0)
 
 
 def job(seed: int, name: str, seconds: float = 40.0) -> SimJob:
-    """Four stages of 24 tasks: `seconds` on four cores."""
+    """Make four stages of 24 tasks: `seconds` on four cores."""
     each = seconds / 24
     return replace(log_normal_job(random.Random(seed), [24] * 4, [each] * 4, cv=0.3, records_per_task=100.0), name=name)
 

@@ -24,7 +24,7 @@ QUOTA = QuotaSettings()
 
 
 def plan(application: str = "app", **changed: object) -> ApplicationPlan:
-    """20 tasks under way; alpha 1, so 50 core-seconds in 100 s ask for exactly half a core."""
+    """Make a plan of 20 tasks under way; alpha is 1, so 50 core-seconds in 100 s ask for exactly half a core."""
     plain = ApplicationPlan(
         application_id=application,
         name=application,

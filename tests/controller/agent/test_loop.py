@@ -31,7 +31,7 @@ OTHER = ExecutorKey("other", "1")
 def plan(
     application: str = "app", left_s: float | None = 100.0, work_core_s: float = 50.0, **changed: object
 ) -> ApplicationPlan:
-    """20 tasks under way; alpha 1, so 50 core-seconds in 100 s ask for exactly half a core."""
+    """Make a plan of 20 tasks under way; alpha is 1, so 50 core-seconds in 100 s ask for exactly half a core."""
     plain = ApplicationPlan(
         application_id=application,
         name=application,

@@ -86,7 +86,7 @@ def told(cpu_s: float, running: int = 2) -> Progress:
 
 
 def plan(left_s: float) -> ApplicationPlan:
-    """20 tasks under way; alpha 1, so 50 core-seconds in 100 s ask for exactly half a core."""
+    """Make a plan of 20 tasks under way; alpha is 1, so 50 core-seconds in 100 s ask for exactly half a core."""
     return ApplicationPlan(
         application_id="app",
         name="app",

@@ -28,7 +28,7 @@ class Rig:
         self.told.release()
 
     def wait(self, beat: Beat) -> None:
-        """Work that goes on in silence."""
+        """Go on with work in silence."""
         self.stop.wait(60)
 
     def await_notes(self, count: int) -> None:

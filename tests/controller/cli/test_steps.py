@@ -25,7 +25,7 @@ def written(console: Console) -> str:
 
 
 class Telling(io.StringIO):
-    """Says when something was written."""
+    """A stream that says when something was written."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -122,7 +122,7 @@ def info(stage: int) -> StageInfo:
 
 
 def taught() -> Profile:
-    """Three jobs of two stages of 10 s on one core; the first two jobs are one query."""
+    """Make a profile of three jobs of two stages of 10 s on one core; the first two jobs are one query."""
     run, now_ms = Run(), 5000
     for job in range(3):
         infos = tuple(info(2 * job + i) for i in range(2))

@@ -29,7 +29,7 @@ NOT_COMPARED = {"app_id", "submitted_epoch_s"}
 
 
 class Wall:
-    """The wall clock of the master's machine, which somebody sets."""
+    """The wall clock of the master's machine, which a test sets."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.now_s, self.set_by_s = now_s, 0.0

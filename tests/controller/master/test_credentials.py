@@ -33,7 +33,7 @@ def caller(tmp_path: Path) -> Iterator[Caller]:
 
 
 def stored(cluster: FakeCluster) -> list[str]:
-    """Files below the master's home that hold it, in either form."""
+    """Return the files below the master's home that hold the secret, in either form."""
     cluster.state.store.checkpoint()
     forms = (HUSH, base64.b64encode(HUSH))
     files = [path for path in cluster.path.rglob("*") if path.is_file()]

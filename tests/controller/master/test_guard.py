@@ -31,7 +31,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
 
 
 def raw(cluster: FakeCluster, application_id: str, *events: dict[str, Any], first: int = 1) -> DriverReply:
-    """Sync events as they come over the wire."""
+    """Sync events as they come over the wire; return the reply."""
     told = [{"seq": first + i, "event": event} for i, event in enumerate(events)]
     sync = msgspec.json.decode(json.dumps({"instance": "driver", "wanted": {"0": {}}, "events": told}), type=DriverSync)
     return answered(cluster.state.drivers.sync(application_id, sync, cluster.clock))
@@ -318,7 +318,7 @@ def test_a_part_that_fails_is_logged_when_it_begins_and_when_it_works_again(capl
 
 
 class Watched(AtOnce):
-    """Tells of every record that is to be written."""
+    """An executor that announces every record that is to be written."""
 
     def __init__(self, seen: Any) -> None:
         self.seen = seen

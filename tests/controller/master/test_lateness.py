@@ -24,7 +24,7 @@ KEPT = RunEnd(deadline_s=100.0, end_s=99.0, cores=2.0, used_core_s=80.0)
 LATE = replace(
     KEPT, end_s=110.0, least_s=60.0, planned_core_s=80.0, planned_start_s=10.0, first_task_s=10.0, late_since_s=90.0
 )
-"""10 s late, and nothing but the forecast explains it."""
+"""A run that ended 10 s late, which only the forecast explains."""
 
 
 def why(**changed: object) -> Lateness:

@@ -42,7 +42,7 @@ def view(cluster: FakeCluster, application_id: str) -> ApplicationView:
 
 
 def started(cluster: FakeCluster) -> list[str]:
-    """Names of the applications with an executor."""
+    """Return the names of the applications with an executor."""
     return [a.name for a in cluster.state.applications.values() if any(True for _ in a.live_executors())]
 
 

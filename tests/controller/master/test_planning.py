@@ -132,8 +132,8 @@ def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(applicati
 
 
 def waited() -> Profile:
-    """Two stages of 20 s, of which 15 s were work on all cores: no quota held them back, and on each of two slots tasks ran
-    for 5 s more than they computed."""
+    """Make a profile of two stages of 20 s, of which 15 s were work on all cores: no quota held them back, and on each of two
+    slots tasks ran for 5 s more than they computed."""
     known = taught(20.0, 20.0)
     [run] = known.runs
     stages = tuple(structs.replace(one, work_core_s=25.5, run_s=25.5 + 2 * 5, throttled_s=0.0) for one in run.stages)

@@ -24,7 +24,8 @@ LABELS = ("zone=a", "zone=b", "")
 
 
 def asked_anew(scene: Scene, application: Application) -> tuple[int | None, int, set[str]]:
-    """Its position, how many in line come before it, and the workers that those want: each of the others looked at."""
+    """Compute again an application's position, the number in line before it, and the workers that those want, by a look at
+    all others."""
     placing = scene.state.placing
     before = [one for one in scene.state.applications.values() if waits(one) and rank_of(one) < rank_of(application)]
     in_line = [one for one in before if not one.held_back]

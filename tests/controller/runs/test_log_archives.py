@@ -118,7 +118,7 @@ def test_what_no_library_unpacks_is_named_with_the_command_that_does(
 
 
 def encrypted(files: Mapping[str, bytes]) -> bytes:
-    """Says that its files are."""
+    """Zip the files with a mark that says they are encrypted."""
     packed = bytearray(zipped(files))
     packed[packed.index(b"PK\x01\x02") + 8] |= 1
     return bytes(packed)
@@ -148,7 +148,7 @@ def long_header(files: Mapping[str, bytes]) -> bytes:
 
 
 def huge_member(files: Mapping[str, bytes]) -> bytes:
-    """Says that it has a terabyte."""
+    """Make an archive whose member claims a terabyte."""
     info = tarfile.TarInfo("app-1")
     info.size = 1 << 40
     return gzip.compress(info.tobuf() + PLAIN)

@@ -77,7 +77,7 @@ class World:
         return Serves(self.application, executor_id, "spark://CoarseGrainedScheduler@driver:7078")
 
     def pod(self, name: str = "exec-1", executor_id: str = "1", **changed: Any) -> PodCpu:
-        """Made, and seen to run with what it asks for."""
+        """Make a pod and wait until it runs with what it asks for."""
         self.create(executor_pod(name, self.serves(executor_id), image=IMAGE, **changed))
         return self.until(lambda: self._started(name))
 
@@ -156,7 +156,7 @@ class World:
         return adoption.key
 
     def skip(self, runtime: KubernetesRuntime, seconds: float) -> None:
-        """Time passes for the runtime."""
+        """Let time pass for the runtime."""
         self.skipped_s += seconds
         with runtime._pods.changed:
             runtime._pods.changed.notify_all()

@@ -36,7 +36,7 @@ BUSY = "while :; do :; done"
 IDLE = "while :; do sleep 1; done"
 EXITS_WITH_3 = "exit 3"
 STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
-"""Says so once it no longer hears SIGTERM."""
+"""A program that says so once it no longer hears SIGTERM."""
 FORKING = "sleep 1000 & sleep 1000 & wait"
 TALKING = 'echo "to stdout $1"; echo to stderr >&2; while :; do sleep 1; done'
 
@@ -59,7 +59,7 @@ class Rig(ABC, Generic[R]):
 
     runs_programs = True
     starts = True
-    """Its runtime starts executors and ends them; else it adopts them and lets them go."""
+    """True if the rig's runtime starts executors and ends them; else it adopts them and lets them go."""
     knows_exit_of_adopted = True
     limits_memory = True
     sees_processes = True
@@ -242,7 +242,7 @@ def executor_command(program: str, backend: str, serves: Serves) -> list[str]:
 
 
 class AdoptRig(Rig[AdoptRuntime]):
-    """Its executors are shells that this test starts, with the command lines of Spark's."""
+    """A rig whose executors are shells that this test starts, with the command lines of Spark's."""
 
     starts = False
     limits_memory = False
@@ -321,7 +321,7 @@ class CgroupAdoptRig(AdoptRig):
 
 
 class KubernetesRig(Rig[KubernetesRuntime]):
-    """Its executors are pods of a stand-in for an API server, which run nothing."""
+    """A rig whose executors are pods of a stand-in for an API server, which run nothing."""
 
     runs_programs = False
     counts_throttled = False

@@ -131,7 +131,7 @@ def host(client: docker.APIClient) -> str:
 
 
 def left(client: docker.APIClient, cluster: str) -> tuple[list[str], list[str]]:
-    """Networks of a cluster, and rules that have to do with them."""
+    """Return the networks of a cluster, and the rules that have to do with them."""
     named = [one["Name"] for one in client.networks(filters={"label": f"sparkpace.cluster={cluster}"})]
     if packet_filter.why_not():
         return named, []

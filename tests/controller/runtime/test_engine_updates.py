@@ -17,7 +17,7 @@ from controller.runtime.engine_updates import Updates
 
 
 class Engine(ThreadingUnixStreamServer):
-    """`status` is its answer; with `hang_up` it closes a connection after each."""
+    """An engine with the answer `status`; with `hang_up` it closes a connection after each."""
 
     daemon_threads = True
     block_on_close = False
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = self.server.hang_up
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Keep stderr quiet."""
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def client(docker_engine: docker.DockerClient) -> docker.APIClient:
-    """Past the hanging socket."""
+    """Provide a client of the engine that goes past the hanging socket."""
     return docker_engine.api
 
 

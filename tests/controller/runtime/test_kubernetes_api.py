@@ -444,7 +444,7 @@ def test_no_pod_is_patched_more_than_once_a_second(standin: World) -> None:
 
 
 def many(world: World, number: int, cores: float = 0.3) -> tuple[KubernetesRuntime, list[str]]:
-    """Executors, each at `cores`, of pods that had 0.5 and asked for 0.01."""
+    """Pace executors, each at `cores`, of pods that had 0.5 and asked for 0.01."""
     runtime, names = world.runtime(), [f"exec-{index:02d}" for index in range(number)]
     for index, name in enumerate(names):
         pod = world.pod(name, str(index), request="10m")

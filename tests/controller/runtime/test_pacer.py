@@ -10,7 +10,7 @@ from controller.runtime.pacer import MAX_DEBT_S, TICK_S, WINDOW_S, Budget
 
 
 def run(budget: Budget, seconds: float, greed_cores: float) -> float:
-    """CPU used in `seconds` by a tree that takes `greed_cores` whenever it may run."""
+    """Return the CPU used in `seconds` by a tree that takes `greed_cores` whenever it may run."""
     used_s, may_run = 0.0, budget.running
     for _ in range(round(seconds / TICK_S)):
         taken = greed_cores * TICK_S if may_run else 0.0

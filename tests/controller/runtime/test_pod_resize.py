@@ -110,7 +110,7 @@ def test_a_request_that_the_kernel_has_rounded_is_what_was_asked_for() -> None:
 
 
 def waiting(reason: str = DEFERRED) -> PodCpu:
-    """Its request should be 400 again, and its node has 100 set aside."""
+    """Make a pod whose request should be 400 again, while its node has 100 set aside."""
     return pod(500, 400, actual=CpuM(500, 100), pending=reason, message="no cpu left")
 
 

@@ -33,7 +33,7 @@ class Cluster:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def at(self, now_s: float, *ended: str) -> list[Action]:
-        """Acts until nothing more happens; `ended`: jobs that end now."""
+        """Act until nothing more happens; `ended`: jobs that end now."""
         self.ended |= set(ended)
         found: list[Action] = []
         for _ in range(3):

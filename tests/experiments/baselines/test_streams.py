@@ -12,7 +12,7 @@ from experiments.harness.recorded import Order
 
 
 class Told:
-    """Takes the place of a cluster, of which a submit is all that is asked here."""
+    """A stand-in for a cluster, of which only a submit is asked here."""
 
     def __init__(self) -> None:
         self.submitted: list[dict[str, Any]] = []

@@ -37,7 +37,7 @@ def pass_row(changed: int, told_ms: float, planned_ms: float) -> PassRow:
 
 
 def made_up(slower: float = 1.0) -> Data:
-    """Everything takes its limit less a bit, times `slower`."""
+    """Make data in which everything takes its limit less a bit, times `slower`."""
     spent = Spent(executors=100, seconds=60.0, cpu_s=1.7 * slower, writes=120, stage_events=6, rss_mb=70.0)
     each_ms = tuple(0.48 * slower * n for n in range(1, 101))  # p99: 47.52 ms
     thrice_ms = tuple(3 * ms for ms in each_ms)

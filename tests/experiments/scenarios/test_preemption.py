@@ -31,7 +31,7 @@ SCENARIO = Preemption(
 
 
 def stream(scheduler: str, short_s: list[float], long_s: list[float], given_up: int = 0, **fields: Any) -> StepRecord:
-    """Jobs waited 2 s to be submitted and had their first task 10 s after that."""
+    """Make data of jobs that waited 2 s to be submitted and had their first task 10 s after that."""
     ends = [(f"abk-{n}", end_s) for n, end_s in enumerate(short_s)]
     ends += [(f"rank-{n}", 10 + time_s) for n, time_s in enumerate(long_s)]
     jobs = [job_record(job, f"{scheduler}-{job}", end_s=end_s, **fields) for job, end_s in ends]

@@ -30,7 +30,7 @@ def run(words: list[str]) -> dict[str, Any]:
 
 
 def share_context() -> None:
-    """Scripts that make and stop a SparkContext, or a session, get one and the same, which goes on."""
+    """Give scripts that make and stop a SparkContext, or a session, one and the same, which goes on."""
     context = pyspark.SparkContext()
     context.stop = lambda: None
 

@@ -27,7 +27,8 @@ def content(path):
 
 
 def read():
-    """Files of this machine that hold one of the secrets, or a database; environments of other programs that hold one."""
+    """Return the files of this machine that hold one of the secrets, or a database; and environments of other programs that
+    hold one."""
     sizes = {secret["size"] for secret in plan["secrets"]}
     digests = {secret["sha256"] for secret in plan["secrets"]}
     found = []
@@ -76,7 +77,7 @@ def call():
 
 
 def fill(folder):
-    """MiB that could be written to a file in `folder`, at most `most_mb`, and why no more; the file goes."""
+    """Fill a file in `folder` with at most `most_mb` MiB; return how many could be written and why no more; the file goes."""
     path = Path(folder, "red-team")
     written, why = 0, ""
     try:
@@ -151,7 +152,7 @@ def forge():
 
 
 def swallow():
-    """Memory until something ends it."""
+    """Take memory until something ends the process."""
     held = []
     while True:
         held.append(bytearray(os.urandom(1 << 20) * 16))

@@ -19,7 +19,7 @@ UNKNOWN = info(9, "other at /x/app.py:5", parents=(0,), tasks=7)
 
 
 def learned(container: bool = True) -> ApplicationEstimate:
-    """READ 10 core-s, SORT 20, COUNT 30 in one job, then SAVE 40 in another."""
+    """Return what a run teaches: READ 10 core-s, SORT 20, COUNT 30 in one job, then SAVE 40 in another."""
     story = Story()
     story.job(0, READ, SORT, COUNT)
     for stage in (READ, SORT, COUNT):

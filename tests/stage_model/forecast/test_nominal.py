@@ -80,7 +80,7 @@ def learned(*stories: Story) -> ApplicationEstimate:
 
 
 def works(found: Matched) -> list[float]:
-    """Core-seconds of all stages, those seen first."""
+    """Return the core-seconds of all stages, those seen first."""
     return [one.work_core_s for one in (*found.seen.values(), *found.to_come)]
 
 

@@ -23,7 +23,7 @@ from stage_model.forecast.virtual_time import Forecast
 
 
 def work(core_s: float, slots: int = 2, fixed_s: float = 0.0) -> Forecast:
-    """Perfectly parallel work on `slots` slots."""
+    """Make perfectly parallel work on `slots` slots."""
     return Forecast((*[0.0] * (slots - 1), core_s / slots), fixed_s)
 
 

@@ -62,7 +62,7 @@ def loop(turns: Sequence[int]) -> list[ProfiledTraits]:
 
 
 def threads(jobs: Sequence[tuple[int, float]]) -> list[ProfiledTraits]:
-    """Jobs of two stages, all submitted at once: their tasks, and what a task of the first stage reads."""
+    """Make jobs of two stages, all submitted at once: their tasks, and what a task of the first stage reads."""
     first = [stage(tasks=tasks, reads=reads, job=place) for place, (tasks, reads) in enumerate(jobs)]
     second = [stage("reduce", tasks=2, job=place, parents=(place,), start_s=10, end_s=11) for place in range(len(jobs))]
     return [*first, *second]

@@ -67,7 +67,8 @@ def test_waiting_is_a_part_of_the_fixed_time_and_that_one_that_was_seen(runs: li
 
 
 def even(throttled_s: float | None) -> RunRecord:
-    """Four tasks, 10 core-seconds, on two slots and two cores that are never free: 5 s of 8 are work, 3 s are not."""
+    """Make a stage of four tasks, 10 core-seconds, on two slots and two cores that are never free: 5 s of 8 are work, 3 s are
+    not."""
     one = stage(
         "s",
         tasks=4,

@@ -26,7 +26,7 @@ def stage(number: int, *, planned: float = 0.0, **fields: object) -> StagePlan:
 def decided(
     *stages: StagePlan, done: Mapping[int, int] | None = None, running: int = 0, csi: Mapping[StageKey, float] | None = None
 ) -> Decision:
-    """`done` here, by stage; `running` of the first stage here; `csi` by control group."""
+    """Decide with `done` here, by stage; `running` of the first stage here; `csi` by control group."""
     plan = ApplicationPlan(
         application_id="a", name="a", law="paper", deadline_s=100.0, left_s=50.0, elapsed_s=50.0, stages=stages, slots=4
     )
