@@ -159,7 +159,7 @@ class Isolated(Sparkpace):
 
 @dataclass(slots=True)
 class LocalCluster:
-    """`command` runs `sparkpace`; `submit`, `stock` and `python` start a job in the background."""
+    """A cluster. `command` runs `sparkpace`; `submit`, `stock` and `python` start a job in the background."""
 
     home: Home
     runtime: str

@@ -1,4 +1,4 @@
-"""CPU that an executor tells of itself counts as far as its quota allows."""
+"""CPU that an executor reports of itself counts as far as its quota allows."""
 
 from __future__ import annotations
 
