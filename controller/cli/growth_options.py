@@ -29,7 +29,7 @@ OF_EACH = frozenset(("--worker-id", "--cores", "--memory", "--resources", "--lab
 
 @dataclass(frozen=True, slots=True)
 class MasterPlacement:
-    """The options as given, None for those that were left out. Checked by `check`."""
+    """The options as given, or their defaults; `words` leaves out None. Checked by `check`."""
 
     placement: str
     placement_weights: str

@@ -20,7 +20,7 @@ from stage_model.units import parse_priority
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The applications that are shown. Empty or None: whatever it is; `name` is a shell's pattern."""
+    """The applications that are shown. Empty or None: no restriction; `name` is a shell's pattern."""
 
     states: Collection[str] = ()
     name: str | None = None

@@ -44,7 +44,7 @@ class Mask:
 class Bind:
     """A host path seen at the same path inside, except for what is masked; binds deeper than a mask lie over it. A runtime
     without a file system of its own can mask nothing. `held` is the file or directory that was checked and is to be seen
-    there, whatever the path names by then (None: only the agent can change that); `firm`: the file's own path can lead
+    there, whatever the path names by then (None: only the agent can change that); `firm`: the bind's own path can lead
     nowhere else."""
 
     path: Path

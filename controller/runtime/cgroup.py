@@ -38,7 +38,8 @@ MIN_QUOTA_US = 1_000
 UNLIMITED_BYTES = 1 << 62
 MAKE_ROUNDS = 20
 KILL_ROUNDS = 20
-"""A group that forks while it is killed is empty after a few rounds; a process in uninterruptible sleep may not be."""
+"""Largest number of rounds of SIGKILL: a group that forks while it is killed is empty after a few; a process in
+uninterruptible sleep may not be."""
 
 EMPTY_S = 10.0
 """Longest wait for a group to be empty after SIGKILL."""
@@ -247,7 +248,7 @@ class CgroupTree:
 
     def create_below(self, outer: Group, name: str, threads: int) -> Group:
         """Make a group `ADOPTED/name` below a group that holds processes, only for CPU. The new group weighs as much as
-        `threads` of the outer group's that are in no group of their own. Raise `OSError`."""
+        `threads` threads of the outer group that are in no group of their own. Raise `OSError`."""
         group = Group(outer.cpu / ADOPTED / name, outer.cpuacct / ADOPTED / name, None)
         if self.version == 2:
             rest = outer.cpu / REST
@@ -422,5 +423,5 @@ class CgroupTree:
 
 
 def _removed_soon(directory: Path) -> bool:
-    """Wait for the group to be removed: killed processes stay in it until they have let go of their memory."""
+    """Remove a killed group: its processes stay in it until they have let go of their memory. Return True if it is gone."""
     return wait_until(lambda: removed(directory), EMPTY_S, 0.05)

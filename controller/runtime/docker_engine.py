@@ -50,7 +50,7 @@ EXIT_S, EXIT_LATE_S = 10.0, 60.0
 """Time in which an executor whose process is gone counts as running until the engine reports its exit code: while the engine
 does not answer, and while it answers but has not noticed."""
 NOTICED_S = 0.1
-"""Time that an engine needs to notice that a container's process is gone, about."""
+"""Time that an engine needs, roughly, to notice that a container's process is gone."""
 AGAIN_S = 2.0
 """Delay of a second update after one that was not answered: the engine may carry that out when it comes back, after a newer
 one, so the newest is sent once more."""

@@ -32,7 +32,7 @@ CALL_S = 10.0
 WATCH_S = 20
 """Time after which the server ends a watch."""
 SILENT_S = 10.0
-"""Time beyond that after which a watch that says nothing hangs."""
+"""Time beyond `WATCH_S` after which a silent watch hangs."""
 KEPT_S = 60.0
 """Time for which an idle connection is kept; servers close them after 90 s or more."""
 PAGE = 500
@@ -48,8 +48,7 @@ _ODD = (httpx2.HTTPError, httpx2.StreamError, LookupError, *UNREADABLE, *_NOBODY
 
 
 class ServerAway(RuntimeFailed):
-    """The server does not answer, or nothing that can. `asked_s`: seconds in which it wants no further call, by its
-    `Retry-After`."""
+    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`."""
 
     def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
         super().__init__(sentence)

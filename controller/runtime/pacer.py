@@ -22,7 +22,7 @@ from controller.runtime.base import ExecutorKey
 from controller.runtime.process_identity import ProcessIdentity
 
 WINDOW_S = 0.1
-"""Length of a cgroup period, too: the most budget that can be saved up."""
+"""Seconds of budget that can be saved up at most: as long as a cgroup period."""
 TICK_S = 0.02
 SCAN_S = 0.2
 """Interval between two looks for new processes of a tree."""

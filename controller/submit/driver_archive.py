@@ -1,4 +1,4 @@
-"""The driver's class archive: its JVM starts a second and a half sooner. `up` makes it, `submit` uses it.
+"""The driver's class archive, with which its JVM starts a second and a half sooner. `up` makes it, `submit` uses it.
 
 A gain, never a need: whatever goes wrong, and with another class path than Spark's own (files in Spark's conf directory, the
 user's --driver-class-path), the driver starts without. Not here: which classes (`experiments.bench.class_list`).

@@ -27,7 +27,7 @@ NAMES = frozenset(
 )
 WAITS = ("forecast", "none")
 DEFAULT_MOVE_S = 3.0
-"""Time in seconds to move an input: longer than a task's input takes over a fast network, because waiting must be clearly
+"""Seconds to move a task's input to another host: longer than it takes over a fast network, because waiting must be clearly
 better."""
 
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
